@@ -1,0 +1,165 @@
+//! Parameters of equations, and reading them with the type a rule expects.
+
+use std::sync::Arc;
+
+use tensor::{DType, Dim, Tensor};
+
+use crate::JaxprId;
+
+/// The value of one parameter.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Param {
+    None,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(Arc<str>),
+    /// A member of a Python enum, by its name.
+    Enum(Arc<str>),
+    DType(DType),
+    /// A symbolic dimension.
+    Dim(Dim),
+    List(Vec<Param>),
+    /// A mapping, or an object with named fields such as `GatherDimensionNumbers`.
+    Fields(Vec<(Arc<str>, Param)>),
+    Tensor(Tensor),
+    Jaxpr(JaxprId),
+    /// Something that no rule reads; its Python type.
+    Opaque(Arc<str>),
+}
+
+/// A parameter is missing or not what a rule expects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parameter `{name}`: expected {expected}, found {found}")]
+pub struct ParamError {
+    /// The parameter.
+    pub name: String,
+    /// What the rule reads.
+    pub expected: &'static str,
+    /// What is there.
+    pub found: String,
+}
+
+/// The parameters of an equation, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Params(pub Vec<(Arc<str>, Param)>);
+
+impl Params {
+    /// The parameter `name` as it is.
+    pub fn raw(&self, name: &str) -> Option<&Param> {
+        self.0.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
+    }
+
+    /// The parameter `name` as a `T`.
+    pub fn get<T: FromParam>(&self, name: &str) -> Result<T, ParamError> {
+        let found = self.raw(name);
+        found.and_then(T::from_param).ok_or_else(|| ParamError {
+            name: name.to_owned(),
+            expected: T::EXPECTED,
+            found: found.map_or_else(|| "nothing".to_owned(), |p| format!("{p:?}")),
+        })
+    }
+}
+
+/// What a parameter can be read as.
+pub trait FromParam: Sized {
+    /// What messages call it.
+    const EXPECTED: &'static str;
+
+    /// The value, if `param` is one.
+    fn from_param(param: &Param) -> Option<Self>;
+}
+
+macro_rules! from_param {
+    ($($ty:ty, $expected:literal, |$param:ident| $body:expr;)*) => {
+        $(impl FromParam for $ty {
+            const EXPECTED: &'static str = $expected;
+
+            fn from_param($param: &Param) -> Option<Self> {
+                $body
+            }
+        })*
+    };
+}
+
+from_param! {
+    bool, "a boolean", |param| match param {
+        Param::Bool(value) => Some(*value),
+        Param::Int(value @ 0..=1) => Some(*value == 1),
+        _ => None,
+    };
+    i64, "an integer", |param| match param {
+        Param::Int(value) => Some(*value),
+        Param::Bool(value) => Some(i64::from(*value)),
+        _ => None,
+    };
+    usize, "a non-negative integer", |param| usize::try_from(i64::from_param(param)?).ok();
+    f64, "a number", |param| match param {
+        Param::Float(value) => Some(*value),
+        #[expect(clippy::cast_precision_loss, reason = "JAX would convert it the same way")]
+        Param::Int(value) => Some(*value as f64),
+        _ => None,
+    };
+    Arc<str>, "a string", |param| match param {
+        Param::Str(value) | Param::Enum(value) => Some(Arc::clone(value)),
+        _ => None,
+    };
+    DType, "an element type", |param| match param {
+        Param::DType(value) => Some(*value),
+        _ => None,
+    };
+    Dim, "a dimension", |param| match param {
+        Param::Int(value) => Some(Dim::Known(*value)),
+        Param::Dim(value) => Some(value.clone()),
+        _ => None,
+    };
+    Tensor, "an array", |param| match param {
+        Param::Tensor(value) => Some(value.clone()),
+        _ => None,
+    };
+    JaxprId, "a jaxpr", |param| match param {
+        Param::Jaxpr(value) => Some(*value),
+        _ => None,
+    };
+    Params, "an object with fields", |param| match param {
+        Param::Fields(fields) => Some(Params(fields.clone())),
+        _ => None,
+    };
+}
+
+impl<T: FromParam> FromParam for Vec<T> {
+    const EXPECTED: &'static str = "a sequence";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::List(items) => items.iter().map(T::from_param).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FromParam> FromParam for Option<T> {
+    const EXPECTED: &'static str = T::EXPECTED;
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::None => Some(None),
+            other => T::from_param(other).map(Some),
+        }
+    }
+}
+
+impl<A: FromParam, B: FromParam> FromParam for (A, B) {
+    const EXPECTED: &'static str = "a pair";
+
+    fn from_param(param: &Param) -> Option<Self> {
+        match param {
+            Param::List(items) => match items.as_slice() {
+                [a, b] => Some((A::from_param(a)?, B::from_param(b)?)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

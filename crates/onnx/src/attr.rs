@@ -1,0 +1,57 @@
+//! Node attributes.
+
+use std::sync::Arc;
+
+use tensor::{DType, Tensor};
+
+use crate::BlockId;
+
+/// The value of one attribute.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Attr {
+    Int(i64),
+    Float(f32),
+    String(Arc<str>),
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+    Strings(Vec<Arc<str>>),
+    Tensor(Tensor),
+    /// A subgraph: a block of the same arena.
+    Graph(BlockId),
+    /// Several subgraphs.
+    Graphs(Vec<BlockId>),
+}
+
+/// The attributes of a node, in the order they are written.
+pub type Attrs = Vec<(&'static str, Attr)>;
+
+macro_rules! from {
+    ($($from:ty => |$value:ident| $to:expr;)*) => {
+        $(impl From<$from> for Attr {
+            fn from($value: $from) -> Self {
+                $to
+            }
+        })*
+    };
+}
+
+from! {
+    i64 => |v| Attr::Int(v);
+    bool => |v| Attr::Int(i64::from(v));
+    f32 => |v| Attr::Float(v);
+    DType => |v| Attr::Int(i64::from(v.onnx_code()));
+    &str => |v| Attr::String(v.into());
+    Vec<i64> => |v| Attr::Ints(v);
+    &[i64] => |v| Attr::Ints(v.to_vec());
+    Tensor => |v| Attr::Tensor(v);
+    BlockId => |v| Attr::Graph(v);
+}
+
+/// Attributes as a literal: `attrs! { axis: 1, keepdims: false }`.
+#[macro_export]
+macro_rules! attrs {
+    ($($name:ident: $value:expr),* $(,)?) => {
+        vec![$((stringify!($name), $crate::Attr::from($value))),*]
+    };
+}

@@ -1,0 +1,188 @@
+//! The one way to emit nodes: rules, rewrites and legalisation all go through [`Builder::op`].
+
+use std::panic::Location;
+
+use provenance::{CallId, Emitter, OriginId, Origins, ScopeId, Stage};
+use tensor::{DType, Dim, Tensor, Type};
+
+use crate::{Attrs, BlockId, Error, Graph, NodeId, Op, Result, ValueId, attrs, infer};
+
+/// What the emitted nodes stand for.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An equation of the traced program, or the model's boundary.
+    Equation {
+        /// The equation and those it is nested in.
+        call: Option<CallId>,
+        /// The module it belongs to.
+        scope: ScopeId,
+    },
+    /// Nodes of the graph that are being replaced.
+    Replacing {
+        /// The origin of the node whose result is computed.
+        primary: OriginId,
+        /// The origins of all others.
+        others: Vec<OriginId>,
+    },
+}
+
+/// Emits nodes into one block. Types are inferred and origins stamped; callers mention neither.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    /// The model being built.
+    pub graph: &'a mut Graph,
+    /// Where origins are interned.
+    pub origins: &'a mut Origins,
+    /// The rule or rewrite at work.
+    pub name: &'static str,
+    /// Its stage.
+    pub stage: Stage,
+    /// What it works on.
+    pub source: Source,
+    /// Where nodes go.
+    pub block: BlockId,
+    /// The node they go before; `None` for the end of the block.
+    pub before: Option<NodeId>,
+}
+
+impl Builder<'_> {
+    /// Emits a node with one result.
+    #[track_caller]
+    pub fn op(&mut self, op: &'static str, inputs: &[ValueId], attrs: Attrs) -> Result<ValueId> {
+        let inputs = inputs.iter().map(|v| Some(*v)).collect();
+        self.one(Op::onnx(op), inputs, attrs, Location::caller())
+    }
+
+    /// Emits a node with one result, of which some optional operands may be left out.
+    #[track_caller]
+    pub fn op_optional(
+        &mut self,
+        op: &'static str,
+        inputs: &[Option<ValueId>],
+        attrs: Attrs,
+    ) -> Result<ValueId> {
+        self.one(Op::onnx(op), inputs.to_vec(), attrs, Location::caller())
+    }
+
+    /// Emits a node with `count` results.
+    #[track_caller]
+    pub fn op_many(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+        count: usize,
+    ) -> Result<Vec<ValueId>> {
+        let inputs = inputs.iter().map(|v| Some(*v)).collect();
+        self.emit(Op::onnx(op), inputs, attrs, count, Location::caller())
+    }
+
+    fn one(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        let outputs = self.emit(op, inputs, attrs, 1, at)?;
+        outputs.first().copied().ok_or_else(|| Error::Graph("a node without results".to_owned()))
+    }
+
+    /// Emits a node on behalf of the statement at `at`.
+    pub fn emit(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        count: usize,
+        at: &'static Location<'static>,
+    ) -> Result<Vec<ValueId>> {
+        let call =
+            infer::Call { graph: self.graph, op: &op, inputs: &inputs, attrs: &attrs, count };
+        let types = infer::infer(&call)?;
+        let emitter = Emitter { name: self.name, stage: self.stage, at };
+        let origin = match &self.source {
+            Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
+            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
+        };
+        let node = (op, inputs, attrs);
+        let node = self.graph.add_node(self.block, self.before, node, types, origin);
+        Ok(self.graph.node(node).outputs.clone())
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: ValueId) -> &Type {
+        self.graph.ty(value)
+    }
+
+    /// The element type of a value.
+    pub fn dtype(&self, value: ValueId) -> DType {
+        self.ty(value).dtype
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, value: ValueId) -> &[Dim] {
+        &self.ty(value).shape
+    }
+
+    /// The number of axes of a value.
+    pub fn rank(&self, value: ValueId) -> usize {
+        self.ty(value).rank()
+    }
+
+    /// A constant.
+    pub fn constant(&mut self, tensor: Tensor) -> ValueId {
+        self.graph.intern_constant(tensor)
+    }
+
+    /// A constant vector of 64-bit integers.
+    pub fn i64s(&mut self, values: &[i64]) -> ValueId {
+        self.constant(Tensor::i64s(values))
+    }
+
+    /// A scalar constant of the given type.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> Result<ValueId> {
+        let tensor = Tensor::scalar(dtype, value)
+            .ok_or_else(|| Error::Graph(format!("{value} is no {dtype} constant")))?;
+        Ok(self.constant(tensor))
+    }
+
+    /// `value` converted to `dtype`; itself when it has that type.
+    #[track_caller]
+    pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId> {
+        if self.dtype(value) == dtype {
+            return Ok(value);
+        }
+        self.op("Cast", &[value], attrs! { to: dtype })
+    }
+
+    /// `value` with its axes in the order `perm`; itself when that is the order they have.
+    #[track_caller]
+    pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> Result<ValueId> {
+        if perm.iter().enumerate().all(|(i, p)| i == *p) {
+            return Ok(value);
+        }
+        let perm: Vec<i64> = perm.iter().map(|&p| p as i64).collect();
+        self.op("Transpose", &[value], attrs! { perm: perm })
+    }
+
+    /// `value` with size-one axes inserted at `axes` (positions in the result).
+    #[track_caller]
+    pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> Result<ValueId> {
+        if axes.is_empty() {
+            return Ok(value);
+        }
+        let axes = self.i64s(axes);
+        self.op("Unsqueeze", &[value, axes], Attrs::new())
+    }
+
+    /// `value` without the size-one axes `axes`.
+    #[track_caller]
+    pub fn squeeze(&mut self, value: ValueId, axes: &[i64]) -> Result<ValueId> {
+        if axes.is_empty() {
+            return Ok(value);
+        }
+        let axes = self.i64s(axes);
+        self.op("Squeeze", &[value, axes], Attrs::new())
+    }
+}

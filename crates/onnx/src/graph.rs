@@ -1,0 +1,527 @@
+//! The arena: all values, nodes and blocks of one model.
+//!
+//! A block is the body of the main graph, of a control-flow branch or of a function. Blocks refer to
+//! values of enclosing blocks directly, so a weight that a loop body uses exists once. Nodes of a block
+//! form a linked list: inserting before a node is cheap, and every node's position is explicit.
+//! Constants are values without a node.
+
+use indexmap::IndexSet;
+use provenance::OriginId;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use tensor::{DType, Dim, Tensor, Type};
+
+use crate::{Attr, Attrs};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The position in the arena.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+        }
+    };
+}
+
+id! {
+    /// A value: what a node computes, an input, or a constant.
+    ValueId
+}
+id! {
+    /// A node.
+    NodeId
+}
+id! {
+    /// A block of nodes.
+    BlockId
+}
+
+/// An operator: its name and its domain (empty for ONNX's own).
+///
+/// Names are interned for the life of the process: there are few, and copying an `Op` is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Op {
+    /// The operator set's domain.
+    pub domain: &'static str,
+    /// The operator's name.
+    pub name: &'static str,
+}
+
+impl Op {
+    /// ONNX's own operator `name`.
+    pub const fn onnx(name: &'static str) -> Self {
+        Self { domain: "", name }
+    }
+}
+
+/// One operation. It cannot be built without an origin.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it does.
+    pub op: Op,
+    /// Its operands; `None` for an optional one that is left out.
+    pub inputs: Vec<Option<ValueId>>,
+    /// Its results.
+    pub outputs: Vec<ValueId>,
+    /// Its attributes.
+    pub attrs: Attrs,
+    /// Where it came from.
+    pub origin: OriginId,
+    /// The name it is written under; empty until names are assigned.
+    pub name: String,
+    block: BlockId,
+    previous: Option<NodeId>,
+    next: Option<NodeId>,
+}
+
+impl Node {
+    /// Whether it is ONNX's own operator `name`.
+    pub fn is(&self, name: &str) -> bool {
+        self.op.domain.is_empty() && self.op.name == name
+    }
+
+    /// The operand at `index`, if it is there.
+    pub fn input(&self, index: usize) -> Option<ValueId> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// The attribute `name`.
+    pub fn attr(&self, name: &str) -> Option<&Attr> {
+        self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// The integer attribute `name`, or `default`.
+    pub fn int(&self, name: &str, default: i64) -> i64 {
+        match self.attr(name) {
+            Some(Attr::Int(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// The integer-list attribute `name`.
+    pub fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attr(name) {
+            Some(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The block it stands in.
+    pub fn block(&self) -> BlockId {
+        self.block
+    }
+
+    /// The blocks of its subgraph attributes.
+    pub fn blocks(&self) -> impl Iterator<Item = BlockId> {
+        self.attrs
+            .iter()
+            .flat_map(|(_, attr)| match attr {
+                Attr::Graph(block) => std::slice::from_ref(block),
+                Attr::Graphs(blocks) => blocks,
+                _ => &[],
+            })
+            .copied()
+    }
+}
+
+/// What a value is made by.
+#[derive(Clone, Debug)]
+pub enum Producer {
+    /// The output `usize` of a node.
+    Node(NodeId, usize),
+    /// An input of a block.
+    Input(BlockId),
+    /// A constant.
+    Constant(Tensor),
+    /// Nothing any more: it was removed.
+    Removed,
+}
+
+/// A place where a value is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// The operand `usize` of a node.
+    Operand(NodeId, usize),
+    /// The output `usize` of a block.
+    Output(BlockId, usize),
+}
+
+/// Something with a type: what a node computes, an input, or a constant.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its element type and shape.
+    pub ty: Type,
+    /// The name it is written under; empty until names are assigned.
+    pub name: String,
+    /// What an integer vector holds, when that is known as dimensions.
+    pub content: Option<Box<[Dim]>>,
+    producer: Producer,
+    uses: Uses,
+}
+
+/// A set, so that dropping one of many uses costs the same as dropping one of few.
+type Uses = IndexSet<Use, FxBuildHasher>;
+
+impl Value {
+    /// What makes it.
+    pub fn producer(&self) -> &Producer {
+        &self.producer
+    }
+
+    /// Where it is read.
+    pub fn uses(&self) -> impl ExactSizeIterator<Item = Use> + '_ {
+        self.uses.iter().copied()
+    }
+
+    /// Whether anybody reads it.
+    pub fn is_used(&self) -> bool {
+        !self.uses.is_empty()
+    }
+}
+
+/// A list of nodes with inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Its formal inputs.
+    pub inputs: Vec<ValueId>,
+    outputs: Vec<ValueId>,
+    first: Option<NodeId>,
+    last: Option<NodeId>,
+}
+
+impl Block {
+    /// What it returns.
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
+    }
+}
+
+/// A model-local function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// The operator that calls it.
+    pub op: Op,
+    /// Its body; captures nothing.
+    pub body: BlockId,
+}
+
+/// All values, nodes and blocks of one model.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// The model's name.
+    pub name: String,
+    /// The model's functions.
+    pub functions: Vec<Function>,
+    values: Vec<Value>,
+    nodes: Vec<Option<Node>>,
+    blocks: Vec<Block>,
+    small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
+}
+
+/// Constants up to this many bytes are interned as they are made.
+const SMALL: usize = 64;
+
+impl Graph {
+    /// The main graph's block.
+    pub const MAIN: BlockId = BlockId(0);
+
+    /// An empty model.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            functions: Vec::new(),
+            values: Vec::new(),
+            nodes: Vec::new(),
+            blocks: vec![Block::default()],
+            small_constants: FxHashMap::default(),
+        }
+    }
+
+    /// The value behind an id.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// The value behind an id, to change its type or name.
+    pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        &mut self.values[id.index()]
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, id: ValueId) -> &Type {
+        &self.value(id).ty
+    }
+
+    /// The constant that a value is.
+    pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
+        match &self.value(id).producer {
+            Producer::Constant(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// The node that computes a value.
+    pub fn producer(&self, id: ValueId) -> Option<NodeId> {
+        match self.value(id).producer {
+            Producer::Node(node, _) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The node behind an id, unless it was removed.
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.index())?.as_ref()
+    }
+
+    /// The node behind the id of a node that is in the graph.
+    ///
+    /// # Panics
+    /// If the node was removed; ids come from this graph, so that is a bug of the caller.
+    pub fn node(&self, id: NodeId) -> &Node {
+        match self.get(id) {
+            Some(node) => node,
+            #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
+            None => panic!("node {} was removed", id.0),
+        }
+    }
+
+    /// The node, to change its attributes, name or origin. Operands change by [`Graph::set_input`].
+    ///
+    /// # Panics
+    /// As [`Graph::node`].
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
+            Some(node) => node,
+            #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
+            None => panic!("node {} was removed", id.0),
+        }
+    }
+
+    /// The block behind an id.
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id.index()]
+    }
+
+    /// The nodes of a block, in order.
+    pub fn nodes_of(&self, block: BlockId) -> impl Iterator<Item = NodeId> + '_ {
+        std::iter::successors(self.block(block).first, |id| self.node(*id).next)
+    }
+
+    /// Every block that is reachable from the main graph and the functions, outer before inner.
+    pub fn live_blocks(&self) -> Vec<BlockId> {
+        let mut found = vec![Self::MAIN];
+        found.extend(self.functions.iter().map(|f| f.body));
+        let mut at = 0;
+        while at < found.len() {
+            let block = found[at];
+            let inner = self.nodes_of(block).flat_map(|id| self.node(id).blocks());
+            let inner: Vec<_> = inner.collect();
+            found.extend(inner);
+            at += 1;
+        }
+        found
+    }
+
+    /// Every node of every block.
+    pub fn all_nodes(&self) -> Vec<NodeId> {
+        self.live_blocks().into_iter().flat_map(|b| self.nodes_of(b)).collect()
+    }
+
+    /// How many values the arena holds, removed ones included.
+    pub fn value_count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Every value id of the arena.
+    pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len()).map(ValueId::from_index)
+    }
+
+    fn add_value(&mut self, ty: Type, producer: Producer) -> ValueId {
+        let (name, content, uses) = (String::new(), None, Uses::default());
+        self.values.push(Value { ty, name, content, producer, uses });
+        ValueId::from_index(self.values.len() - 1)
+    }
+
+    /// A new constant.
+    pub fn add_constant(&mut self, tensor: Tensor) -> ValueId {
+        self.add_value(tensor.ty(), Producer::Constant(tensor))
+    }
+
+    /// A constant, shared with equal ones when it is small.
+    pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
+        if tensor.bytes().len() > SMALL {
+            return self.add_constant(tensor);
+        }
+        let key = (tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec());
+        if let Some(known) = self.small_constants.get(&key) {
+            return *known;
+        }
+        let value = self.add_constant(tensor);
+        self.small_constants.insert(key, value);
+        value
+    }
+
+    /// What an integer vector or scalar holds, as dimensions: a constant's elements, or what was
+    /// recorded when it was computed from shapes.
+    pub fn content(&self, id: ValueId) -> Option<Vec<Dim>> {
+        let value = self.value(id);
+        if let Some(content) = &value.content {
+            return Some(content.to_vec());
+        }
+        match &value.producer {
+            Producer::Constant(tensor) if tensor.shape().len() < 2 => {
+                Some(tensor.to_i64s()?.into_iter().map(Dim::Known).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// A new block without inputs and nodes.
+    pub fn add_block(&mut self) -> BlockId {
+        self.blocks.push(Block::default());
+        BlockId::from_index(self.blocks.len() - 1)
+    }
+
+    /// A new input at the end of a block's inputs.
+    pub fn add_input(&mut self, block: BlockId, ty: Type) -> ValueId {
+        let value = self.add_value(ty, Producer::Input(block));
+        self.blocks[block.index()].inputs.push(value);
+        value
+    }
+
+    /// Says what a block returns.
+    pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
+        for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
+            self.drop_use(value, Use::Output(block, i));
+        }
+        for (i, value) in outputs.iter().enumerate() {
+            self.values[value.index()].uses.insert(Use::Output(block, i));
+        }
+        self.blocks[block.index()].outputs = outputs.to_vec();
+    }
+
+    /// A new node, placed before `before` or else at the end of `block`; its outputs have the
+    /// given types.
+    pub fn add_node(
+        &mut self,
+        block: BlockId,
+        before: Option<NodeId>,
+        (op, inputs, attrs): (Op, Vec<Option<ValueId>>, Attrs),
+        outputs: Vec<Type>,
+        origin: OriginId,
+    ) -> NodeId {
+        let id = NodeId::from_index(self.nodes.len());
+        for (i, input) in inputs.iter().enumerate() {
+            if let Some(value) = input {
+                self.values[value.index()].uses.insert(Use::Operand(id, i));
+            }
+        }
+        let outputs = outputs.into_iter().enumerate();
+        let outputs = outputs.map(|(i, ty)| self.add_value(ty, Producer::Node(id, i))).collect();
+        let previous = match before {
+            Some(next) => self.node(next).previous,
+            None => self.block(block).last,
+        };
+        let name = String::new();
+        let node = Node { op, inputs, outputs, attrs, origin, name, block, previous, next: before };
+        self.nodes.push(Some(node));
+        self.link(block, previous, Some(id));
+        self.link(block, Some(id), before);
+        id
+    }
+
+    /// Makes `left` and `right` neighbours; `None` stands for the block's ends.
+    fn link(&mut self, block: BlockId, left: Option<NodeId>, right: Option<NodeId>) {
+        match left {
+            Some(left) => self.node_mut(left).next = right,
+            None => self.blocks[block.index()].first = right,
+        }
+        match right {
+            Some(right) => self.node_mut(right).previous = left,
+            None => self.blocks[block.index()].last = left,
+        }
+    }
+
+    fn drop_use(&mut self, value: ValueId, gone: Use) {
+        self.values[value.index()].uses.swap_remove(&gone);
+    }
+
+    /// Changes one operand of a node.
+    pub fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
+        let old = std::mem::replace(&mut self.node_mut(node).inputs[index], value);
+        if let Some(old) = old {
+            self.drop_use(old, Use::Operand(node, index));
+        }
+        if let Some(new) = value {
+            self.values[new.index()].uses.insert(Use::Operand(node, index));
+        }
+    }
+
+    /// Lets everybody who reads `old` read `new`.
+    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+        if old == new {
+            return;
+        }
+        let uses = std::mem::take(&mut self.values[old.index()].uses);
+        for place in &uses {
+            match *place {
+                Use::Operand(node, index) => self.node_mut(node).inputs[index] = Some(new),
+                Use::Output(block, index) => self.blocks[block.index()].outputs[index] = new,
+            }
+        }
+        self.values[new.index()].uses.extend(uses);
+    }
+
+    /// Turns the output of a node into a constant. The node stays until it is removed.
+    pub fn make_constant(&mut self, value: ValueId, tensor: Tensor) -> ValueId {
+        let constant = self.add_constant(tensor);
+        self.replace_uses(value, constant);
+        constant
+    }
+
+    /// Takes a node out, with the blocks it holds. Its outputs must not be read any more.
+    pub fn remove_node(&mut self, id: NodeId) {
+        let blocks: Vec<_> = self.node(id).blocks().collect();
+        for block in blocks {
+            self.set_outputs(block, &[]);
+            let inner: Vec<_> = self.nodes_of(block).collect();
+            for node in inner.into_iter().rev() {
+                self.remove_node(node);
+            }
+        }
+        let (block, previous, next) = {
+            let node = self.node(id);
+            (node.block, node.previous, node.next)
+        };
+        self.link(block, previous, next);
+        if let Some(node) = self.nodes[id.index()].take() {
+            for (i, input) in node.inputs.iter().enumerate() {
+                if let Some(value) = input {
+                    self.drop_use(*value, Use::Operand(id, i));
+                }
+            }
+            for value in node.outputs {
+                self.values[value.index()].producer = Producer::Removed;
+            }
+        }
+    }
+
+    /// The constants that are read anywhere, in the order they were made.
+    pub fn live_constants(&self) -> impl Iterator<Item = ValueId> + '_ {
+        let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && !v.uses.is_empty();
+        self.values
+            .iter()
+            .enumerate()
+            .filter(move |(_, v)| live(v))
+            .map(|(i, _)| ValueId::from_index(i))
+    }
+}

@@ -1,0 +1,19 @@
+//! Strings that live as long as the process: operator, domain and attribute names.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use rustc_hash::FxHashSet;
+
+static NAMES: LazyLock<Mutex<FxHashSet<&'static str>>> = LazyLock::new(Mutex::default);
+
+/// The one copy of `name`. For names that come from outside; their number is bounded by the
+/// operators that models use, not by the models.
+pub fn intern(name: &str) -> &'static str {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let leaked: &'static str = Box::leak(name.into());
+    names.insert(leaked);
+    leaked
+}

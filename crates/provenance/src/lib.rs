@@ -1,0 +1,34 @@
+//! Where every node came from: frames and call stacks of the user's program, the rules that
+//! emitted nodes, the rewrites that merged them, and how all this is written into a model.
+
+mod detail;
+mod origin;
+mod render;
+mod stack;
+
+pub use detail::{Detail, DetailError};
+pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Stage};
+pub use render::{CALLSITE, JAX_TRACEBACK, PLUGIN, STACKTRACE, metadata};
+pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};
+
+/// Declares a `u32` newtype that indexes one table.
+macro_rules! id {
+    ($(#[$doc:meta])* $vis:vis $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis struct $name(pub(crate) u32);
+
+        impl $name {
+            pub(crate) fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// # Panics
+            /// Never in practice: a table of 2³² entries does not fit in memory.
+            pub(crate) fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+        }
+    };
+}
+use id;

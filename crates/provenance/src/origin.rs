@@ -1,0 +1,224 @@
+//! Origins: what a node's `origin` field points at, and the one way to merge them.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::{StackId, id};
+
+id! {
+    /// An equation's place in the program: its stack and the equations that enclose it.
+    pub CallId
+}
+id! {
+    /// A module path such as `blocks.3/attn/q`.
+    pub ScopeId
+}
+id! {
+    /// The origin of a node.
+    pub OriginId
+}
+
+/// An equation and the equations it is nested in, innermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The equation's own stack, up to the enclosing equation.
+    pub stack: Option<StackId>,
+    /// The enclosing equation, and what was lowering it.
+    pub caller: Option<(CallId, Emitter)>,
+}
+
+/// What kind of code emits nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// A lowering rule, named after its primitive.
+    Lower,
+    /// A rewrite of the optimiser.
+    Rewrite,
+    /// Adaptation to the target runtime.
+    Legalize,
+}
+
+impl Stage {
+    /// The method name shown behind the rule's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Lower => "lower",
+            Stage::Rewrite => "rewrite",
+            Stage::Legalize => "legalize",
+        }
+    }
+}
+
+/// The code that emitted a node: `sin.lower` and the line of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Emitter {
+    /// The rule's or the rewrite's name.
+    pub name: &'static str,
+    /// Which stage it belongs to.
+    pub stage: Stage,
+    /// The file and line of the statement that emitted the node.
+    pub at: &'static Location<'static>,
+}
+
+/// Where a node came from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The equation that it computes; `None` for what belongs to the model's boundary.
+    pub call: Option<CallId>,
+    /// The module it belongs to.
+    pub scope: ScopeId,
+    /// The code that emitted it.
+    pub emitter: Emitter,
+    /// Other origins that were merged into it, each once, never nested.
+    pub also: Arc<[OriginId]>,
+}
+
+type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
+
+/// All origins of one conversion.
+#[derive(Debug)]
+pub struct Origins {
+    calls: FxIndexSet<Call>,
+    scopes: FxIndexSet<Arc<str>>,
+    origins: FxIndexSet<Origin>,
+    none: Arc<[OriginId]>,
+}
+
+impl Default for Origins {
+    fn default() -> Self {
+        let mut scopes = FxIndexSet::default();
+        scopes.insert("".into());
+        Self {
+            calls: FxIndexSet::default(),
+            scopes,
+            origins: FxIndexSet::default(),
+            none: Arc::new([]),
+        }
+    }
+}
+
+impl Origins {
+    /// The scope of the model itself.
+    pub const ROOT: ScopeId = ScopeId(0);
+
+    /// Interns the place of an equation.
+    pub fn call(&mut self, call: Call) -> CallId {
+        CallId::from_index(self.calls.insert_full(call).0)
+    }
+
+    /// Interns the scope `path` inside `parent`.
+    pub fn scope(&mut self, parent: ScopeId, path: &str) -> ScopeId {
+        if path.is_empty() {
+            return parent;
+        }
+        let outer = &self.scopes[parent.index()];
+        let full = if outer.is_empty() { path.into() } else { format!("{outer}/{path}").into() };
+        ScopeId::from_index(self.scopes.insert_full(full).0)
+    }
+
+    /// Interns the origin of a freshly lowered node.
+    pub fn origin(&mut self, call: Option<CallId>, scope: ScopeId, emitter: Emitter) -> OriginId {
+        let also = Arc::clone(&self.none);
+        self.intern(Origin { call, scope, emitter, also })
+    }
+
+    fn intern(&mut self, origin: Origin) -> OriginId {
+        OriginId::from_index(self.origins.insert_full(origin).0)
+    }
+
+    /// The origin of a node that computes what `primary` computed, emitted by `emitter` in place of
+    /// `primary` and `others`: the primary's place, everybody's sources.
+    pub fn merge(&mut self, primary: OriginId, others: &[OriginId], emitter: Emitter) -> OriginId {
+        let origin = Origin { emitter, ..self.with_sources(primary, others) };
+        self.intern(origin)
+    }
+
+    /// The origin of a node that stays as it is and takes over the sources of `others`.
+    pub fn absorb(&mut self, primary: OriginId, others: &[OriginId]) -> OriginId {
+        let origin = self.with_sources(primary, others);
+        self.intern(origin)
+    }
+
+    fn with_sources(&self, primary: OriginId, others: &[OriginId]) -> Origin {
+        let kept = self.get(primary);
+        let mut also = kept.also.to_vec();
+        for &other in others {
+            also.push(other);
+            also.extend_from_slice(&self.get(other).also);
+        }
+        let here = |id: &OriginId| {
+            let source = self.get(*id);
+            (source.call, source.scope) == (kept.call, kept.scope)
+        };
+        also.retain(|id| !here(id));
+        let mut seen = IndexSet::<_, FxBuildHasher>::default();
+        also.retain(|id| seen.insert((self.get(*id).call, self.get(*id).scope)));
+        Origin { also: also.into(), ..kept.clone() }
+    }
+
+    /// The origin behind an id.
+    pub fn get(&self, id: OriginId) -> &Origin {
+        &self.origins[id.index()]
+    }
+
+    /// The path of a scope, levels separated by `/`; empty for the model itself.
+    pub fn scope_path(&self, id: ScopeId) -> &str {
+        &self.scopes[id.index()]
+    }
+
+    /// The equations behind `call`, innermost first, each with the emitter that was lowering it
+    /// when it descended into the previous one (`None` for the first).
+    pub fn chain(&self, call: CallId) -> impl Iterator<Item = (Option<StackId>, Option<Emitter>)> {
+        let mut next = Some((call, None));
+        std::iter::from_fn(move || {
+            let (id, emitter) = next?;
+            let call = &self.calls[id.index()];
+            next = call.caller.map(|(id, emitter)| (id, Some(emitter)));
+            Some((call.stack, emitter))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn emitter(name: &'static str) -> Emitter {
+        Emitter { name, stage: Stage::Lower, at: Location::caller() }
+    }
+
+    #[test]
+    fn scopes_nest() {
+        let mut origins = Origins::default();
+        let block = origins.scope(Origins::ROOT, "blocks.3");
+        let q = origins.scope(block, "attn/q");
+        assert_eq!(origins.scope_path(q), "blocks.3/attn/q");
+        assert_eq!(origins.scope(q, ""), q);
+    }
+
+    #[test]
+    fn merging_keeps_every_source_once() {
+        let mut origins = Origins::default();
+        let call = |origins: &mut Origins, n: usize| {
+            let stack = Some(StackId::from_index(n));
+            origins.call(Call { stack, caller: None })
+        };
+        let e = emitter("add");
+        let ids: Vec<_> = (0..3)
+            .map(|n| {
+                let call = call(&mut origins, n);
+                origins.origin(Some(call), Origins::ROOT, e)
+            })
+            .collect();
+        let ab = origins.merge(ids[0], &[ids[1]], emitter("fuse"));
+        let abc = origins.merge(ab, &[ids[2], ids[1], ids[0]], emitter("fuse"));
+        assert_eq!(origins.get(abc).call, origins.get(ids[0]).call);
+        assert_eq!(*origins.get(abc).also, [ids[1], ids[2]]);
+        assert_eq!(origins.get(abc).emitter.name, "fuse");
+        let kept = origins.absorb(ids[0], &[ids[1]]);
+        assert_eq!(origins.get(kept).emitter.name, "add");
+    }
+}

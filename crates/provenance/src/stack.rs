@@ -1,0 +1,151 @@
+//! Frames and call stacks of the traced program, interned.
+//!
+//! A stack is a linked list from the innermost frame outwards, so stacks that share callers share
+//! their tails. Stack ids are handed out before the frames behind them are known: a conversion that
+//! writes no provenance never resolves them, an error resolves only its own.
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::id;
+
+/// A region of a source file; lines count from 1, columns (UTF-8 bytes) from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Span {
+    pub line: u32,
+    pub column: u32,
+    pub end_line: u32,
+    pub end_column: u32,
+}
+
+/// Whose code a frame runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameKind {
+    /// The user's own files.
+    User,
+    /// Installed packages and the standard library.
+    Library,
+    /// JAX itself.
+    Jax,
+    /// This project's own Python files.
+    Converter,
+}
+
+/// One frame of a Python call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The file as it is shown and written.
+    pub file: Arc<str>,
+    /// The file as the operating system knows it.
+    pub path: Arc<str>,
+    /// The function's qualified name.
+    pub function: Arc<str>,
+    /// The expression being evaluated.
+    pub span: Span,
+    /// Whose code it is.
+    pub kind: FrameKind,
+}
+
+id! {
+    /// A call stack, resolved or not.
+    pub StackId
+}
+id! {
+    /// An interned frame.
+    pub FrameId
+}
+id! {
+    /// A link of a resolved stack: a frame and its callers.
+    LinkId
+}
+
+type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
+
+/// All frames and stacks of one conversion.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    frames: FxIndexSet<Frame>,
+    links: FxIndexSet<(FrameId, Option<LinkId>)>,
+    stacks: Vec<Option<LinkId>>,
+}
+
+impl Stacks {
+    /// A new stack whose frames are not known yet.
+    pub fn reserve(&mut self) -> StackId {
+        self.stacks.push(None);
+        StackId::from_index(self.stacks.len() - 1)
+    }
+
+    /// Interns a frame.
+    pub fn intern(&mut self, frame: Frame) -> FrameId {
+        FrameId::from_index(self.frames.insert_full(frame).0)
+    }
+
+    /// Says what frames `stack` consists of, innermost first.
+    pub fn resolve(&mut self, stack: StackId, frames: &[FrameId]) {
+        let link = frames.iter().rev().fold(None, |caller, &frame| {
+            Some(LinkId::from_index(self.links.insert_full((frame, caller)).0))
+        });
+        self.stacks[stack.index()] = link;
+    }
+
+    /// The frames of a stack, innermost first; none when it was never resolved.
+    pub fn frames(&self, stack: StackId) -> Frames<'_> {
+        Frames { stacks: self, next: self.stacks[stack.index()] }
+    }
+}
+
+/// The frames of one stack, innermost first.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    stacks: &'a Stacks,
+    next: Option<LinkId>,
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = &'a Frame;
+
+    fn next(&mut self) -> Option<&'a Frame> {
+        let (frame, caller) = self.stacks.links.get_index(self.next?.index())?;
+        self.next = *caller;
+        self.stacks.frames.get_index(frame.index())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str) -> Frame {
+        Frame {
+            file: "m.py".into(),
+            path: "/m.py".into(),
+            function: function.into(),
+            span: Span::default(),
+            kind: FrameKind::User,
+        }
+    }
+
+    #[test]
+    fn stacks_share_tails() {
+        let mut stacks = Stacks::default();
+        let [a, b, main] = ["a", "b", "main"].map(|name| stacks.intern(frame(name)));
+        let (first, second) = (stacks.reserve(), stacks.reserve());
+        stacks.resolve(first, &[a, main]);
+        stacks.resolve(second, &[b, main]);
+        let names = |id| stacks.frames(id).map(|f| f.function.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(first), ["a", "main"]);
+        assert_eq!(names(second), ["b", "main"]);
+        assert_eq!(stacks.links.len(), 3);
+    }
+
+    #[test]
+    fn an_unresolved_stack_has_no_frames() {
+        let mut stacks = Stacks::default();
+        let id = stacks.reserve();
+        assert_eq!(stacks.frames(id).count(), 0);
+    }
+}

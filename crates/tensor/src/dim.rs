@@ -1,0 +1,476 @@
+//! Dimensions: a number, or a symbolic expression in the normal form that makes equal sizes equal.
+//!
+//! An expression is an integer polynomial over atoms; an atom is a variable or a `floordiv`, `mod`,
+//! `max` or `min` of two expressions. The text form is the one `jax.export.symbolic_shape` reads.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
+
+/// One dimension of a shape.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Dim {
+    /// A number.
+    Known(i64),
+    /// An expression over the model's dimension variables. Never a plain number.
+    Symbolic(Arc<Polynomial>),
+}
+
+/// Why the text of a dimension cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read the dimension `{text}`: {reason} at column {column}")]
+pub struct DimError {
+    text: String,
+    reason: String,
+    column: usize,
+}
+
+/// A sum of monomials, each with a non-zero factor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Polynomial(BTreeMap<Monomial, i64>);
+
+/// A product of atoms with their powers; empty for the constant term.
+type Monomial = BTreeMap<Atom, u32>;
+
+/// What a polynomial is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Atom {
+    /// A dimension variable.
+    Var(Arc<str>),
+    /// An operation that is no polynomial.
+    Op(DimOp, Dim, Dim),
+}
+
+/// The operations that an expression may hold beside `+`, `-` and `*`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DimOp {
+    FloorDiv,
+    Mod,
+    Max,
+    Min,
+}
+
+impl DimOp {
+    const ALL: [(DimOp, &'static str); 4] = [
+        (DimOp::FloorDiv, "floordiv"),
+        (DimOp::Mod, "mod"),
+        (DimOp::Max, "max"),
+        (DimOp::Min, "min"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// The operation on numbers, rounding towards minus infinity; `None` for a division by zero.
+    pub fn apply(self, a: i64, b: i64) -> Option<i64> {
+        match self {
+            DimOp::FloorDiv => a.checked_div_euclid(b).map(|_| a.div_floor_(b)),
+            DimOp::Mod => a.checked_rem_euclid(b).map(|_| a - b * a.div_floor_(b)),
+            DimOp::Max => Some(a.max(b)),
+            DimOp::Min => Some(a.min(b)),
+        }
+    }
+}
+
+/// Floor division of signed integers, which the standard library has only for unsigned ones.
+trait DivFloor {
+    fn div_floor_(self, other: Self) -> Self;
+}
+
+impl DivFloor for i64 {
+    fn div_floor_(self, other: i64) -> i64 {
+        let (q, r) = (self.wrapping_div(other), self.wrapping_rem(other));
+        if r != 0 && (r < 0) != (other < 0) { q - 1 } else { q }
+    }
+}
+
+impl Dim {
+    /// A dimension variable.
+    pub fn var(name: &str) -> Self {
+        Self::atom(Atom::Var(name.into()))
+    }
+
+    fn atom(atom: Atom) -> Self {
+        let monomial = Monomial::from([(atom, 1)]);
+        Dim::Symbolic(Arc::new(Polynomial(BTreeMap::from([(monomial, 1)]))))
+    }
+
+    /// The number, if it is one.
+    pub fn as_known(&self) -> Option<i64> {
+        match self {
+            Dim::Known(n) => Some(*n),
+            Dim::Symbolic(_) => None,
+        }
+    }
+
+    /// The variable's name, if the dimension is nothing but one variable.
+    pub fn as_var(&self) -> Option<&str> {
+        let Dim::Symbolic(poly) = self else { return None };
+        let mut terms = poly.0.iter();
+        let (Some((monomial, 1)), None) = (terms.next(), terms.next()) else { return None };
+        let mut atoms = monomial.iter();
+        match (atoms.next(), atoms.next()) {
+            (Some((Atom::Var(name), 1)), None) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The terms of the sum: each a factor and the atoms it multiplies (with powers).
+    pub fn terms(&self) -> Vec<(i64, Vec<(Atom, u32)>)> {
+        match self {
+            Dim::Known(n) => vec![(*n, Vec::new())],
+            Dim::Symbolic(poly) => poly
+                .0
+                .iter()
+                .rev()
+                .map(|(m, k)| (*k, m.iter().map(|(a, p)| (a.clone(), *p)).collect()))
+                .collect(),
+        }
+    }
+
+    /// An operation of [`DimOp`], computed when both sides are known.
+    pub fn op(op: DimOp, a: &Dim, b: &Dim) -> Dim {
+        if let (Dim::Known(x), Dim::Known(y)) = (a, b)
+            && let Some(value) = op.apply(*x, *y)
+        {
+            return Dim::Known(value);
+        }
+        match (op, b) {
+            (DimOp::FloorDiv, Dim::Known(1)) => return a.clone(),
+            (DimOp::Mod, Dim::Known(1)) => return Dim::Known(0),
+            (DimOp::FloorDiv | DimOp::Mod, Dim::Known(k)) if *k > 1 => {
+                let (quotient, rest) = a.split_multiples(*k);
+                if rest == Dim::Known(0) {
+                    return if op == DimOp::FloorDiv { quotient } else { rest };
+                }
+                if op == DimOp::FloorDiv && quotient != Dim::Known(0) {
+                    return quotient + Dim::op(op, &rest, b);
+                }
+            }
+            (DimOp::FloorDiv, b) if a == b => return Dim::Known(1),
+            (DimOp::Max | DimOp::Min, b) if a == b => return a.clone(),
+            _ => {}
+        }
+        Dim::atom(Atom::Op(op, a.clone(), b.clone()))
+    }
+
+    /// `self = k * quotient + rest`, taking into the quotient every term that `k` divides.
+    fn split_multiples(&self, k: i64) -> (Dim, Dim) {
+        let mut quotient = BTreeMap::new();
+        let mut rest = BTreeMap::new();
+        for (monomial, factor) in self.polynomial().0 {
+            if factor % k == 0 {
+                quotient.insert(monomial, factor / k);
+            } else {
+                rest.insert(monomial, factor);
+            }
+        }
+        (Dim::from_polynomial(quotient), Dim::from_polynomial(rest))
+    }
+
+    fn polynomial(&self) -> Polynomial {
+        match self {
+            Dim::Known(0) => Polynomial::default(),
+            Dim::Known(n) => Polynomial(BTreeMap::from([(Monomial::new(), *n)])),
+            Dim::Symbolic(poly) => (**poly).clone(),
+        }
+    }
+
+    fn from_polynomial(mut terms: BTreeMap<Monomial, i64>) -> Dim {
+        terms.retain(|_, factor| *factor != 0);
+        match terms.len() {
+            0 => Dim::Known(0),
+            1 if terms.contains_key(&Monomial::new()) => Dim::Known(terms[&Monomial::new()]),
+            _ => Dim::Symbolic(Arc::new(Polynomial(terms))),
+        }
+    }
+
+    /// The value when each variable has the value that `env` gives; `None` if one is missing or
+    /// the arithmetic overflows.
+    pub fn eval(&self, env: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        let Dim::Symbolic(poly) = self else { return self.as_known() };
+        let mut sum = 0i64;
+        for (monomial, factor) in &poly.0 {
+            let mut product = *factor;
+            for (atom, power) in monomial {
+                let value = match atom {
+                    Atom::Var(name) => env(name)?,
+                    Atom::Op(op, a, b) => op.apply(a.eval(env)?, b.eval(env)?)?,
+                };
+                product = product.checked_mul(value.checked_pow(*power)?)?;
+            }
+            sum = sum.checked_add(product)?;
+        }
+        Some(sum)
+    }
+
+    /// Reads the text form, such as `4*b + 3` or `floordiv(b, 2)`.
+    pub fn parse(text: &str) -> Result<Dim, DimError> {
+        let mut parser = Parser { text, at: 0, depth: 0 };
+        let dim = parser.sum()?;
+        parser.skip_spaces();
+        if parser.at < text.len() {
+            return Err(parser.error("unexpected text"));
+        }
+        Ok(dim)
+    }
+}
+
+impl From<usize> for Dim {
+    fn from(n: usize) -> Self {
+        Dim::Known(i64::try_from(n).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(n: i64) -> Self {
+        Dim::Known(n)
+    }
+}
+
+impl Add for Dim {
+    type Output = Dim;
+    fn add(self, other: Dim) -> Dim {
+        if let (Dim::Known(a), Dim::Known(b)) = (&self, &other) {
+            return Dim::Known(a.saturating_add(*b));
+        }
+        let mut terms = self.polynomial().0;
+        for (monomial, factor) in other.polynomial().0 {
+            let sum = terms.entry(monomial).or_default();
+            *sum = sum.saturating_add(factor);
+        }
+        Dim::from_polynomial(terms)
+    }
+}
+
+impl Neg for Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        Dim::Known(-1) * self
+    }
+}
+
+impl Sub for Dim {
+    type Output = Dim;
+    fn sub(self, other: Dim) -> Dim {
+        self + -other
+    }
+}
+
+impl Mul for Dim {
+    type Output = Dim;
+    #[expect(clippy::suspicious_arithmetic_impl, reason = "exponents of one atom add up")]
+    fn mul(self, other: Dim) -> Dim {
+        if let (Dim::Known(a), Dim::Known(b)) = (&self, &other) {
+            return Dim::Known(a.saturating_mul(*b));
+        }
+        let mut terms = BTreeMap::<Monomial, i64>::new();
+        for (left, a) in &self.polynomial().0 {
+            for (right, b) in &other.polynomial().0 {
+                let mut monomial = left.clone();
+                for (atom, power) in right {
+                    *monomial.entry(atom.clone()).or_default() += power;
+                }
+                let sum = terms.entry(monomial).or_default();
+                *sum = sum.saturating_add(a.saturating_mul(*b));
+            }
+        }
+        Dim::from_polynomial(terms)
+    }
+}
+
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Dim::Known(n) = self {
+            return write!(f, "{n}");
+        }
+        for (i, (factor, atoms)) in self.terms().iter().enumerate() {
+            let sign = match (i, *factor < 0) {
+                (0, false) => "",
+                (0, true) => "-",
+                (_, false) => " + ",
+                (_, true) => " - ",
+            };
+            f.write_str(sign)?;
+            let size = factor.unsigned_abs();
+            if size != 1 || atoms.is_empty() {
+                write!(f, "{size}")?;
+            }
+            for (j, (atom, power)) in atoms.iter().enumerate() {
+                if j > 0 || size != 1 {
+                    f.write_str("*")?;
+                }
+                match atom {
+                    Atom::Var(name) => f.write_str(name)?,
+                    Atom::Op(op, a, b) => write!(f, "{}({a}, {b})", op.name())?,
+                }
+                if *power > 1 {
+                    write!(f, "^{power}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A recursive-descent parser; `depth` bounds the recursion on hostile input.
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: u32,
+}
+
+impl Parser<'_> {
+    fn error(&self, reason: &str) -> DimError {
+        DimError { text: self.text.to_owned(), reason: reason.to_owned(), column: self.at + 1 }
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.skip_spaces();
+        let found = self.text[self.at..].starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Result<(), DimError> {
+        if self.eat(token) { Ok(()) } else { Err(self.error(&format!("expected `{token}`"))) }
+    }
+
+    fn take_while(&mut self, accept: impl Fn(char) -> bool) -> &str {
+        let rest = &self.text[self.at..];
+        let len = rest.find(|c| !accept(c)).unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    fn sum(&mut self) -> Result<Dim, DimError> {
+        self.depth += 1;
+        if self.depth > 64 {
+            return Err(self.error("too deeply nested"));
+        }
+        let mut sum = self.product()?;
+        loop {
+            if self.eat("+") {
+                sum = sum + self.product()?;
+            } else if self.eat("-") {
+                sum = sum - self.product()?;
+            } else {
+                self.depth -= 1;
+                return Ok(sum);
+            }
+        }
+    }
+
+    fn product(&mut self) -> Result<Dim, DimError> {
+        if self.eat("-") {
+            return Ok(-self.product()?);
+        }
+        let mut product = self.power()?;
+        while self.eat("*") {
+            product = product * self.power()?;
+        }
+        Ok(product)
+    }
+
+    fn power(&mut self) -> Result<Dim, DimError> {
+        let base = self.primary()?;
+        if !self.eat("^") {
+            return Ok(base);
+        }
+        let Some(power @ 0..=64) = self.number()?.as_known() else {
+            return Err(self.error("the power is too large"));
+        };
+        Ok((0..power).fold(Dim::Known(1), |product, _| product * base.clone()))
+    }
+
+    fn number(&mut self) -> Result<Dim, DimError> {
+        self.skip_spaces();
+        let parsed = self.take_while(|c| c.is_ascii_digit()).parse();
+        parsed.map(Dim::Known).map_err(|_| self.error("expected a number"))
+    }
+
+    fn primary(&mut self) -> Result<Dim, DimError> {
+        self.skip_spaces();
+        if self.eat("(") {
+            let inner = self.sum()?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        match self.text[self.at..].chars().next() {
+            Some(c) if c.is_ascii_digit() => self.number(),
+            Some(c) if c.is_alphabetic() || c == '_' => {
+                let name = self.take_while(|c| c.is_alphanumeric() || c == '_').to_owned();
+                match DimOp::ALL.iter().find(|(_, text)| *text == name) {
+                    Some((op, _)) if self.eat("(") => {
+                        let a = self.sum()?;
+                        self.expect(",")?;
+                        let b = self.sum()?;
+                        self.expect(")")?;
+                        Ok(Dim::op(*op, &a, &b))
+                    }
+                    _ => Ok(Dim::var(&name)),
+                }
+            }
+            _ => Err(self.error("expected a number, a variable or `(`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dim(text: &str) -> Dim {
+        Dim::parse(text).unwrap()
+    }
+
+    #[test]
+    fn equal_sizes_are_equal() {
+        assert_eq!(dim("b + b"), dim("2*b"));
+        assert_eq!(dim("(b + 1)*(b - 1)"), dim("b^2 - 1"));
+        assert_eq!(dim("4*b - 2*b - 2*b + 3"), Dim::Known(3));
+        assert_eq!(dim("floordiv(4*b + 3, 4)"), dim("b + floordiv(3, 4)"));
+        assert_eq!(dim("floordiv(4*b, 4)"), dim("b"));
+        assert_eq!(dim("mod(6*b, 3)"), Dim::Known(0));
+    }
+
+    #[test]
+    fn text_round_trips() {
+        for text in ["b", "-b + 3", "4*b + 3", "b^2*t", "floordiv(b + 1, 2) + t", "max(b, 2)"] {
+            assert_eq!(dim(&dim(text).to_string()), dim(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn evaluation_rounds_down() {
+        let env = |name: &str| (name == "b").then_some(7);
+        assert_eq!(dim("floordiv(b, 2)*2 + mod(b, 4)").eval(&env), Some(9));
+        assert_eq!(dim("floordiv(-b, 2)").eval(&env), Some(-4));
+        assert_eq!(dim("mod(-b, 4)").eval(&env), Some(1));
+        assert_eq!(dim("t").eval(&env), None);
+    }
+
+    #[test]
+    fn bad_text_is_an_error() {
+        for text in ["", "b +", "floordiv(b)", "b c", "99999999999999999999", "b^99"] {
+            assert!(Dim::parse(text).is_err(), "{text}");
+        }
+        assert!(Dim::parse(&"(".repeat(10_000)).is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! Element types: JAX's names on one side, ONNX's codes on the other.
+
+use std::fmt;
+
+/// An element type that JAX can trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum DType {
+    Bool,
+    I2,
+    I4,
+    I8,
+    I16,
+    I32,
+    I64,
+    U2,
+    U4,
+    U8,
+    U16,
+    U32,
+    U64,
+    F4E2M1FN,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F8E8M0FNU,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+    C128,
+}
+
+/// The arithmetic family of an element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Bool,
+    Signed,
+    Unsigned,
+    Float,
+    Complex,
+}
+
+/// One row per element type: (type, numpy name, short name, ONNX code, bits, kind).
+const TABLE: &[(DType, &str, &str, i32, u32, Kind)] = &[
+    (DType::Bool, "bool", "bool", 9, 8, Kind::Bool),
+    (DType::I2, "int2", "i2", 26, 2, Kind::Signed),
+    (DType::I4, "int4", "i4", 22, 4, Kind::Signed),
+    (DType::I8, "int8", "i8", 3, 8, Kind::Signed),
+    (DType::I16, "int16", "i16", 5, 16, Kind::Signed),
+    (DType::I32, "int32", "i32", 6, 32, Kind::Signed),
+    (DType::I64, "int64", "i64", 7, 64, Kind::Signed),
+    (DType::U2, "uint2", "u2", 25, 2, Kind::Unsigned),
+    (DType::U4, "uint4", "u4", 21, 4, Kind::Unsigned),
+    (DType::U8, "uint8", "u8", 2, 8, Kind::Unsigned),
+    (DType::U16, "uint16", "u16", 4, 16, Kind::Unsigned),
+    (DType::U32, "uint32", "u32", 12, 32, Kind::Unsigned),
+    (DType::U64, "uint64", "u64", 13, 64, Kind::Unsigned),
+    (DType::F4E2M1FN, "float4_e2m1fn", "f4e2m1fn", 23, 4, Kind::Float),
+    (DType::F8E4M3FN, "float8_e4m3fn", "f8e4m3fn", 17, 8, Kind::Float),
+    (DType::F8E4M3FNUZ, "float8_e4m3fnuz", "f8e4m3fnuz", 18, 8, Kind::Float),
+    (DType::F8E5M2, "float8_e5m2", "f8e5m2", 19, 8, Kind::Float),
+    (DType::F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", 20, 8, Kind::Float),
+    (DType::F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", 24, 8, Kind::Float),
+    (DType::F16, "float16", "f16", 10, 16, Kind::Float),
+    (DType::BF16, "bfloat16", "bf16", 16, 16, Kind::Float),
+    (DType::F32, "float32", "f32", 1, 32, Kind::Float),
+    (DType::F64, "float64", "f64", 11, 64, Kind::Float),
+    (DType::C64, "complex64", "c64", 14, 64, Kind::Complex),
+    (DType::C128, "complex128", "c128", 15, 128, Kind::Complex),
+];
+
+impl DType {
+    /// Every element type, in the order of the enum.
+    pub fn all() -> impl Iterator<Item = DType> {
+        TABLE.iter().map(|row| row.0)
+    }
+
+    fn row(self) -> &'static (DType, &'static str, &'static str, i32, u32, Kind) {
+        // The table lists the variants in declaration order; a test holds that.
+        &TABLE[self as usize]
+    }
+
+    /// numpy's (and ml_dtypes') name, such as `float32`.
+    pub fn numpy_name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// JAX's short name, such as `f32`.
+    pub fn short_name(self) -> &'static str {
+        self.row().2
+    }
+
+    /// `TensorProto.DataType`'s code.
+    pub fn onnx_code(self) -> i32 {
+        self.row().3
+    }
+
+    /// The width of one element in bits, as ONNX stores it.
+    pub fn bits(self) -> u32 {
+        self.row().4
+    }
+
+    /// The arithmetic family.
+    pub fn kind(self) -> Kind {
+        self.row().5
+    }
+
+    /// The type that numpy calls `name`.
+    pub fn from_numpy_name(name: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
+    }
+
+    /// The type that JAX abbreviates as `name`.
+    pub fn from_short_name(name: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
+    }
+
+    /// The type that ONNX numbers `code`.
+    pub fn from_onnx_code(code: i32) -> Option<Self> {
+        TABLE.iter().find(|row| row.3 == code).map(|row| row.0)
+    }
+
+    /// Signed or unsigned integers; not booleans.
+    pub fn is_integer(self) -> bool {
+        matches!(self.kind(), Kind::Signed | Kind::Unsigned)
+    }
+
+    /// Real floating point of any width.
+    pub fn is_float(self) -> bool {
+        self.kind() == Kind::Float
+    }
+
+    /// The smallest and the largest value of an integer type.
+    pub fn int_range(self) -> Option<(i128, i128)> {
+        let bits = self.bits();
+        match self.kind() {
+            Kind::Signed => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+            Kind::Unsigned => Some((0, (1 << bits) - 1)),
+            _ => None,
+        }
+    }
+
+    /// The bytes that `count` elements take in ONNX's `raw_data` (4-bit types are packed).
+    pub fn byte_len(self, count: usize) -> usize {
+        (count * self.bits() as usize).div_ceil(8)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.short_name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_declaration_order() {
+        for (i, dtype) in DType::all().enumerate() {
+            assert_eq!(dtype as usize, i, "{dtype}");
+        }
+        assert_eq!(TABLE.len(), DType::C128 as usize + 1);
+    }
+
+    #[test]
+    fn names_and_codes_are_unique() {
+        for d in DType::all() {
+            assert_eq!(DType::from_numpy_name(d.numpy_name()), Some(d));
+            assert_eq!(DType::from_short_name(d.short_name()), Some(d));
+            assert_eq!(DType::from_onnx_code(d.onnx_code()), Some(d));
+        }
+    }
+
+    #[test]
+    fn sub_byte_types_are_packed() {
+        assert_eq!(DType::I4.byte_len(3), 2);
+        assert_eq!(DType::F32.byte_len(3), 12);
+    }
+}

@@ -1,0 +1,52 @@
+//! What a tensor is, shared by everything before and after lowering: element types, dimensions
+//! (known or symbolic) and immutable element storage that may live outside Rust.
+
+mod dim;
+mod dtype;
+mod storage;
+
+pub use dim::{Atom, Dim, DimError, DimOp};
+pub use dtype::{DType, Kind};
+pub use storage::{Storage, Tensor, TensorError};
+
+/// The shape of a value: one [`Dim`] per axis.
+pub type Shape = Vec<Dim>;
+
+/// The element type and shape of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// The element type.
+    pub dtype: DType,
+    /// One dimension per axis.
+    pub shape: Shape,
+}
+
+impl Type {
+    /// A type from its parts.
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
+        Self { dtype, shape: shape.into() }
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// The shape as plain numbers, when every dimension is known.
+    pub fn static_shape(&self) -> Option<Vec<i64>> {
+        self.shape.iter().map(Dim::as_known).collect()
+    }
+}
+
+impl std::fmt::Display for Type {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}[", self.dtype)?;
+        for (i, dim) in self.shape.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("]")
+    }
+}

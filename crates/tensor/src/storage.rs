@@ -1,0 +1,249 @@
+//! Immutable tensors whose bytes may belong to somebody else (a numpy array, a mapped file).
+
+use std::fmt;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use crate::{DType, Dim, Kind, Type};
+
+/// Owner of a tensor's bytes: little-endian, C order, as ONNX's `raw_data` has them.
+pub trait Storage: Send + Sync {
+    /// All bytes of the tensor.
+    fn bytes(&self) -> &[u8];
+}
+
+impl Storage for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// What is wrong with tensor data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TensorError {
+    /// The byte count does not fit the type.
+    #[error("{dtype} tensor of shape {shape:?} takes {expected} bytes, got {actual}")]
+    Length {
+        /// Element type.
+        dtype: DType,
+        /// Shape.
+        shape: Vec<usize>,
+        /// Bytes that type and shape ask for.
+        expected: usize,
+        /// Bytes given.
+        actual: usize,
+    },
+    /// The element count overflows.
+    #[error("a tensor of shape {0:?} is too large")]
+    TooLarge(Vec<usize>),
+}
+
+/// An immutable tensor: element type, static shape and shared bytes. Cloning shares the bytes.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Arc<[usize]>,
+    data: Arc<dyn Storage>,
+}
+
+impl Tensor {
+    /// A tensor over `data`, checked against type and shape.
+    pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
+        let count = shape
+            .iter()
+            .try_fold(1usize, |n, &d| n.checked_mul(d))
+            .filter(|n| n.checked_mul(dtype.bits() as usize).is_some())
+            .ok_or_else(|| TensorError::TooLarge(shape.to_vec()))?;
+        let (expected, actual) = (dtype.byte_len(count), data.bytes().len());
+        if expected != actual {
+            return Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, actual });
+        }
+        Ok(Self { dtype, shape: shape.into(), data })
+    }
+
+    fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
+        Self { dtype, shape: shape.into(), data: Arc::new(bytes) }
+    }
+
+    /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
+    pub fn i64s(values: &[i64]) -> Self {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self::owned(DType::I64, &[values.len()], bytes)
+    }
+
+    /// A boolean tensor.
+    pub fn bools(shape: &[usize], values: &[bool]) -> Self {
+        debug_assert_eq!(shape.iter().product::<usize>(), values.len());
+        Self::owned(DType::Bool, shape, values.iter().map(|&v| u8::from(v)).collect())
+    }
+
+    /// A scalar of `dtype` nearest to `value`; `None` for types that have no scalar encoding here
+    /// (packed sub-byte types and 8-bit floats) and for integers that do not fit.
+    pub fn scalar(dtype: DType, value: f64) -> Option<Self> {
+        if dtype.is_integer() {
+            #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
+            let int = value as i128;
+            #[expect(clippy::cast_precision_loss, reason = "only exact values pass")]
+            return if int as f64 == value { Self::int_scalar(dtype, int) } else { None };
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
+        let bytes = match dtype {
+            DType::Bool => vec![u8::from(value != 0.0)],
+            DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            DType::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+            DType::F32 => (value as f32).to_le_bytes().to_vec(),
+            DType::F64 => value.to_le_bytes().to_vec(),
+            _ => return None,
+        };
+        Some(Self::owned(dtype, &[], bytes))
+    }
+
+    /// An integer scalar; `None` when `value` does not fit `dtype`.
+    pub fn int_scalar(dtype: DType, value: i128) -> Option<Self> {
+        let width = match dtype.kind() {
+            Kind::Signed | Kind::Unsigned if dtype.bits() >= 8 => dtype.bits(),
+            _ => return None,
+        };
+        let (low, high) = dtype.int_range()?;
+        if value < low || value > high {
+            return None;
+        }
+        let bytes = value.to_le_bytes()[..width as usize / 8].to_vec();
+        Some(Self::owned(dtype, &[], bytes))
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The raw bytes: little-endian, C order.
+    pub fn bytes(&self) -> &[u8] {
+        self.data.bytes()
+    }
+
+    /// The type, with every dimension known.
+    pub fn ty(&self) -> Type {
+        Type::new(self.dtype, self.shape.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>())
+    }
+
+    /// The same bytes under another shape of equally many elements.
+    pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
+        Self::new(self.dtype, shape, Arc::clone(&self.data))
+    }
+
+    /// The elements as integers, for integer and boolean types of a byte and more.
+    pub fn to_ints(&self) -> Option<Vec<i128>> {
+        let width = match self.dtype.kind() {
+            Kind::Bool | Kind::Signed | Kind::Unsigned if self.dtype.bits() >= 8 => {
+                self.dtype.bits() as usize / 8
+            }
+            _ => return None,
+        };
+        let signed = self.dtype.kind() == Kind::Signed;
+        let decode = |chunk: &[u8]| {
+            let negative = signed && chunk.last().is_some_and(|b| b & 0x80 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 16];
+            wide[..width].copy_from_slice(chunk);
+            i128::from_le_bytes(wide)
+        };
+        Some(self.bytes().chunks_exact(width).map(decode).collect())
+    }
+
+    /// The elements as `i64`, for integer types whose values all fit.
+    pub fn to_i64s(&self) -> Option<Vec<i64>> {
+        self.to_ints()?.into_iter().map(|v| i64::try_from(v).ok()).collect()
+    }
+
+    /// The elements widened to `f64`, for the real floating-point types of 16 bits and more.
+    pub fn to_f64s(&self) -> Option<Vec<f64>> {
+        let bytes = self.bytes();
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
+        }
+        Some(match self.dtype {
+            DType::F16 => each(bytes, |c| f16::from_le_bytes(c).to_f64()),
+            DType::BF16 => each(bytes, |c| bf16::from_le_bytes(c).to_f64()),
+            DType::F32 => each(bytes, |c| f64::from(f32::from_le_bytes(c))),
+            DType::F64 => each(bytes, f64::from_le_bytes),
+            _ => return None,
+        })
+    }
+
+    /// The one value that every element has (as a number), if there is one.
+    pub fn splat(&self) -> Option<f64> {
+        let width = (self.dtype.bits() as usize).div_ceil(8);
+        let first = self.bytes().get(..width)?;
+        if self.dtype.bits() < 8 || !self.bytes().chunks_exact(width).all(|c| c == first) {
+            return None;
+        }
+        let one = Self::owned(self.dtype, &[], first.to_vec());
+        #[expect(clippy::cast_precision_loss, reason = "callers compare with small numbers")]
+        let int = |v: &i128| *v as f64;
+        one.to_f64s()
+            .and_then(|v| v.first().copied())
+            .or_else(|| one.to_ints().and_then(|v| v.first().map(int)))
+    }
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype
+            && self.shape == other.shape
+            && (Arc::ptr_eq(&self.data, &other.data) || self.bytes() == other.bytes())
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}, {} bytes)", self.ty(), self.bytes().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_checked() {
+        let err = Tensor::new(DType::F32, &[2], Arc::new(vec![0u8; 7])).unwrap_err();
+        assert_eq!(err.to_string(), "f32 tensor of shape [2] takes 8 bytes, got 7");
+        let huge = Tensor::new(DType::F32, &[usize::MAX, 2], Arc::new(Vec::new()));
+        assert!(matches!(huge, Err(TensorError::TooLarge(_))));
+    }
+
+    #[test]
+    fn scalars_round_trip() {
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            assert_eq!(Tensor::scalar(dtype, -1.5).unwrap().to_f64s().unwrap(), [-1.5]);
+        }
+        assert_eq!(Tensor::scalar(DType::I8, -3.0).unwrap().to_ints().unwrap(), [-3]);
+        assert_eq!(Tensor::scalar(DType::I8, 300.0), None);
+        assert_eq!(Tensor::scalar(DType::I8, 0.5), None);
+        let max = i128::from(u64::MAX);
+        assert_eq!(Tensor::int_scalar(DType::U64, max).unwrap().to_ints().unwrap(), [max]);
+    }
+
+    #[test]
+    fn splats_are_seen() {
+        assert_eq!(Tensor::i64s(&[4, 4]).splat(), Some(4.0));
+        assert_eq!(Tensor::i64s(&[4, 5]).splat(), None);
+        assert_eq!(Tensor::i64s(&[]).splat(), None);
+    }
+}

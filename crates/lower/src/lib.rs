@@ -1,1 +1,13 @@
-//! x
+//! Lowering: one rule per JAX primitive, and the driver that owns everything a rule must not care
+//! about: origins, names, types, nesting.
+
+mod context;
+mod driver;
+mod error;
+mod preflight;
+mod rules;
+
+pub use context::Context;
+pub use driver::{Boundary, lower};
+pub use error::{Error, Missing, RuleError};
+pub use rules::primitives;

@@ -1,0 +1,307 @@
+//! What a rule sees: the equation's parameters and result types, and a builder.
+
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+
+use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
+use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
+use provenance::{CallId, Emitter, ScopeId, Stage};
+use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
+
+use crate::RuleError;
+use crate::driver::{Driver, Place, State};
+
+/// The equation being lowered, and the builder its nodes go through.
+#[derive(Debug)]
+pub struct Context<'a> {
+    builder: Builder<'a>,
+    state: &'a mut State,
+    program: &'a jaxpr::Program,
+    eqn: &'a Eqn,
+    jaxpr: &'a Jaxpr,
+    call: CallId,
+    scope: ScopeId,
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = Builder<'a>;
+
+    fn deref(&self) -> &Builder<'a> {
+        &self.builder
+    }
+}
+
+impl<'a> DerefMut for Context<'a> {
+    fn deref_mut(&mut self) -> &mut Builder<'a> {
+        &mut self.builder
+    }
+}
+
+type Result<T> = std::result::Result<T, RuleError>;
+
+impl<'a> Context<'a> {
+    pub(crate) fn enter(
+        driver: &'a mut Driver<'_>,
+        eqn: &'a Eqn,
+        jaxpr: &'a Jaxpr,
+        rule: &'static str,
+        block: BlockId,
+        call: CallId,
+        scope: ScopeId,
+    ) -> Self {
+        let builder = Builder {
+            graph: driver.graph,
+            origins: driver.origins,
+            name: rule,
+            stage: Stage::Lower,
+            source: Source::Equation { call: Some(call), scope },
+            block,
+            before: None,
+        };
+        Self { builder, state: driver.state, program: driver.program, eqn, jaxpr, call, scope }
+    }
+
+    /// The parameter `name`, read as a `T`.
+    pub fn param<T: FromParam>(&self, name: &str) -> Result<T> {
+        Ok(self.eqn.params.get(name)?)
+    }
+
+    /// The parameter `name`, or `default` where this JAX version has no such parameter.
+    pub fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
+        if self.eqn.params.raw(name).is_none() { Ok(default) } else { self.param(name) }
+    }
+
+    /// The type that JAX gives the result at `index`.
+    pub fn out(&self, index: usize) -> &'a Type {
+        self.jaxpr.ty(self.eqn.outputs[index])
+    }
+
+    /// How many results the equation has.
+    pub fn out_count(&self) -> usize {
+        self.eqn.outputs.len()
+    }
+
+    /// A jaxpr of the program.
+    pub fn jaxpr(&self, id: JaxprId) -> &'a Jaxpr {
+        self.program.jaxpr(id)
+    }
+
+    /// Lowers the jaxpr `id`, called with `inputs`, in place.
+    #[track_caller]
+    pub fn inline(&mut self, id: JaxprId, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
+        let block = self.builder.block;
+        self.inline_into(id, inputs, block, Location::caller())
+    }
+
+    /// A new block whose nodes are the jaxpr `id`, called with `inputs(block)`.
+    #[track_caller]
+    pub fn block(
+        &mut self,
+        inputs: impl FnOnce(&mut Graph, BlockId) -> Vec<ValueId>,
+        id: JaxprId,
+    ) -> Result<(BlockId, Vec<ValueId>)> {
+        let block = self.builder.graph.add_block();
+        let inputs = inputs(self.builder.graph, block);
+        let outputs = self.inline_into(id, &inputs, block, Location::caller())?;
+        Ok((block, outputs))
+    }
+
+    fn inline_into(
+        &mut self,
+        id: JaxprId,
+        inputs: &[ValueId],
+        block: BlockId,
+        at: &'static Location<'static>,
+    ) -> Result<Vec<ValueId>> {
+        let emitter = Emitter { name: self.builder.name, stage: Stage::Lower, at };
+        let place = Place { block, scope: self.scope, caller: Some((self.call, emitter)) };
+        let mut driver = Driver {
+            program: self.program,
+            graph: self.builder.graph,
+            origins: self.builder.origins,
+            state: self.state,
+        };
+        Ok(driver.jaxpr(id, inputs, place)?)
+    }
+
+    /// A scalar constant of the element type that `like` has.
+    pub fn scalar_like(&mut self, like: ValueId, value: f64) -> Result<ValueId> {
+        let dtype = self.dtype(like);
+        Ok(self.scalar(dtype, value)?)
+    }
+
+    /// The dimensions as a vector of 64-bit integers: a constant when all are known, otherwise
+    /// computed from the inputs' shapes, each distinct dimension once per model.
+    #[track_caller]
+    pub fn dims(&mut self, shape: &[Dim]) -> Result<ValueId> {
+        let known: Option<Vec<i64>> = shape.iter().map(Dim::as_known).collect();
+        if let Some(known) = known {
+            return Ok(self.i64s(&known));
+        }
+        let at = Location::caller();
+        let mut parts = Vec::new();
+        let mut rest = shape;
+        while let Some(first) = rest.first() {
+            let run = rest.iter().take_while(|d| d.as_known().is_some()).count();
+            if run > 0 {
+                let values: Vec<i64> = rest[..run].iter().filter_map(Dim::as_known).collect();
+                parts.push(self.i64s(&values));
+                rest = &rest[run..];
+            } else {
+                parts.push(self.dim(first, at)?);
+                rest = &rest[1..];
+            }
+        }
+        match parts.as_slice() {
+            [one] => Ok(*one),
+            _ => Ok(self.op("Concat", &parts, attrs! { axis: 0 })?),
+        }
+    }
+
+    /// A dimension as a vector of one element, computed in the main block so that all blocks see it.
+    fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+        if let Some(known) = dim.as_known() {
+            return Ok(self.i64s(&[known]));
+        }
+        if let Some(&known) = self.state.dims.get(dim) {
+            return Ok(known);
+        }
+        let value = if let Some(name) = dim.as_var() {
+            let Some(&(input, axis)) = self.state.symbols.get(name) else {
+                return Err(RuleError::unsupported(format!(
+                    "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
+                ))
+                .with_help(format!("give an input whose shape contains `{name}` by itself")));
+            };
+            let axis = axis as i64;
+            self.in_main("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else {
+            self.polynomial(dim, at)?
+        };
+        self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
+        self.state.dims.insert(dim.clone(), value);
+        Ok(value)
+    }
+
+    fn polynomial(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+        let mut sum = None;
+        for (factor, atoms) in dim.terms() {
+            let mut product = None;
+            for (atom, power) in atoms {
+                let value = match &atom {
+                    Atom::Var(name) => self.dim(&Dim::var(name), at)?,
+                    Atom::Op(op, a, b) => self.dim_op(*op, a, b, at)?,
+                };
+                for _ in 0..power {
+                    product = Some(self.fold("Mul", product, value, at)?);
+                }
+            }
+            let term = match (factor, product) {
+                (1, Some(product)) => product,
+                _ => {
+                    let factor = self.i64s(&[factor]);
+                    self.fold("Mul", product, factor, at)?
+                }
+            };
+            sum = Some(self.fold("Add", sum, term, at)?);
+        }
+        sum.ok_or_else(|| RuleError::Internal(format!("the dimension `{dim}` has no terms")))
+    }
+
+    fn fold(
+        &mut self,
+        op: &'static str,
+        left: Option<ValueId>,
+        right: ValueId,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        match left {
+            None => Ok(right),
+            Some(left) => self.in_main(op, &[left, right], Attrs::new(), at),
+        }
+    }
+
+    fn dim_op(
+        &mut self,
+        op: DimOp,
+        a: &Dim,
+        b: &Dim,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        let pair = [self.dim(a, at)?, self.dim(b, at)?];
+        match op {
+            DimOp::Max => self.in_main("Max", &pair, Attrs::new(), at),
+            DimOp::Min => self.in_main("Min", &pair, Attrs::new(), at),
+            // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
+            DimOp::Mod => self.in_main("Mod", &pair, Attrs::new(), at),
+            // Div truncates: taking the remainder away first makes the division exact.
+            DimOp::FloorDiv => {
+                let rest = self.in_main("Mod", &pair, Attrs::new(), at)?;
+                let exact = self.in_main("Sub", &[pair[0], rest], Attrs::new(), at)?;
+                self.in_main("Div", &[exact, pair[1]], Attrs::new(), at)
+            }
+        }
+    }
+
+    fn in_main(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        let block = std::mem::replace(&mut self.builder.block, Graph::MAIN);
+        let inputs = inputs.iter().map(|v| Some(*v)).collect();
+        let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
+        self.builder.block = block;
+        Ok(outputs?[0])
+    }
+
+    /// `value` in another shape of equally many elements.
+    #[track_caller]
+    pub fn reshape(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
+        if self.shape(value) == shape {
+            return Ok(value);
+        }
+        let shape = self.dims(shape)?;
+        // A zero in the shape means zero, not "copy from the input".
+        Ok(self.op("Reshape", &[value, shape], attrs! { allowzero: 1 })?)
+    }
+
+    /// `value` broadcast to `shape`, to which it must be broadcastable.
+    #[track_caller]
+    pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
+        if self.shape(value) == shape {
+            return Ok(value);
+        }
+        let shape = self.dims(shape)?;
+        Ok(self.op("Expand", &[value, shape], Attrs::new())?)
+    }
+
+    /// The elements of `value` along one axis: `start` to `end` by `step`.
+    #[track_caller]
+    pub fn slice(
+        &mut self,
+        value: ValueId,
+        axes: &[i64],
+        starts: &[Dim],
+        ends: &[Dim],
+        steps: &[i64],
+    ) -> Result<ValueId> {
+        if axes.is_empty() {
+            return Ok(value);
+        }
+        let (starts, ends) = (self.dims(starts)?, self.dims(ends)?);
+        let (axes, steps) = (self.i64s(axes), self.i64s(steps));
+        Ok(self.op("Slice", &[value, starts, ends, axes, steps], Attrs::new())?)
+    }
+
+    /// A tensor of `shape` filled with `value`.
+    #[track_caller]
+    pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
+        let tensor = Tensor::scalar(dtype, value)
+            .ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype} constant")))?;
+        let scalar = self.constant(tensor);
+        self.expand(scalar, shape)
+    }
+}

@@ -1,0 +1,115 @@
+//! Why a program cannot be lowered.
+
+use std::sync::Arc;
+
+use provenance::{CallId, ScopeId};
+
+/// A rule's own complaint; the driver adds where.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// The equation has no ONNX form, or none that this converter knows.
+    #[error("{reason}")]
+    Unsupported {
+        /// What is not supported, as the user would put it.
+        reason: String,
+        /// What the user can do.
+        help: Option<String>,
+    },
+    /// The rule is wrong.
+    #[error("{0}")]
+    Internal(String),
+    /// An inner equation failed: its error as it is.
+    #[error(transparent)]
+    Inner(Box<Error>),
+}
+
+impl RuleError {
+    /// A case that is not supported.
+    pub fn unsupported(reason: impl Into<String>) -> Self {
+        RuleError::Unsupported { reason: reason.into(), help: None }
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn with_help(self, text: impl Into<String>) -> Self {
+        match self {
+            RuleError::Unsupported { reason, .. } => {
+                RuleError::Unsupported { reason, help: Some(text.into()) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<onnx::Error> for RuleError {
+    fn from(error: onnx::Error) -> Self {
+        RuleError::Internal(error.to_string())
+    }
+}
+
+impl From<jaxpr::ParamError> for RuleError {
+    fn from(error: jaxpr::ParamError) -> Self {
+        RuleError::Internal(error.to_string())
+    }
+}
+
+impl From<Error> for RuleError {
+    fn from(error: Error) -> Self {
+        RuleError::Inner(Box::new(error))
+    }
+}
+
+/// A primitive without a rule, at one place of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The primitive.
+    pub primitive: Arc<str>,
+    /// The equation.
+    pub call: CallId,
+    /// The module it belongs to.
+    pub scope: ScopeId,
+}
+
+/// Why a program cannot be lowered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Primitives without a rule: all of the program's.
+    #[error("no ONNX lowering for {}", names(.0))]
+    MissingRules(Vec<Missing>),
+    /// An equation that its rule cannot express.
+    #[error("`{primitive}`: {reason}")]
+    Unsupported {
+        /// The primitive.
+        primitive: Arc<str>,
+        /// What is not supported.
+        reason: String,
+        /// What the user can do.
+        help: Option<String>,
+        /// The equation.
+        call: CallId,
+        /// The module it belongs to.
+        scope: ScopeId,
+    },
+    /// A rule that did the wrong thing.
+    #[error("`{primitive}`: {reason}")]
+    Internal {
+        /// The primitive.
+        primitive: Arc<str>,
+        /// What went wrong.
+        reason: String,
+        /// The equation.
+        call: CallId,
+        /// The module it belongs to.
+        scope: ScopeId,
+    },
+    /// The model's boundary cannot be built.
+    #[error("{0}")]
+    Boundary(String),
+}
+
+fn names(missing: &[Missing]) -> String {
+    let mut names: Vec<_> = missing.iter().map(|m| format!("`{}`", m.primitive)).collect();
+    names.sort();
+    names.dedup();
+    names.join(", ")
+}

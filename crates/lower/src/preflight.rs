@@ -1,0 +1,86 @@
+//! Before lowering starts: every primitive of the whole program that has no rule, with its place.
+
+use std::panic::Location;
+
+use jaxpr::{Jaxpr, JaxprId, Param, Program};
+use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
+use rustc_hash::FxHashMap;
+
+use crate::{Error, Missing, rules};
+
+/// Fails with all primitives that have no rule.
+pub(crate) fn check(program: &Program, main: JaxprId, origins: &mut Origins) -> Result<(), Error> {
+    let mut complete = FxHashMap::default();
+    if is_complete(program, main, &mut complete) {
+        return Ok(());
+    }
+    let mut missing = Vec::new();
+    let mut search = Search { program, origins, complete: &complete, missing: &mut missing };
+    search.jaxpr(main, None, Origins::ROOT);
+    Err(Error::MissingRules(missing))
+}
+
+/// Whether all primitives below `id` have rules; remembered, since jaxprs are shared.
+fn is_complete(program: &Program, id: JaxprId, known: &mut FxHashMap<JaxprId, bool>) -> bool {
+    if let Some(&answer) = known.get(&id) {
+        return answer;
+    }
+    let mut answer = true;
+    for eqn in &program.jaxpr(id).eqns {
+        answer &= rules::find(&eqn.primitive).is_some();
+        for (_, param) in &eqn.params.0 {
+            for inner in jaxprs(param) {
+                answer &= is_complete(program, inner, known);
+            }
+        }
+    }
+    known.insert(id, answer);
+    answer
+}
+
+/// The jaxprs inside a parameter.
+fn jaxprs(param: &Param) -> Vec<JaxprId> {
+    match param {
+        Param::Jaxpr(id) => vec![*id],
+        Param::List(items) => items.iter().flat_map(jaxprs).collect(),
+        Param::Fields(fields) => fields.iter().flat_map(|(_, param)| jaxprs(param)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Places named in one report; a program that repeats a mistake a thousand times needs no more.
+const LIMIT: usize = 50;
+
+struct Search<'a> {
+    program: &'a Program,
+    origins: &'a mut Origins,
+    complete: &'a FxHashMap<JaxprId, bool>,
+    missing: &'a mut Vec<Missing>,
+}
+
+impl Search<'_> {
+    fn jaxpr(&mut self, id: JaxprId, caller: Option<(CallId, Emitter)>, scope: ScopeId) {
+        if self.complete.get(&id) == Some(&true) {
+            return;
+        }
+        let program = self.program;
+        let jaxpr: &Jaxpr = program.jaxpr(id);
+        for eqn in &jaxpr.eqns {
+            if self.missing.len() >= LIMIT {
+                return;
+            }
+            let call = self.origins.call(Call { stack: eqn.stack, caller });
+            let scope = self.origins.scope(scope, &eqn.scope);
+            let Some(rule) = rules::find(&eqn.primitive) else {
+                let primitive = eqn.primitive.clone();
+                self.missing.push(Missing { primitive, call, scope });
+                continue;
+            };
+            let at = Location::caller();
+            let emitter = Emitter { name: rule.name, stage: Stage::Lower, at };
+            for inner in eqn.params.0.iter().flat_map(|(_, param)| jaxprs(param)) {
+                self.jaxpr(inner, Some((call, emitter)), scope);
+            }
+        }
+    }
+}

@@ -2,11 +2,13 @@
 //! emitted nodes, the rewrites that merged them, and how all this is written into a model.
 
 mod detail;
+mod diagnostic;
 mod origin;
 mod render;
 mod stack;
 
 pub use detail::{Detail, DetailError};
+pub use diagnostic::{Diagnostic, Place};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Stage};
 pub use render::{CALLSITE, JAX_TRACEBACK, PLUGIN, STACKTRACE, metadata};
 pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};

@@ -1,0 +1,133 @@
+//! Diagnostics as data, and the one way to show them.
+
+use std::fmt::Write;
+
+use crate::{Frame, Span};
+
+/// A place in the user's program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What happened here, when a diagnostic has several places.
+    pub label: Option<String>,
+    /// The file, as it is shown.
+    pub file: String,
+    /// The file, as it is opened.
+    pub path: String,
+    /// The function.
+    pub function: String,
+    /// The module instance; may be empty.
+    pub scope: String,
+    /// The expression.
+    pub span: Span,
+}
+
+impl Place {
+    /// The place of a frame inside the module `scope`.
+    pub fn new(frame: &Frame, scope: &str) -> Self {
+        Self {
+            label: None,
+            file: frame.file.to_string(),
+            path: frame.path.to_string(),
+            function: frame.function.to_string(),
+            scope: scope.to_owned(),
+            span: frame.span,
+        }
+    }
+}
+
+/// What a person is told: what, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// A stable kebab-case code.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// Where in the user's program; none when it is not known.
+    pub places: Vec<Place>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// The text, with source excerpts from `line(path, number)`.
+    pub fn render(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
+        let mut text = format!("[{}] {}", self.code, self.message);
+        for place in &self.places {
+            place.render(&mut text, line);
+        }
+        if let Some(help) = &self.help {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n  help: {help}");
+        }
+        text
+    }
+}
+
+impl Place {
+    fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
+        let Span { line: number, column, end_line, end_column } = self.span;
+        let _ = write!(text, "\n  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
+        if !self.scope.is_empty() {
+            let _ = write!(text, " ({})", self.scope);
+        }
+        if let Some(label) = &self.label {
+            let _ = write!(text, ": {label}");
+        }
+        let Some(source) = line(&self.path, number) else { return };
+        let source = source.trim_end();
+        let width = number.to_string().len().max(4);
+        let _ = write!(text, "\n {number:>width$} | {source}");
+        let start = column as usize;
+        let end = if end_line > number { source.len() } else { end_column as usize };
+        let (Some(before), Some(marked)) = (source.get(..start), source.get(start..end)) else {
+            return;
+        };
+        if !marked.is_empty() {
+            // Tabs stay tabs so that the marks line up under what they mark.
+            let indent: String =
+                before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            let marks = "^".repeat(marked.chars().count());
+            let _ = write!(text, "\n {:>width$} | {indent}{marks}", "");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(span: Span) -> Place {
+        Place {
+            label: None,
+            file: "model.py".into(),
+            path: "/home/me/model.py".into(),
+            function: "Whiten.__call__".into(),
+            scope: "encoder/whiten".into(),
+            span,
+        }
+    }
+
+    #[test]
+    fn the_expression_is_underlined() {
+        let span = Span { line: 41, column: 11, end_line: 41, end_column: 31 };
+        let diagnostic = Diagnostic {
+            code: "unsupported-primitive",
+            message: "`eigh` has no ONNX lowering".into(),
+            places: vec![place(span)],
+            help: Some("compute it outside the model".into()),
+        };
+        let source = |_: &str, _: u32| Some("    w, v = jnp.linalg.eigh(cov)\n".to_owned());
+        insta::assert_snapshot!(diagnostic.render(&source));
+    }
+
+    #[test]
+    fn odd_spans_do_not_panic() {
+        let source = |_: &str, _: u32| Some("ä = 1".to_owned());
+        for (column, end_column) in [(1, 2), (9, 12), (4, 2), (0, 0)] {
+            let span = Span { line: 1, column, end_line: 1, end_column };
+            let mut text = String::new();
+            place(span).render(&mut text, &source);
+            assert!(text.contains("ä = 1"));
+        }
+    }
+}

@@ -92,7 +92,9 @@ impl Driver<'_> {
             }
             inputs.push(if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
-                builder.transpose(value, &NCHW_TO_NHWC).map_err(boundary_error)?
+                builder
+                    .transpose(value, &NCHW_TO_NHWC)
+                    .map_err(|e| Error::Boundary(e.to_string()))?
             } else {
                 value
             });
@@ -100,17 +102,15 @@ impl Driver<'_> {
         Ok(inputs)
     }
 
-    fn outputs(
-        &mut self,
-        outputs: &[ValueId],
-        boundary: &Boundary,
-    ) -> Result<Vec<ValueId>, Error> {
+    fn outputs(&mut self, outputs: &[ValueId], boundary: &Boundary) -> Result<Vec<ValueId>, Error> {
         let mut result = outputs.to_vec();
         for &i in &boundary.outputs_as_nchw {
             let value = result[i];
             permuted(self.graph.ty(value), NHWC_TO_NCHW)?;
             let mut builder = self.boundary("outputs_as_nchw");
-            result[i] = builder.transpose(value, &NHWC_TO_NCHW).map_err(boundary_error)?;
+            result[i] = builder
+                .transpose(value, &NHWC_TO_NCHW)
+                .map_err(|e| Error::Boundary(e.to_string()))?;
         }
         Ok(result)
     }
@@ -240,10 +240,6 @@ fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
         return Err(Error::Boundary(format!("only 4-dimensional values can be NCHW, not {ty}")));
     }
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
-}
-
-fn boundary_error(error: onnx::Error) -> Error {
-    Error::Boundary(error.to_string())
 }
 
 fn explain(error: RuleError, eqn: &Eqn, call: CallId, scope: ScopeId) -> Error {

@@ -7,9 +7,11 @@ mod error;
 mod graph;
 mod infer;
 mod intern;
+mod outputs;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
+pub use outputs::name_outputs;

@@ -66,7 +66,8 @@ impl Diagnostic {
 impl Place {
     fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
         let Span { line: number, column, end_line, end_column } = self.span;
-        let _ = write!(text, "\n  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
+        let _ =
+            write!(text, "\n  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
         if !self.scope.is_empty() {
             let _ = write!(text, " ({})", self.scope);
         }

@@ -10,7 +10,7 @@ mod stack;
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Stage};
-pub use render::{CALLSITE, JAX_TRACEBACK, PLUGIN, STACKTRACE, metadata};
+pub use render::{CALLSITE, JAX_TRACEBACK, Metadata, PLUGIN, STACKTRACE};
 pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.

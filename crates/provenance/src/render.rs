@@ -28,63 +28,67 @@ impl Origins {
     }
 }
 
-/// The metadata of one node, in the order it is written. `entry` is the stack of the call to the
-/// converter, the outer part of every node's `stacktrace`.
-pub fn metadata(
-    detail: Detail,
-    id: OriginId,
-    origins: &Origins,
-    stacks: &Stacks,
-    entry: Option<StackId>,
-) -> Vec<(&'static str, String)> {
-    if detail == Detail::Off {
-        return Vec::new();
+/// Writes the provenance of nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Metadata<'a> {
+    /// How much is written.
+    pub detail: Detail,
+    /// The origins that nodes refer to.
+    pub origins: &'a Origins,
+    /// The stacks that origins refer to.
+    pub stacks: &'a Stacks,
+    /// The stack of the call to the converter, the outer part of every node's `stacktrace`.
+    pub entry: Option<StackId>,
+    /// The definition of the converted function: where the model's boundary comes from.
+    pub function: Option<&'a Frame>,
+}
+
+impl Metadata<'_> {
+    /// The metadata of one node, in the order it is written.
+    pub fn of(&self, id: OriginId) -> Vec<(&'static str, String)> {
+        if self.detail == Detail::Off {
+            return Vec::new();
+        }
+        let origin = self.origins.get(id);
+        let mut props = Vec::with_capacity(4);
+        if let Some(frame) = self.origins.call_site(origin, self.stacks).or(self.function) {
+            props.push((CALLSITE, format!("{}:{}", frame.function, frame.span.line)));
+        }
+        props.push((PLUGIN, plugin(&origin.emitter)));
+        if self.detail == Detail::Full {
+            props.push((STACKTRACE, self.stacktrace(origin)));
+            props.push((JAX_TRACEBACK, self.jax_traceback(origin)));
+        }
+        props
     }
-    let origin = origins.get(id);
-    let mut props = Vec::with_capacity(4);
-    if let Some(frame) = origins.call_site(origin, stacks) {
-        props.push((CALLSITE, format!("{}:{}", frame.function, frame.span.line)));
+
+    fn stacktrace(&self, origin: &Origin) -> String {
+        let python = self.entry.into_iter().flat_map(|id| self.stacks.frames(id));
+        let mut lines: Vec<String> =
+            python.map(|f| format!("{}:{} in {}", f.file, f.span.line, f.function)).collect();
+        lines.reverse();
+        let enclosing = origin.call.into_iter().flat_map(|call| self.origins.chain(call));
+        let mut rules: Vec<Emitter> = enclosing.filter_map(|(_, emitter)| emitter).collect();
+        rules.reverse();
+        rules.push(origin.emitter);
+        lines.extend(rules.iter().map(|e| {
+            format!("{}:{} in {}.{}", e.at.file(), e.at.line(), e.name, e.stage.as_str())
+        }));
+        lines.join("\n")
     }
-    props.push((PLUGIN, plugin(&origin.emitter)));
-    if detail == Detail::Full {
-        props.push((STACKTRACE, stacktrace(origin, origins, stacks, entry)));
-        props.push((JAX_TRACEBACK, jax_traceback(origin, origins, stacks)));
+
+    fn jax_traceback(&self, origin: &Origin) -> String {
+        let show = |f: &Frame| format!("{}:{} ({})", f.file, f.span.line, f.function);
+        let frames = |origin| self.origins.frames(origin, self.stacks);
+        let mut lines: Vec<String> = frames(origin).map(show).collect();
+        for other in &*origin.also {
+            lines.push("also from:".to_owned());
+            lines.extend(frames(self.origins.get(*other)).map(show));
+        }
+        lines.join("\n")
     }
-    props
 }
 
 fn plugin(emitter: &Emitter) -> String {
     format!("{}.{}:{}", emitter.name, emitter.stage.as_str(), emitter.at.line())
-}
-
-fn stacktrace(
-    origin: &Origin,
-    origins: &Origins,
-    stacks: &Stacks,
-    entry: Option<StackId>,
-) -> String {
-    let python = entry.into_iter().flat_map(|id| stacks.frames(id));
-    let mut lines: Vec<String> =
-        python.map(|f| format!("{}:{} in {}", f.file, f.span.line, f.function)).collect();
-    lines.reverse();
-    let enclosing = origin.call.into_iter().flat_map(|call| origins.chain(call));
-    let mut rules: Vec<Emitter> = enclosing.filter_map(|(_, emitter)| emitter).collect();
-    rules.reverse();
-    rules.push(origin.emitter);
-    lines.extend(
-        rules
-            .iter()
-            .map(|e| format!("{}:{} in {}.{}", e.at.file(), e.at.line(), e.name, e.stage.as_str())),
-    );
-    lines.join("\n")
-}
-
-fn jax_traceback(origin: &Origin, origins: &Origins, stacks: &Stacks) -> String {
-    let show = |f: &Frame| format!("{}:{} ({})", f.file, f.span.line, f.function);
-    let mut lines: Vec<String> = origins.frames(origin, stacks).map(show).collect();
-    for other in &*origin.also {
-        lines.push("also from:".to_owned());
-        lines.extend(origins.frames(origins.get(*other), stacks).map(show));
-    }
-    lines.join("\n")
 }

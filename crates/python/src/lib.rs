@@ -1,1 +1,38 @@
-//! x
+//! The Python module `jax2onnx._core`: reads a jaxpr, converts it, maps errors. The only crate that
+//! knows Python.
+
+mod convert;
+mod error;
+mod jax_names;
+mod model;
+mod read;
+mod record;
+
+use pyo3::prelude::*;
+
+/// The compiled part of jax2onnx.
+#[pymodule(gil_used = true)]
+mod _core {
+    #[pymodule_export]
+    use super::convert::convert;
+    #[pymodule_export]
+    use super::model::{Model, Tensors};
+    #[pymodule_export]
+    use super::{main, primitives};
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// The primitives that have a lowering rule, in alphabetical order.
+#[pyfunction]
+fn primitives() -> Vec<&'static str> {
+    lower::primitives().to_vec()
+}
+
+/// Runs the command line `argv` (without the program's name) and returns the exit status.
+#[pyfunction]
+fn main(py: Python<'_>, argv: Vec<String>) -> u8 {
+    py.detach(|| cli::run(argv))
+}

@@ -3,6 +3,40 @@
 //! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
+mod bitwise;
+mod broadcast_in_dim;
+mod call;
+mod cbrt;
+mod clamp;
+mod concatenate;
+mod convert_element_type;
+mod dot_general;
+mod erfc;
+mod exp2;
+mod expm1;
+mod extremum;
+mod identity;
+mod integer_pow;
+mod iota;
+mod is_finite;
+mod log1p;
+mod ne;
+mod pad;
+mod reduce;
+mod rem;
+mod reshape;
+mod rev;
+mod round;
+mod rsqrt;
+mod select_n;
+mod shift;
+mod slice;
+mod split;
+mod square;
+mod squeeze;
+mod tile;
+mod transpose;
+
 use std::panic::Location;
 
 use onnx::{Attrs, Op, ValueId};
@@ -66,7 +100,95 @@ macro_rules! rules {
 
 rules! {
     "abs" => op("Abs"),
+    "acos" => op("Acos"),
+    "acosh" => op("Acosh"),
+    "add" => op("Add"),
+    "add_any" => op("Add"),
+    "and" => f(bitwise::and),
+    "asin" => op("Asin"),
+    "asinh" => op("Asinh"),
+    "atan" => op("Atan"),
+    "atanh" => op("Atanh"),
+    "broadcast_in_dim" => f(broadcast_in_dim::lower),
+    "cbrt" => f(cbrt::lower),
+    "ceil" => op("Ceil"),
+    "checkpoint" => f(call::jaxpr),
+    "clamp" => f(clamp::lower),
+    "closed_call" => f(call::call_jaxpr),
+    "concatenate" => f(concatenate::lower),
+    "convert_element_type" => f(convert_element_type::lower),
+    "copy" => f(identity::lower),
+    "copy_p" => f(identity::lower),
+    "core_call" => f(call::call_jaxpr),
+    "cos" => op("Cos"),
+    "cosh" => op("Cosh"),
+    "custom_jvp_call" => f(call::call_jaxpr),
+    "custom_vjp_call" => f(call::call_jaxpr),
+    "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
+    "device_put" => f(identity::lower),
+    "div" => op("Div"),
+    "dot_general" => f(dot_general::lower),
+    "eq" => op("Equal"),
+    "erf" => op("Erf"),
+    "erfc" => f(erfc::lower),
+    "exp" => op("Exp"),
+    "exp2" => f(exp2::lower),
+    "expm1" => f(expm1::lower),
+    "floor" => op("Floor"),
+    "ge" => op("GreaterOrEqual"),
+    "gt" => op("Greater"),
+    "integer_pow" => f(integer_pow::lower),
+    "iota" => f(iota::lower),
+    "is_finite" => f(is_finite::lower),
+    "jit" => f(call::jaxpr),
+    "le" => op("LessOrEqual"),
+    "log" => op("Log"),
+    "log1p" => f(log1p::lower),
+    "logistic" => op("Sigmoid"),
+    "lt" => op("Less"),
+    "max" => f(extremum::max),
+    "min" => f(extremum::min),
+    "mul" => op("Mul"),
+    "ne" => f(ne::lower),
+    "neg" => op("Neg"),
+    "not" => f(bitwise::not),
+    "optimization_barrier" => f(identity::lower),
+    "or" => f(bitwise::or),
+    "pad" => f(pad::lower),
+    "pjit" => f(call::jaxpr),
+    "pow" => op("Pow"),
+    "reduce_and" => f(reduce::and),
+    "reduce_max" => f(reduce::max),
+    "reduce_min" => f(reduce::min),
+    "reduce_or" => f(reduce::or),
+    "reduce_prod" => f(reduce::prod),
+    "reduce_sum" => f(reduce::sum),
+    "rem" => f(rem::lower),
+    "remat" => f(call::jaxpr),
+    "remat2" => f(call::jaxpr),
+    "reshape" => f(reshape::lower),
+    "rev" => f(rev::lower),
+    "round" => f(round::lower),
+    "rsqrt" => f(rsqrt::lower),
+    "select_n" => f(select_n::lower),
+    "shift_left" => f(shift::left),
+    "shift_right_arithmetic" => f(shift::right_arithmetic),
+    "shift_right_logical" => f(shift::right_logical),
+    "sign" => op("Sign"),
     "sin" => op("Sin"),
+    "sinh" => op("Sinh"),
+    "slice" => f(slice::lower),
+    "split" => f(split::lower),
+    "sqrt" => op("Sqrt"),
+    "square" => f(square::lower),
+    "squeeze" => f(squeeze::lower),
+    "stop_gradient" => f(identity::lower),
+    "sub" => op("Sub"),
+    "tan" => op("Tan"),
+    "tanh" => op("Tanh"),
+    "tile" => f(tile::lower),
+    "transpose" => f(transpose::lower),
+    "xor" => f(bitwise::xor),
 }
 
 #[cfg(test)]

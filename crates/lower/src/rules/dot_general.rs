@@ -1,0 +1,55 @@
+//! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and
+//! (batch…, contracted, free), with Transpose and Reshape where the axes lie otherwise
+
+use onnx::{Attrs, ValueId};
+use tensor::{DType, Dim};
+
+use super::Result;
+use crate::Context;
+
+type Axes = Vec<usize>;
+
+pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let ((left_sum, right_sum), (left_batch, right_batch)): ((Axes, Axes), (Axes, Axes)) =
+        cx.param("dimension_numbers")?;
+    let dtype = cx.out(0).dtype;
+    let wide = widest([dtype, cx.dtype(x[0]), cx.dtype(x[1])]);
+    let (left, right) = (cx.cast(x[0], wide)?, cx.cast(x[1], wide)?);
+    let left_free = free_axes(cx.rank(left), &left_sum, &left_batch);
+    let right_free = free_axes(cx.rank(right), &right_sum, &right_batch);
+    let batch = sizes(cx, left, &left_batch);
+    let rows = sizes(cx, left, &left_free);
+    let columns = sizes(cx, right, &right_free);
+    let summed = product(&sizes(cx, left, &left_sum));
+    let shape = [batch.as_slice(), &rows, &columns].concat();
+
+    // MatMul takes several row axes as they are when the other side is a plain matrix.
+    let stacked = batch.is_empty() && rows.len() > 1 && right_sum.len() == 1;
+    let rows = if stacked { rows } else { vec![product(&rows)] };
+    let columns = product(&columns);
+    let left = cx.transpose(left, &[left_batch, left_free, left_sum].concat())?;
+    let left =
+        cx.reshape(left, &[batch.as_slice(), &rows, std::slice::from_ref(&summed)].concat())?;
+    let right = cx.transpose(right, &[right_batch, right_sum, right_free].concat())?;
+    let right = cx.reshape(right, &[batch.as_slice(), &[summed, columns]].concat())?;
+    let result = cx.op("MatMul", &[left, right], Attrs::new())?;
+    let result = cx.reshape(result, &shape)?;
+    Ok(vec![cx.cast(result, dtype)?])
+}
+
+/// The type to compute in: operands may be narrower than the result, or wider.
+fn widest(dtypes: [DType; 3]) -> DType {
+    dtypes.into_iter().fold(dtypes[0], |a, b| if b.bits() > a.bits() { b } else { a })
+}
+
+fn free_axes(rank: usize, summed: &[usize], batch: &[usize]) -> Axes {
+    (0..rank).filter(|axis| !summed.contains(axis) && !batch.contains(axis)).collect()
+}
+
+fn sizes(cx: &Context<'_>, value: ValueId, axes: &[usize]) -> Vec<Dim> {
+    axes.iter().map(|&axis| cx.shape(value)[axis].clone()).collect()
+}
+
+fn product(dims: &[Dim]) -> Dim {
+    dims.iter().cloned().fold(Dim::Known(1), |a, b| a * b)
+}

@@ -1,0 +1,12 @@
+//! erfc(x) → 1 - Erf(x). For large x the difference has no relative precision, only absolute.
+
+use onnx::{Attrs, ValueId};
+
+use super::Result;
+use crate::Context;
+
+pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let one = cx.scalar_like(x[0], 1.0)?;
+    let erf = cx.op("Erf", x, Attrs::new())?;
+    Ok(vec![cx.op("Sub", &[one, erf], Attrs::new())?])
+}

@@ -1,0 +1,119 @@
+//! The conversion: read, then everything else without the interpreter.
+
+use std::path::PathBuf;
+
+use jaxpr::Program;
+use lower::Boundary;
+use onnx::{EncodeOptions, Graph};
+use optimize::Target;
+use provenance::{Detail, Metadata, Origins, StackId, Stacks};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+use crate::error::{self, Places};
+use crate::model::Model;
+use crate::read::{self, Traced};
+use crate::record;
+
+/// Converts a closed jaxpr.
+///
+/// `const_names` has one entry for each of the jaxpr's constants; `entry` is the traceback of the
+/// call to the converter, `function` the file, name and first line of the function it converts.
+#[pyfunction]
+#[pyo3(signature = (
+    jaxpr, *, model_name, opset, input_names, output_names, const_names, inputs_as_nchw,
+    outputs_as_nchw, detail, entry, function, record,
+))]
+#[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
+#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
+pub(crate) fn convert(
+    py: Python<'_>,
+    jaxpr: Bound<'_, PyAny>,
+    model_name: String,
+    opset: Option<i64>,
+    input_names: Vec<String>,
+    output_names: Vec<String>,
+    const_names: Vec<Option<String>>,
+    inputs_as_nchw: Vec<usize>,
+    outputs_as_nchw: Vec<usize>,
+    detail: &str,
+    entry: Option<Bound<'_, PyAny>>,
+    function: Option<(String, String, u32)>,
+    record: Option<PathBuf>,
+) -> PyResult<Model> {
+    let detail = error::detail(py, detail)?;
+    let resolve = detail != Detail::Off || record.is_some();
+    let traced = read::read(&jaxpr, &const_names, entry.as_ref(), resolve)
+        .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
+    let Traced { program, mut stacks, tracebacks, entry } = traced;
+    if let Some(path) = record {
+        record::write(&path, &program, &stacks)
+            .map_err(|e| PyOSError::new_err((e.raw_os_error(), e.to_string(), path)))?;
+    }
+
+    let boundary =
+        Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
+    let function = function.map(|function| read::definition(py, function)).transpose()?;
+    let mut origins = Origins::default();
+    let converted = py.detach(|| {
+        let (graph, opset) = build(&program, &boundary, opset, &mut origins)?;
+        let metadata = Metadata {
+            detail,
+            origins: &origins,
+            stacks: &stacks,
+            entry,
+            function: function.as_ref(),
+        };
+        let options = EncodeOptions {
+            opset,
+            node_metadata: &|node| metadata.of(node.origin),
+            ..EncodeOptions::default()
+        };
+        onnx::encode(&graph, &options).map_err(Failure::Onnx)
+    });
+    converted.map(Model::new).map_err(|failure| {
+        let resolve = |stacks: &mut Stacks, stack: StackId| {
+            // A stack that cannot be resolved leaves the message without its line.
+            let _ = tracebacks.resolve(py, stacks, stack);
+        };
+        let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
+        let (family, diagnostic) = match failure {
+            Failure::Lower(error) => places.lowering(error),
+            Failure::Optimize(error) => places.optimizing(&error),
+            Failure::Onnx(error) => return error::writing(py, error),
+        };
+        error::raise(py, family, &diagnostic)
+    })
+}
+
+/// Where a conversion failed.
+enum Failure {
+    Lower(lower::Error),
+    Optimize(optimize::Error),
+    Onnx(onnx::Error),
+}
+
+/// The oldest opset that is written when the user names none.
+const DEFAULT_OPSET: i64 = 23;
+
+/// Jaxpr to finished graph, with the opset it is valid in.
+fn build(
+    program: &Program,
+    boundary: &Boundary,
+    opset: Option<i64>,
+    origins: &mut Origins,
+) -> Result<(Graph, i64), Failure> {
+    let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
+    optimize::optimize(&mut graph, origins, &optimize::Options::default())
+        .map_err(Failure::Optimize)?;
+    let opset = match opset {
+        Some(opset) => opset,
+        None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
+    };
+    optimize::legalize(&mut graph, origins, opset, Target::OnnxRuntime)
+        .map_err(Failure::Optimize)?;
+    onnx::name_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
+    onnx::assign_names(&mut graph, origins);
+    onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
+    Ok((graph, opset))
+}

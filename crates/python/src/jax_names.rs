@@ -1,0 +1,126 @@
+//! Everything that this crate reaches in Python by name. When JAX renames something, this file
+//! changes and no other.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// Attribute names, interned once.
+macro_rules! attributes {
+    ($($name:ident),* $(,)?) => {
+        $(pub(crate) fn $name(py: Python<'_>) -> &Bound<'_, pyo3::types::PyString> {
+            pyo3::intern!(py, stringify!($name))
+        })*
+    };
+}
+
+/// `name(py)` is the interned string `"name"`.
+pub(crate) mod attr {
+    use pyo3::prelude::*;
+
+    attributes! {
+        // jax.core.ClosedJaxpr and Jaxpr
+        jaxpr, consts, constvars, invars, outvars, eqns,
+        // jax.core.JaxprEqn
+        primitive, params, source_info,
+        // jax.core.Primitive, numpy dtypes, scopes, enum members
+        name,
+        // jax.core.Var and Literal
+        aval, val,
+        // jax.core.ShapedArray
+        shape, dtype,
+        // source_info_util.SourceInfo, NameStack
+        traceback, name_stack, stack,
+        // jaxlib Traceback
+        raw_frames, code_addr2location,
+        // code objects
+        co_filename, co_qualname, co_name,
+        // named tuples, dataclasses
+        _fields, __dataclass_fields__,
+        // numpy
+        asarray, ascontiguousarray, reshape, view, flags, c_contiguous,
+        // modules
+        __file__,
+    }
+}
+use attributes;
+
+/// The functions that trace a Python function into a jaxpr. In a traceback, everything outwards of
+/// the innermost one belongs to the caller of the traced function, not to the function.
+const TRACERS: &[&str] = &[
+    "trace_to_jaxpr",
+    "trace_to_jaxpr_dynamic",
+    "trace_to_jaxpr_dynamic2",
+    "trace_to_jaxpr_nocache",
+];
+
+/// Whether a function of JAX traces a Python function into a jaxpr.
+pub(crate) fn is_tracer(function: &str) -> bool {
+    TRACERS.contains(&function)
+}
+
+/// Parameters that say nothing about the computation.
+const IGNORED_PARAMS: &[&str] = &[
+    "bwd",
+    "compiler_options_kvs",
+    "ctx_mesh",
+    "donated_invars",
+    "fwd_jaxpr_thunk",
+    "in_layouts",
+    "in_shardings",
+    "jvp_jaxpr_fun",
+    "mesh",
+    "out_layouts",
+    "out_sharding",
+    "out_shardings",
+    "out_trees",
+    "policy",
+    "sharding",
+];
+
+/// Whether a parameter says nothing about the computation.
+pub(crate) fn is_ignored_param(name: &str) -> bool {
+    IGNORED_PARAMS.contains(&name)
+}
+
+/// A class that is looked up once per process.
+macro_rules! classes {
+    ($($(#[$doc:meta])* $name:ident = $module:literal, $class:literal;)*) => {
+        $($(#[$doc])*
+        pub(crate) fn $name(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+            CLASS.import(py, $module, $class)
+        })*
+    };
+}
+
+/// Classes of JAX and the standard library.
+pub(crate) mod class {
+    use super::{Bound, Py, PyOnceLock, PyResult, PyType, Python};
+
+    classes! {
+        closed_jaxpr = "jax.extend.core", "ClosedJaxpr";
+        jaxpr = "jax.extend.core", "Jaxpr";
+        literal = "jax.extend.core", "Literal";
+        scope = "jax._src.source_info_util", "Scope";
+        numpy_dtype = "numpy", "dtype";
+        numpy_array = "numpy", "ndarray";
+        numpy_scalar = "numpy", "generic";
+        jax_array = "jax", "Array";
+        python_enum = "enum", "Enum";
+    }
+}
+use classes;
+
+/// The class of symbolic dimensions, by its name: importing it takes a module that most programs
+/// do not need.
+pub(crate) const DIM_EXPR: &str = "_DimExpr";
+
+/// The folders of JAX's own packages.
+pub(crate) const JAX_PACKAGES: &[&str] = &["jax", "jaxlib"];
+
+/// This project's Python package.
+pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";
+
+/// A module of the standard library that lies at the root of it.
+pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

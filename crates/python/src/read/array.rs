@@ -1,0 +1,88 @@
+//! Arrays: views of the memory where JAX or numpy has them.
+
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use tensor::{DType, Storage, Tensor, Type};
+
+use super::{Reader, Result, address};
+use crate::error::ReadError;
+use crate::jax_names::attr;
+
+/// The bytes of a numpy array. The buffer holds a reference to the array, which stays as it is:
+/// JAX's arrays are immutable, and numpy arrays that a traced function closes over are only read.
+struct NumpyBytes(PyBuffer<u8>);
+
+impl Storage for NumpyBytes {
+    fn bytes(&self) -> &[u8] {
+        let (data, len) = (self.0.buf_ptr().cast::<u8>(), self.0.len_bytes());
+        if len == 0 {
+            return &[];
+        }
+        #[expect(unsafe_code, reason = "the buffer is contiguous, `len` long and alive")]
+        // SAFETY: the buffer protocol guarantees `len` readable bytes at `data` until release, and
+        // `self` owns the buffer. It was checked to be C-contiguous when it was made.
+        unsafe {
+            std::slice::from_raw_parts(data, len)
+        }
+    }
+}
+
+impl<'py> Reader<'py> {
+    /// An array that a jaxpr holds; the same object gives the same tensor.
+    pub(super) fn array(&mut self, array: &Bound<'py, PyAny>) -> Result<Tensor> {
+        if let Some(known) = self.arrays.get(&address(array)) {
+            return Ok(known.clone());
+        }
+        let dtype = match array.getattr_opt(attr::dtype(self.py))? {
+            Some(dtype) => Some(self.dtype(&dtype)?),
+            None => None,
+        };
+        let tensor = self.view(array, dtype)?;
+        self.arrays.insert(address(array), tensor.clone());
+        Ok(tensor)
+    }
+
+    /// A literal, whose type is the one its variable would have.
+    pub(super) fn literal(&mut self, value: &Bound<'py, PyAny>, ty: &Type) -> Result<Tensor> {
+        if ty.shape.is_empty() {
+            if let Ok(value) = value.cast_exact::<pyo3::types::PyFloat>()
+                && let Some(tensor) = Tensor::scalar(ty.dtype, value.extract()?)
+            {
+                return Ok(tensor);
+            }
+            if let Ok(value) = value.cast_exact::<pyo3::types::PyInt>()
+                && let Ok(int) = value.extract::<i128>()
+                && let Some(tensor) = Tensor::int_scalar(ty.dtype, int)
+            {
+                return Ok(tensor);
+            }
+        }
+        self.view(value, Some(ty.dtype))
+    }
+
+    fn view(&mut self, array: &Bound<'py, PyAny>, dtype: Option<DType>) -> Result<Tensor> {
+        let py = self.py;
+        let numpy = py.import("numpy")?;
+        let mut plain = numpy.call_method1(attr::asarray(py), (array,))?;
+        let found = self.dtype(&plain.getattr(attr::dtype(py))?)?;
+        let dtype = dtype.unwrap_or(found);
+        if dtype != found {
+            plain = numpy.call_method1(attr::asarray(py), (array, dtype.numpy_name()))?;
+        }
+        if dtype.bits() < 8 {
+            return Err(ReadError::DType(dtype.numpy_name().to_owned()));
+        }
+        let shape: Vec<usize> = plain.getattr(attr::shape(py))?.extract()?;
+        let flat = numpy.call_method1(attr::ascontiguousarray(py), (plain,))?;
+        let flat = flat.call_method1(attr::reshape(py), (-1,))?;
+        let bytes = flat.call_method1(attr::view(py), ("uint8",))?;
+        let buffer = PyBuffer::<u8>::get(&bytes)?;
+        if !buffer.is_c_contiguous() {
+            return Err(ReadError::Malformed("numpy gave a strided view".into()));
+        }
+        Tensor::new(dtype, &shape, Arc::new(NumpyBytes(buffer)))
+            .map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+}

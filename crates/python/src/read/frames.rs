@@ -1,0 +1,263 @@
+//! Tracebacks into frames. Each distinct frame is looked at once.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use provenance::{Frame, FrameId, FrameKind, Span, StackId, Stacks};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use rustc_hash::FxHashMap;
+
+use super::{Address, address};
+use crate::jax_names::{self, CONVERTER_PACKAGE, JAX_PACKAGES, STANDARD_LIBRARY_MODULE, attr};
+
+/// The tracebacks behind stack ids, and what is known of their frames.
+#[derive(Debug)]
+pub(crate) struct Tracebacks(RefCell<Known>);
+
+#[derive(Debug)]
+struct Known {
+    /// In the order of their stack ids.
+    tracebacks: Vec<(StackId, Py<PyAny>)>,
+    by_address: FxHashMap<Address, StackId>,
+    frames: FxHashMap<(Address, i64), Resolved>,
+    code: FxHashMap<Address, Code>,
+    roots: Roots,
+}
+
+/// What a frame of a traceback comes to.
+#[derive(Clone, Copy, Debug)]
+enum Resolved {
+    Frame(FrameId),
+    /// This project's own frame: no business of the user.
+    Hidden,
+    /// The frame that traced the function: what follows belongs to its caller.
+    Boundary,
+}
+
+#[derive(Clone, Debug)]
+struct Code {
+    file: Arc<str>,
+    path: Arc<str>,
+    function: Arc<str>,
+    kind: FrameKind,
+    tracer: bool,
+}
+
+impl Tracebacks {
+    pub(super) fn new(py: Python<'_>) -> PyResult<Self> {
+        Ok(Self(RefCell::new(Known {
+            tracebacks: Vec::new(),
+            by_address: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            code: FxHashMap::default(),
+            roots: Roots::find(py)?,
+        })))
+    }
+
+    /// The stack of a traceback object.
+    pub(super) fn stack(&self, traceback: &Bound<'_, PyAny>, stacks: &mut Stacks) -> StackId {
+        let mut known = self.0.borrow_mut();
+        let known = &mut *known;
+        *known.by_address.entry(address(traceback)).or_insert_with(|| {
+            let id = stacks.reserve();
+            known.tracebacks.push((id, traceback.clone().unbind()));
+            id
+        })
+    }
+
+    /// Looks up the frames of every stack.
+    pub(super) fn resolve_all(&self, py: Python<'_>, stacks: &mut Stacks) -> PyResult<()> {
+        let mut known = self.0.borrow_mut();
+        let tracebacks = std::mem::take(&mut known.tracebacks);
+        for (id, traceback) in &tracebacks {
+            known.resolve(*id, traceback.bind(py), stacks)?;
+        }
+        known.tracebacks = tracebacks;
+        Ok(())
+    }
+
+    /// Looks up the frames of one stack.
+    pub(crate) fn resolve(
+        &self,
+        py: Python<'_>,
+        stacks: &mut Stacks,
+        stack: StackId,
+    ) -> PyResult<()> {
+        let mut known = self.0.borrow_mut();
+        let found = known.tracebacks.binary_search_by_key(&stack, |(id, _)| *id);
+        let Some(traceback) = found.ok().map(|at| known.tracebacks[at].1.clone_ref(py)) else {
+            return Ok(());
+        };
+        known.resolve(stack, traceback.bind(py), stacks)
+    }
+}
+
+impl Known {
+    fn resolve(
+        &mut self,
+        stack: StackId,
+        traceback: &Bound<'_, PyAny>,
+        stacks: &mut Stacks,
+    ) -> PyResult<()> {
+        let py = traceback.py();
+        let (codes, instructions): (Bound<'_, PyList>, Vec<i64>) =
+            traceback.call_method0(attr::raw_frames(py))?.extract()?;
+        let mut frames = Vec::with_capacity(codes.len());
+        for (code, instruction) in codes.iter().zip(instructions) {
+            match self.frame(traceback, &code, instruction, stacks)? {
+                Resolved::Frame(frame) => frames.push(frame),
+                Resolved::Hidden => {}
+                Resolved::Boundary => break,
+            }
+        }
+        stacks.resolve(stack, &frames);
+        Ok(())
+    }
+
+    fn frame(
+        &mut self,
+        traceback: &Bound<'_, PyAny>,
+        code: &Bound<'_, PyAny>,
+        instruction: i64,
+        stacks: &mut Stacks,
+    ) -> PyResult<Resolved> {
+        let key = (address(code), instruction);
+        if let Some(known) = self.frames.get(&key) {
+            return Ok(*known);
+        }
+        let Code { file, path, function, kind, tracer } = self.code(code)?;
+        let resolved = if tracer {
+            Resolved::Boundary
+        } else if kind == FrameKind::Converter {
+            Resolved::Hidden
+        } else {
+            let location = attr::code_addr2location(code.py());
+            let location =
+                traceback.get_type().call_method1(location, (code, instruction))?.extract()?;
+            Resolved::Frame(stacks.intern(Frame {
+                file,
+                path,
+                function,
+                span: span(location),
+                kind,
+            }))
+        };
+        self.frames.insert(key, resolved);
+        Ok(resolved)
+    }
+
+    fn code(&mut self, code: &Bound<'_, PyAny>) -> PyResult<Code> {
+        if let Some(known) = self.code.get(&address(code)) {
+            return Ok(known.clone());
+        }
+        let py = code.py();
+        let path: String = code.getattr(attr::co_filename(py))?.extract()?;
+        let function: String = code.getattr(attr::co_qualname(py))?.extract()?;
+        let (kind, file) = self.roots.classify(&path);
+        let tracer = kind == FrameKind::Jax && jax_names::is_tracer(&function);
+        let read =
+            Code { file: file.into(), path: path.into(), function: function.into(), kind, tracer };
+        self.code.insert(address(code), read.clone());
+        Ok(read)
+    }
+}
+
+/// The frame that stands for the definition of a function.
+pub(crate) fn definition(
+    py: Python<'_>,
+    (path, function, line): (String, String, u32),
+) -> PyResult<Frame> {
+    let (kind, file) = Roots::find(py)?.classify(&path);
+    let span = Span { line, column: 0, end_line: line, end_column: 0 };
+    Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
+}
+
+fn span((line, column, end_line, end_column): (i64, i64, i64, i64)) -> Span {
+    let positive = |n: i64| u32::try_from(n).unwrap_or(0);
+    Span {
+        line: positive(line),
+        column: positive(column),
+        end_line: positive(end_line),
+        end_column: positive(end_column),
+    }
+}
+
+/// The folders that tell whose code a file is.
+#[derive(Debug)]
+struct Roots {
+    working: String,
+    jax: Vec<String>,
+    converter: Option<String>,
+    standard: Option<String>,
+}
+
+impl Roots {
+    fn find(py: Python<'_>) -> PyResult<Self> {
+        let folder = |module: &str| -> PyResult<Option<String>> {
+            let file: Option<String> = py.import(module)?.getattr(attr::__file__(py))?.extract()?;
+            Ok(file.as_deref().and_then(|f| f.rsplit_once('/')).map(|(dir, _)| format!("{dir}/")))
+        };
+        let jax = JAX_PACKAGES.iter().map(|m| folder(m)).collect::<PyResult<Vec<_>>>()?;
+        let working = std::env::current_dir().unwrap_or_default();
+        Ok(Self {
+            working: format!("{}/", working.display()),
+            jax: jax.into_iter().flatten().collect(),
+            converter: folder(CONVERTER_PACKAGE)?,
+            standard: folder(STANDARD_LIBRARY_MODULE)?,
+        })
+    }
+
+    /// Whose code a file is, and the name it is written under: never an absolute path.
+    fn classify(&self, path: &str) -> (FrameKind, String) {
+        const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+        let installed =
+            INSTALLED.iter().find_map(|dir| path.rsplit_once(dir)).map(|(_, rest)| rest);
+        let under = |root: &String| path.starts_with(root.as_str());
+        if self.converter.as_ref().is_some_and(under) {
+            return (FrameKind::Converter, installed.unwrap_or(path).to_owned());
+        }
+        if let Some(root) = self.jax.iter().find(|root| under(root)) {
+            let parent =
+                root.trim_end_matches('/').rsplit_once('/').map_or(0, |(dir, _)| dir.len() + 1);
+            return (FrameKind::Jax, path[parent..].to_owned());
+        }
+        if let Some(rest) = installed {
+            return (FrameKind::Library, rest.to_owned());
+        }
+        if path.starts_with("<frozen ") {
+            return (FrameKind::Library, path.to_owned());
+        }
+        if let Some(root) = self.standard.as_ref().filter(|root| under(root)) {
+            return (FrameKind::Library, path[root.len()..].to_owned());
+        }
+        let relative = path.strip_prefix(&self.working);
+        let shown = relative.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path));
+        (FrameKind::User, shown.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_absolute_path_is_written() {
+        let roots = Roots {
+            working: "/home/me/project/".into(),
+            jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
+            converter: Some("/py/site-packages/jax2onnx/".into()),
+            standard: Some("/py/lib/".into()),
+        };
+        let classify = |path| roots.classify(path);
+        let own = |kind, text: &str| (kind, text.to_owned());
+        assert_eq!(classify("/home/me/project/a/b.py"), own(FrameKind::User, "a/b.py"));
+        assert_eq!(classify("/elsewhere/c.py"), own(FrameKind::User, "c.py"));
+        assert_eq!(classify("<stdin>"), own(FrameKind::User, "<stdin>"));
+        assert_eq!(classify("/py/site-packages/jax/x.py"), own(FrameKind::Jax, "jax/x.py"));
+        assert_eq!(classify("/src/jaxlib/x.py"), own(FrameKind::Jax, "jaxlib/x.py"));
+        assert_eq!(classify("/py/site-packages/flax/x.py"), own(FrameKind::Library, "flax/x.py"));
+        assert_eq!(classify("/py/lib/functools.py"), own(FrameKind::Library, "functools.py"));
+        assert_eq!(classify("/py/site-packages/jax2onnx/x.py").0, FrameKind::Converter);
+    }
+}

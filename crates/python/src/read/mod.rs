@@ -1,0 +1,276 @@
+//! Copies a jaxpr out of Python. After this, no stage touches a Python object.
+
+mod array;
+mod frames;
+mod params;
+
+use std::sync::Arc;
+
+use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Params, Program, VarId};
+use provenance::{StackId, Stacks};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use rustc_hash::FxHashMap;
+use tensor::{DType, Dim, Shape, Tensor, Type};
+
+use crate::error::ReadError;
+use crate::jax_names::{attr, class};
+
+pub(crate) use frames::{Tracebacks, definition};
+
+type Result<T> = std::result::Result<T, ReadError>;
+
+/// Identity of a Python object that the jaxpr keeps alive while it is being read.
+type Address = usize;
+
+fn address(object: &Bound<'_, PyAny>) -> Address {
+    object.as_ptr() as Address
+}
+
+/// A traced program, and the tracebacks behind its stacks.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    pub(crate) program: Program,
+    pub(crate) stacks: Stacks,
+    pub(crate) tracebacks: Tracebacks,
+    /// The stack of the call to the converter.
+    pub(crate) entry: Option<StackId>,
+}
+
+/// Reads the closed jaxpr `closed`. `const_names` has one entry for each of its constants.
+/// With `resolve`, every stack's frames are looked up at once; otherwise only when asked for.
+pub(crate) fn read(
+    closed: &Bound<'_, PyAny>,
+    const_names: &[Option<String>],
+    entry: Option<&Bound<'_, PyAny>>,
+    resolve: bool,
+) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
+    let py = closed.py();
+    let mut stacks = Stacks::default();
+    let tracebacks = match Tracebacks::new(py) {
+        Ok(tracebacks) => tracebacks,
+        Err(error) => return Err((error.into(), Box::new(stacks))),
+    };
+    let entry = entry.map(|traceback| tracebacks.stack(traceback, &mut stacks));
+    let mut reader = Reader {
+        py,
+        stacks,
+        tracebacks,
+        program: Program::default(),
+        jaxprs: FxHashMap::default(),
+        types: FxHashMap::default(),
+        dtypes: FxHashMap::default(),
+        primitives: FxHashMap::default(),
+        scopes: FxHashMap::default(),
+        arrays: FxHashMap::default(),
+        params: params::Kinds::default(),
+        names: FxHashMap::default(),
+        stack: None,
+    };
+    let main = reader.main(closed, const_names);
+    let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
+    let resolved = match (&main, stack) {
+        (Ok(_), _) if resolve => tracebacks.resolve_all(py, &mut stacks),
+        (Err(_), Some(stack)) => tracebacks.resolve(py, &mut stacks, stack),
+        _ => Ok(()),
+    };
+    match main.and_then(|main| resolved.map(|()| main).map_err(ReadError::from)) {
+        Ok(main) => {
+            program.main = Some(main);
+            Ok(Traced { program, stacks, tracebacks, entry })
+        }
+        Err(error) => Err((error.at(stack), Box::new(stacks))),
+    }
+}
+
+struct Reader<'py> {
+    py: Python<'py>,
+    stacks: Stacks,
+    tracebacks: Tracebacks,
+    program: Program,
+    jaxprs: FxHashMap<Address, JaxprId>,
+    types: FxHashMap<Address, Type>,
+    dtypes: FxHashMap<Address, DType>,
+    primitives: FxHashMap<Address, Arc<str>>,
+    scopes: FxHashMap<Address, Arc<str>>,
+    arrays: FxHashMap<Address, Tensor>,
+    params: params::Kinds,
+    names: FxHashMap<Address, Arc<str>>,
+    /// The equation being read, for errors.
+    stack: Option<StackId>,
+}
+
+impl<'py> Reader<'py> {
+    fn main(
+        &mut self,
+        closed: &Bound<'py, PyAny>,
+        const_names: &[Option<String>],
+    ) -> Result<JaxprId> {
+        for (constant, name) in closed.getattr(attr::consts(self.py))?.try_iter()?.zip(const_names)
+        {
+            if let Some(name) = name {
+                self.names.insert(address(&constant?), name.as_str().into());
+            }
+        }
+        self.jaxpr(closed)
+    }
+
+    /// Reads a `ClosedJaxpr` or a `Jaxpr`, each object once.
+    fn jaxpr(&mut self, object: &Bound<'py, PyAny>) -> Result<JaxprId> {
+        if let Some(known) = self.jaxprs.get(&address(object)) {
+            return Ok(*known);
+        }
+        let py = self.py;
+        let open = object.getattr_opt(attr::jaxpr(py))?.unwrap_or_else(|| object.clone());
+        let mut scope = Scope { jaxpr: Jaxpr::default(), vars: FxHashMap::default() };
+        let constvars = open.getattr(attr::constvars(py))?;
+        if let Some(consts) = object.getattr_opt(attr::consts(py))? {
+            for (var, value) in constvars.try_iter()?.zip(consts.try_iter()?) {
+                let (var, value) = (self.define(&mut scope, &var?)?, value?);
+                let name = self.names.get(&address(&value)).cloned();
+                scope.jaxpr.consts.push((var, Constant { tensor: self.array(&value)?, name }));
+            }
+        }
+        for var in open.getattr(attr::invars(py))?.try_iter()? {
+            let var = self.define(&mut scope, &var?)?;
+            scope.jaxpr.inputs.push(var);
+        }
+        let eqns = open.getattr(attr::eqns(py))?;
+        for eqn in eqns.cast_into::<PyList>().map_err(PyErr::from)?.iter() {
+            let eqn = self.eqn(&mut scope, &eqn)?;
+            scope.jaxpr.eqns.push(eqn);
+        }
+        for atom in open.getattr(attr::outvars(py))?.try_iter()? {
+            let atom = self.atom(&scope, &atom?)?;
+            scope.jaxpr.outputs.push(atom);
+        }
+        let id = JaxprId(u32::try_from(self.program.jaxprs.len()).unwrap_or(u32::MAX));
+        self.program.jaxprs.push(scope.jaxpr);
+        self.jaxprs.insert(address(object), id);
+        Ok(id)
+    }
+
+    fn eqn(&mut self, scope: &mut Scope, eqn: &Bound<'py, PyAny>) -> Result<Eqn> {
+        let py = self.py;
+        let info = eqn.getattr(attr::source_info(py))?;
+        let traceback = info.getattr(attr::traceback(py))?;
+        let stack =
+            (!traceback.is_none()).then(|| self.tracebacks.stack(&traceback, &mut self.stacks));
+        self.stack = stack;
+
+        let primitive = self.primitive(&eqn.getattr(attr::primitive(py))?)?;
+        let inputs = eqn.getattr(attr::invars(py))?;
+        let inputs = inputs.cast_into::<PyList>().map_err(PyErr::from)?;
+        let inputs = inputs.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
+        let params = eqn.getattr(attr::params(py))?;
+        let params = self.params(&params.cast_into::<PyDict>().map_err(PyErr::from)?)?;
+        self.stack = stack;
+        let outputs = eqn.getattr(attr::outvars(py))?;
+        let outputs = outputs.cast_into::<PyList>().map_err(PyErr::from)?;
+        let outputs = outputs.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
+        let scope = self.scope(&info.getattr(attr::name_stack(py))?)?;
+        Ok(Eqn { primitive, inputs, outputs, params, stack, scope })
+    }
+
+    fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> Result<Arc<str>> {
+        if let Some(known) = self.primitives.get(&address(primitive)) {
+            return Ok(Arc::clone(known));
+        }
+        let name: String = primitive.getattr(attr::name(self.py))?.extract()?;
+        let name: Arc<str> = name.into();
+        self.primitives.insert(address(primitive), Arc::clone(&name));
+        Ok(name)
+    }
+
+    /// The names of a name stack; transformations are no level of anybody's model.
+    fn scope(&mut self, stack: &Bound<'py, PyAny>) -> Result<Arc<str>> {
+        if let Some(known) = self.scopes.get(&address(stack)) {
+            return Ok(Arc::clone(known));
+        }
+        let class = class::scope(self.py)?;
+        let mut path = String::new();
+        for level in stack.getattr(attr::stack(self.py))?.try_iter()? {
+            let level = level?;
+            if level.get_type().is(class) {
+                let name: String = level.getattr(attr::name(self.py))?.extract()?;
+                if !path.is_empty() {
+                    path.push('/');
+                }
+                path.push_str(&name);
+            }
+        }
+        let path: Arc<str> = path.into();
+        self.scopes.insert(address(stack), Arc::clone(&path));
+        Ok(path)
+    }
+
+    fn define(&mut self, scope: &mut Scope, var: &Bound<'py, PyAny>) -> Result<VarId> {
+        let ty = self.ty(&var.getattr(attr::aval(self.py))?)?;
+        let id = VarId(u32::try_from(scope.jaxpr.vars.len()).unwrap_or(u32::MAX));
+        scope.jaxpr.vars.push(ty);
+        scope.vars.insert(address(var), id);
+        Ok(id)
+    }
+
+    fn atom(&mut self, scope: &Scope, atom: &Bound<'py, PyAny>) -> Result<Atom> {
+        if let Some(var) = scope.vars.get(&address(atom)) {
+            return Ok(Atom::Var(*var));
+        }
+        if !atom.get_type().is(class::literal(self.py)?) {
+            return Err(ReadError::Malformed("a variable is used before it is defined".into()));
+        }
+        let ty = self.ty(&atom.getattr(attr::aval(self.py))?)?;
+        self.literal(&atom.getattr(attr::val(self.py))?, &ty).map(Atom::Literal)
+    }
+
+    fn ty(&mut self, aval: &Bound<'py, PyAny>) -> Result<Type> {
+        if let Some(known) = self.types.get(&address(aval)) {
+            return Ok(known.clone());
+        }
+        let Some(dtype) = aval.getattr_opt(attr::dtype(self.py))? else {
+            return Err(ReadError::NoArray(aval.str()?.to_string()));
+        };
+        let dtype = self.dtype(&dtype)?;
+        let shape = aval.getattr(attr::shape(self.py))?;
+        let shape = shape.cast_into::<PyTuple>().map_err(PyErr::from)?;
+        let shape = shape.iter().map(|d| self.dim(&d)).collect::<Result<Shape>>()?;
+        let ty = Type::new(dtype, shape);
+        self.types.insert(address(aval), ty.clone());
+        Ok(ty)
+    }
+
+    fn dim(&mut self, dim: &Bound<'py, PyAny>) -> Result<Dim> {
+        if let Ok(known) = dim.extract::<i64>() {
+            return Ok(Dim::Known(known));
+        }
+        let text = dim.str()?.to_string();
+        Dim::parse(&text).map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+
+    fn dtype(&mut self, dtype: &Bound<'py, PyAny>) -> Result<DType> {
+        if let Some(known) = self.dtypes.get(&address(dtype)) {
+            return Ok(*known);
+        }
+        let name: String = dtype.getattr(attr::name(self.py))?.extract()?;
+        let known = DType::from_numpy_name(&name).ok_or(ReadError::DType(name))?;
+        self.dtypes.insert(address(dtype), known);
+        Ok(known)
+    }
+
+    fn params(&mut self, params: &Bound<'py, PyDict>) -> Result<Params> {
+        let mut read = Vec::with_capacity(params.len());
+        for (name, value) in params.iter() {
+            let name: String = name.extract()?;
+            if !crate::jax_names::is_ignored_param(&name) {
+                read.push((name.into(), self.param(&value)?));
+            }
+        }
+        Ok(Params(read))
+    }
+}
+
+/// The variables of the jaxpr being read.
+struct Scope {
+    jaxpr: Jaxpr,
+    vars: FxHashMap<Address, VarId>,
+}

@@ -1,0 +1,165 @@
+//! Parameters of equations.
+
+use jaxpr::Param;
+use pyo3::prelude::*;
+use pyo3::types::{
+    PyBool, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple,
+};
+use rustc_hash::FxHashMap;
+
+use super::{Address, Reader, Result, address};
+use crate::error::ReadError;
+use crate::jax_names::{DIM_EXPR, attr, class};
+
+/// What to do with the objects of one Python type.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    None,
+    Bool,
+    Int,
+    Float,
+    Str,
+    Sequence,
+    NamedTuple,
+    Dataclass,
+    Mapping,
+    DType,
+    Enum,
+    Jaxpr,
+    Array,
+    Dim,
+    Opaque,
+}
+
+/// The kinds of the types that were met; types are few, objects many.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(FxHashMap<Address, Kind>);
+
+impl Kinds {
+    fn of(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Kind> {
+        let ty = value.get_type();
+        if let Some(kind) = self.0.get(&address(&ty)) {
+            return Ok(*kind);
+        }
+        let kind = classify(value)?;
+        self.0.insert(address(&ty), kind);
+        Ok(kind)
+    }
+}
+
+fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
+    let py = value.py();
+    let ty = value.get_type();
+    Ok(if value.is_none() {
+        Kind::None
+    } else if value.is_instance(class::python_enum(py)?)? {
+        Kind::Enum
+    } else if value.is_instance_of::<PyBool>() {
+        Kind::Bool
+    } else if value.is_instance_of::<PyInt>() {
+        Kind::Int
+    } else if value.is_instance_of::<PyFloat>() {
+        Kind::Float
+    } else if value.is_instance_of::<PyString>() {
+        Kind::Str
+    } else if value.is_instance_of::<PyTuple>() && value.hasattr(attr::_fields(py))? {
+        Kind::NamedTuple
+    } else if value.is_instance_of::<PyTuple>()
+        || value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PySet>()
+        || value.is_instance_of::<PyFrozenSet>()
+    {
+        Kind::Sequence
+    } else if value.is_instance_of::<PyDict>() {
+        Kind::Mapping
+    } else if value.is_instance(class::closed_jaxpr(py)?)?
+        || value.is_instance(class::jaxpr(py)?)?
+    {
+        Kind::Jaxpr
+    } else if value.is_instance(class::numpy_dtype(py)?)? {
+        Kind::DType
+    } else if value.is_instance(class::numpy_array(py)?)?
+        || value.is_instance(class::numpy_scalar(py)?)?
+        || value.is_instance(class::jax_array(py)?)?
+    {
+        Kind::Array
+    } else if ty.name()?.to_cow()? == DIM_EXPR {
+        Kind::Dim
+    } else if value.hasattr(attr::__dataclass_fields__(py))? {
+        Kind::Dataclass
+    } else {
+        Kind::Opaque
+    })
+}
+
+impl<'py> Reader<'py> {
+    pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
+        Ok(match self.params.of(value)? {
+            Kind::None => Param::None,
+            Kind::Bool => Param::Bool(value.extract()?),
+            Kind::Int => match value.extract() {
+                Ok(int) => Param::Int(int),
+                Err(_) => Param::Opaque("int".into()),
+            },
+            Kind::Float => Param::Float(value.extract()?),
+            Kind::Str => Param::Str(value.extract::<String>()?.into()),
+            Kind::Enum => {
+                Param::Enum(value.getattr(attr::name(self.py))?.extract::<String>()?.into())
+            }
+            Kind::Sequence => {
+                let items = value.try_iter()?.map(|item| self.param(&item?));
+                Param::List(items.collect::<Result<_>>()?)
+            }
+            Kind::NamedTuple => {
+                let names: Vec<String> = value.getattr(attr::_fields(self.py))?.extract()?;
+                self.fields(value, names)?
+            }
+            Kind::Dataclass => {
+                let fields = value.getattr(attr::__dataclass_fields__(self.py))?;
+                let keys = fields.cast_into::<PyMapping>().map_err(PyErr::from)?.keys()?;
+                self.fields(value, keys.extract()?)?
+            }
+            Kind::Mapping => {
+                let mut fields = Vec::new();
+                for (key, item) in value.cast::<PyDict>().map_err(PyErr::from)?.iter() {
+                    fields.push((key.str()?.to_string().into(), self.param(&item)?));
+                }
+                Param::Fields(fields)
+            }
+            Kind::DType => match self.dtype(value) {
+                Ok(dtype) => Param::DType(dtype),
+                Err(ReadError::DType(name)) => Param::Opaque(name.into()),
+                Err(other) => return Err(other),
+            },
+            Kind::Jaxpr => Param::Jaxpr(self.jaxpr(value)?),
+            Kind::Array => self.array_param(value)?,
+            Kind::Dim => Param::Dim(self.dim(value)?),
+            Kind::Opaque => Param::Opaque(value.get_type().name()?.to_string().into()),
+        })
+    }
+
+    fn fields(&mut self, value: &Bound<'py, PyAny>, names: Vec<String>) -> Result<Param> {
+        let fields = names.into_iter().map(|name| {
+            let field = self.param(&value.getattr(name.as_str())?)?;
+            Ok((name.into(), field))
+        });
+        Ok(Param::Fields(fields.collect::<Result<_>>()?))
+    }
+
+    /// A numpy scalar is read as the number it is, since JAX leaves them where it means Python's.
+    fn array_param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
+        let tensor = self.array(value)?;
+        if tensor.shape().is_empty() {
+            if tensor.dtype() == tensor::DType::Bool {
+                return Ok(Param::Bool(tensor.bytes() == [1]));
+            }
+            if let Some([int]) = tensor.to_i64s().as_deref() {
+                return Ok(Param::Int(*int));
+            }
+            if let Some([float]) = tensor.to_f64s().as_deref() {
+                return Ok(Param::Float(*float));
+            }
+        }
+        Ok(Param::Tensor(tensor))
+    }
+}

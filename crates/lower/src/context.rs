@@ -6,6 +6,7 @@ use std::panic::Location;
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
+use rustc_hash::FxHashSet;
 use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
 use crate::RuleError;
@@ -93,17 +94,44 @@ impl<'a> Context<'a> {
         self.inline_into(id, inputs, block, Location::caller())
     }
 
-    /// A new block whose nodes are the jaxpr `id`, called with `inputs(block)`.
+    /// Emits nodes into a new block: `fill` returns what the block is to return.
     #[track_caller]
     pub fn block(
         &mut self,
-        inputs: impl FnOnce(&mut Graph, BlockId) -> Vec<ValueId>,
-        id: JaxprId,
-    ) -> Result<(BlockId, Vec<ValueId>)> {
+        fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
+    ) -> Result<BlockId> {
+        let at = Location::caller();
         let block = self.builder.graph.add_block();
-        let inputs = inputs(self.builder.graph, block);
-        let outputs = self.inline_into(id, &inputs, block, Location::caller())?;
-        Ok((block, outputs))
+        let outer = std::mem::replace(&mut self.builder.block, block);
+        let outputs = fill(self, block).and_then(|outputs| self.own(block, outputs, at));
+        self.builder.block = outer;
+        let outputs = outputs?;
+        self.builder.graph.set_outputs(block, &outputs);
+        Ok(block)
+    }
+
+    /// The outputs of a block, each a result of one of its own nodes and none twice, as ONNX asks.
+    fn own(
+        &mut self,
+        block: BlockId,
+        mut outputs: Vec<ValueId>,
+        at: &'static Location<'static>,
+    ) -> Result<Vec<ValueId>> {
+        let mut seen = FxHashSet::default();
+        for value in &mut outputs {
+            let producer = self.builder.graph.producer(*value);
+            let inside = producer.is_some_and(|n| self.builder.graph.node(n).block() == block);
+            if !inside || !seen.insert(*value) {
+                let input = vec![Some(*value)];
+                *value = self.emit(onnx::Op::onnx("Identity"), input, Attrs::new(), 1, at)?[0];
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// New inputs of a block, of the given types.
+    pub fn inputs(&mut self, block: BlockId, types: Vec<Type>) -> Vec<ValueId> {
+        types.into_iter().map(|ty| self.builder.graph.add_input(block, ty)).collect()
     }
 
     fn inline_into(

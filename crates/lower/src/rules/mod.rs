@@ -9,6 +9,7 @@ mod call;
 mod cbrt;
 mod clamp;
 mod concatenate;
+mod cond;
 mod convert_element_type;
 mod dot_general;
 mod erfc;
@@ -28,6 +29,7 @@ mod reshape;
 mod rev;
 mod round;
 mod rsqrt;
+mod scan;
 mod select_n;
 mod shift;
 mod slice;
@@ -36,6 +38,7 @@ mod square;
 mod squeeze;
 mod tile;
 mod transpose;
+mod while_;
 
 use std::panic::Location;
 
@@ -116,6 +119,7 @@ rules! {
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "concatenate" => f(concatenate::lower),
+    "cond" => f(cond::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
     "copy_p" => f(identity::lower),
@@ -170,6 +174,7 @@ rules! {
     "rev" => f(rev::lower),
     "round" => f(round::lower),
     "rsqrt" => f(rsqrt::lower),
+    "scan" => f(scan::lower),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),
@@ -188,6 +193,7 @@ rules! {
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
     "transpose" => f(transpose::lower),
+    "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }
 

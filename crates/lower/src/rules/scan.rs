@@ -1,0 +1,69 @@
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count
+
+use std::panic::Location;
+
+use jaxpr::JaxprId;
+use onnx::{Op, ValueId, attrs};
+use tensor::{DType, Dim, Tensor, Type};
+
+use super::Result;
+use crate::Context;
+
+pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let (consts, rest) = x.split_at(cx.param("num_consts")?);
+    let (carry, xs) = rest.split_at(cx.param("num_carry")?);
+    if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
+}
+
+fn over_arrays(
+    cx: &mut Context<'_>,
+    consts: &[ValueId],
+    carry: &[ValueId],
+    xs: &[ValueId],
+) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let direction = i64::from(cx.param::<bool>("reverse")?);
+    let slices = xs.iter().map(|v| Type::new(cx.dtype(*v), &cx.shape(*v)[1..]));
+    let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).chain(slices).collect();
+    let body = cx.block(|cx, block| {
+        let inputs = cx.inputs(block, types);
+        cx.inline(jaxpr, &[consts, &inputs].concat())
+    })?;
+    let count = cx.out_count();
+    let stacked = count - carry.len();
+    let attrs = attrs! {
+        body: body,
+        num_scan_inputs: xs.len() as i64,
+        scan_input_directions: vec![direction; xs.len()],
+        scan_output_directions: vec![direction; stacked],
+    };
+    Ok(cx.op_many("Scan", &[carry, xs].concat(), attrs, count)?)
+}
+
+fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId]) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let length: Dim = cx.param("length")?;
+    let reverse: bool = cx.param("reverse")?;
+    let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).collect();
+    let body = cx.block(|cx, block| {
+        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let go_on = cx.inputs(block, round)[1];
+        let carry = cx.inputs(block, types);
+        let outputs = cx.inline(jaxpr, &[consts, &carry].concat())?;
+        Ok([vec![go_on], outputs].concat())
+    })?;
+    let trips = cx.dims(std::slice::from_ref(&length))?;
+    let trips = cx.squeeze(trips, &[0])?;
+    let go_on = cx.constant(Tensor::bools(&[], &[true]));
+    let inputs = [trips, go_on].iter().chain(carry).map(|v| Some(*v)).collect();
+    let count = cx.out_count();
+    let attrs = attrs! { body: body };
+    let mut outputs = cx.emit(Op::onnx("Loop"), inputs, attrs, count, Location::caller())?;
+    if reverse {
+        // A reversed scan without xs computes the same rounds and stacks them backwards.
+        for value in &mut outputs[carry.len()..] {
+            *value = cx.slice(*value, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?;
+        }
+    }
+    Ok(outputs)
+}

@@ -7,9 +7,14 @@ mod error;
 mod graph;
 mod infer;
 mod intern;
+mod model;
+pub mod proto;
+mod read;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
+pub use model::{LARGE, Model};
+pub use read::{read, read_file};

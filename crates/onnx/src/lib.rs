@@ -8,6 +8,7 @@ mod graph;
 mod infer;
 mod intern;
 mod model;
+mod names;
 pub mod proto;
 mod read;
 
@@ -17,4 +18,5 @@ pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
 pub use model::{LARGE, Model};
+pub use names::assign_names;
 pub use read::{read, read_file};

@@ -3,6 +3,7 @@
 
 mod attr;
 mod builder;
+mod encode;
 mod error;
 mod graph;
 mod infer;
@@ -14,6 +15,7 @@ mod read;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
+pub use encode::{EncodeOptions, encode};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;

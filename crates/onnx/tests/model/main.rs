@@ -4,4 +4,6 @@
 
 mod encode;
 mod names;
+mod read;
 mod sample;
+mod save;

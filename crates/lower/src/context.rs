@@ -6,7 +6,6 @@ use std::panic::Location;
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
-use rustc_hash::FxHashSet;
 use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
 use crate::RuleError;
@@ -95,38 +94,17 @@ impl<'a> Context<'a> {
     }
 
     /// Emits nodes into a new block: `fill` returns what the block is to return.
-    #[track_caller]
     pub fn block(
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
     ) -> Result<BlockId> {
-        let at = Location::caller();
         let block = self.builder.graph.add_block();
         let outer = std::mem::replace(&mut self.builder.block, block);
-        let outputs = fill(self, block).and_then(|outputs| self.own(block, outputs, at));
+        let outputs = fill(self, block);
         self.builder.block = outer;
         let outputs = outputs?;
         self.builder.graph.set_outputs(block, &outputs);
         Ok(block)
-    }
-
-    /// The outputs of a block, each a result of one of its own nodes and none twice, as ONNX asks.
-    fn own(
-        &mut self,
-        block: BlockId,
-        mut outputs: Vec<ValueId>,
-        at: &'static Location<'static>,
-    ) -> Result<Vec<ValueId>> {
-        let mut seen = FxHashSet::default();
-        for value in &mut outputs {
-            let producer = self.builder.graph.producer(*value);
-            let inside = producer.is_some_and(|n| self.builder.graph.node(n).block() == block);
-            if !inside || !seen.insert(*value) {
-                let input = vec![Some(*value)];
-                *value = self.emit(onnx::Op::onnx("Identity"), input, Attrs::new(), 1, at)?[0];
-            }
-        }
-        Ok(outputs)
     }
 
     /// New inputs of a block, of the given types.

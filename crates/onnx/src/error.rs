@@ -19,6 +19,15 @@ pub enum Error {
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
     Graph(String),
+    /// Bytes that should be a model are none.
+    #[error("not an ONNX model, or a damaged one: {0}")]
+    Read(String),
+    /// The model does not fit into one protobuf message.
+    #[error(
+        "the model takes {0} bytes in one file, more than protobuf's limit of 2 GiB; \
+         save it with external data"
+    )]
+    TooLarge(u64),
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

@@ -3,15 +3,30 @@
 
 mod attr;
 mod builder;
+mod encode;
 mod error;
+mod external;
 mod graph;
 mod infer;
 mod intern;
+mod locations;
+mod model;
+mod names;
 mod outputs;
+pub mod proto;
+mod read;
+mod save;
+mod stream;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
+pub use encode::{EncodeOptions, encode};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
-pub use outputs::name_outputs;
+pub use locations::external_locations;
+pub use model::{LARGE, Model};
+pub use names::assign_names;
+pub use outputs::seal_outputs;
+pub use read::{read, read_file};
+pub use save::{AUTO_INLINE, Placement};

@@ -1,31 +1,58 @@
-//! The outputs of a model: each a distinct, named result of a node.
+//! What blocks return, as ONNX asks for it: each output a distinct result of a node of that block.
 
 use provenance::{Origins, Stage};
 use rustc_hash::FxHashSet;
 
-use crate::{Attrs, Builder, Graph, Producer, Result, Source};
+use crate::{Attrs, BlockId, Builder, Graph, NodeId, Result, Source, ValueId};
 
-/// Names the main graph's outputs. An output that is an input, a constant or an output already
-/// passes through `Identity`, since ONNX lets none of these be one.
-pub fn name_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) -> Result<()> {
-    let mut outputs = graph.block(Graph::MAIN).outputs().to_vec();
-    let mut seen = FxHashSet::default();
-    for (value, name) in outputs.iter_mut().zip(names) {
-        let computed = matches!(graph.value(*value).producer(), Producer::Node(..));
-        if !computed || !seen.insert(*value) {
-            let mut builder = Builder {
-                graph,
-                origins,
-                name: "output",
-                stage: Stage::Lower,
-                source: Source::Equation { call: None, scope: Origins::ROOT },
-                block: Graph::MAIN,
-                before: None,
-            };
-            *value = builder.op("Identity", &[*value], Attrs::new())?;
+/// Finishes the outputs of every block and gives the main graph's their names. An output that is an
+/// input, a constant, an outer value or another output already passes through `Identity`.
+pub fn seal_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) -> Result<()> {
+    for node in graph.all_nodes() {
+        let blocks: Vec<BlockId> = graph.node(node).blocks().collect();
+        for block in blocks {
+            seal(graph, origins, block, Some(node))?;
         }
-        graph.value_mut(*value).name.clone_from(name);
     }
-    graph.set_outputs(Graph::MAIN, &outputs);
+    let bodies: Vec<BlockId> = graph.functions.iter().map(|f| f.body).collect();
+    for block in bodies.into_iter().chain([Graph::MAIN]) {
+        seal(graph, origins, block, None)?;
+    }
+    let outputs = graph.block(Graph::MAIN).outputs().to_vec();
+    for (value, name) in outputs.into_iter().zip(names) {
+        graph.value_mut(value).name.clone_from(name);
+    }
+    Ok(())
+}
+
+fn seal(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    block: BlockId,
+    owner: Option<NodeId>,
+) -> Result<()> {
+    let mut outputs: Vec<ValueId> = graph.block(block).outputs().to_vec();
+    let mut seen = FxHashSet::default();
+    let mut changed = false;
+    for value in &mut outputs {
+        let producer = graph.producer(*value);
+        let own = producer.is_some_and(|node| graph.node(node).block() == block);
+        if own && seen.insert(*value) {
+            continue;
+        }
+        let source = match owner {
+            Some(node) => {
+                Source::Replacing { primary: graph.node(node).origin, others: Vec::new() }
+            }
+            None => Source::Equation { call: None, scope: Origins::ROOT },
+        };
+        let (name, stage, before) = ("output", Stage::Lower, None);
+        let mut builder = Builder { graph, origins, name, stage, source, block, before };
+        *value = builder.op("Identity", &[*value], Attrs::new())?;
+        changed = true;
+    }
+    if changed {
+        graph.set_outputs(block, &outputs);
+    }
     Ok(())
 }

@@ -65,9 +65,8 @@ pub(crate) fn convert(
             function: function.as_ref(),
         };
         let options = EncodeOptions {
-            opset,
             node_metadata: &|node| metadata.of(node.origin),
-            ..EncodeOptions::default()
+            ..EncodeOptions::new(opset)
         };
         onnx::encode(&graph, &options).map_err(Failure::Onnx)
     });
@@ -112,7 +111,7 @@ fn build(
     };
     optimize::legalize(&mut graph, origins, opset, Target::OnnxRuntime)
         .map_err(Failure::Optimize)?;
-    onnx::name_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
+    onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
     Ok((graph, opset))

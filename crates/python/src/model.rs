@@ -77,8 +77,8 @@ impl Tensors {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> Option<(String, Bound<'py, PyBytes>)> {
-        let (name, tensor) = self.model.tensors().nth(self.next)?;
+        let (name, bytes) = self.model.tensors().nth(self.next)?;
         self.next += 1;
-        Some((name.to_owned(), PyBytes::new(py, tensor.bytes())))
+        Some((name.to_owned(), PyBytes::new(py, bytes)))
     }
 }

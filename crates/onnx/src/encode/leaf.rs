@@ -1,0 +1,99 @@
+//! The leaves of a model: small messages that need nothing but what they say.
+
+use std::collections::BTreeSet;
+
+use prost::bytes::Bytes;
+use tensor::{DType, Dim, Tensor, Type};
+
+use super::EncodeOptions;
+use crate::proto::{
+    AttributeProto, AttributeType, Dimension, DimensionValue, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, TypeValue,
+};
+use crate::{Error, Result};
+
+/// The IR version that introduced an element type, if it is newer than
+/// [`EncodeOptions::IR_VERSION`].
+pub(super) fn ir_version_of(dtype: DType) -> i64 {
+    match dtype {
+        DType::F4E2M1FN => 11,
+        DType::F8E8M0FNU => 12,
+        DType::I2 | DType::U2 => 13,
+        _ => EncodeOptions::IR_VERSION,
+    }
+}
+
+pub(super) fn opset_imports(
+    opset: i64,
+    domains: &BTreeSet<&'static str>,
+) -> Vec<OperatorSetIdProto> {
+    let others = domains.iter().map(|domain| (*domain, 1));
+    let all = std::iter::once(("", opset)).chain(others);
+    all.map(|(domain, version)| OperatorSetIdProto { domain: domain.to_owned(), version }).collect()
+}
+
+pub(super) fn attribute(
+    name: &str,
+    kind: AttributeType,
+    content: AttributeProto,
+) -> AttributeProto {
+    AttributeProto { name: name.to_owned(), r#type: kind.into(), ..content }
+}
+
+/// A `Constant` node that makes `value` under its name.
+pub(super) fn constant_node(
+    name: String,
+    value: TensorProto,
+    metadata_props: Vec<StringStringEntryProto>,
+) -> NodeProto {
+    let output = vec![value.name.clone()];
+    let content = AttributeProto { t: Some(Box::new(value)), ..AttributeProto::default() };
+    NodeProto {
+        output,
+        name,
+        op_type: "Constant".to_owned(),
+        attribute: vec![attribute("value", AttributeType::Tensor, content)],
+        metadata_props,
+        ..NodeProto::default()
+    }
+}
+
+pub(super) fn entry(key: &str, value: String) -> StringStringEntryProto {
+    StringStringEntryProto { key: key.to_owned(), value }
+}
+
+pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
+    let dim = |dim: &Dim| {
+        let value = match dim {
+            Dim::Known(n) if *n < 0 => {
+                return Err(Error::Graph(format!("`{name}` has a negative size: {ty}")));
+            }
+            Dim::Known(n) => DimensionValue::DimValue(*n),
+            Dim::Symbolic(_) => DimensionValue::DimParam(dim.to_string()),
+        };
+        Ok(Dimension { value: Some(value), ..Dimension::default() })
+    };
+    let dim = ty.shape.iter().map(dim).collect::<Result<_>>()?;
+    let (elem_type, shape) = (ty.dtype.onnx_code(), Some(TensorShapeProto { dim }));
+    let value = Some(TypeValue::TensorType(TensorTypeProto { elem_type, shape }));
+    Ok(TypeProto { value, ..TypeProto::default() })
+}
+
+pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> TensorProto {
+    TensorProto {
+        dims: tensor.shape().iter().map(|&d| d as i64).collect(),
+        data_type: tensor.dtype().onnx_code(),
+        name,
+        raw_data: Some(Bytes::from_owner(View(tensor.clone()))),
+        ..TensorProto::default()
+    }
+}
+
+/// Lets a message keep a tensor's owner alive instead of copying its bytes.
+struct View(Tensor);
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}

@@ -1,0 +1,403 @@
+//! From the arena to ONNX's messages.
+
+mod leaf;
+
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
+use leaf::{
+    attribute, constant_node, entry, ir_version_of, opset_imports, tensor_proto, type_proto,
+};
+use prost::bytes::Bytes;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use tensor::DType;
+
+use crate::names::{CONSTANT, Names};
+use crate::proto::{
+    AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto,
+    StringStringEntryProto, TensorProto, ValueInfoProto,
+};
+use crate::{
+    Attr, BlockId, Error, Function, Graph, Model, Node, NodeId, Op, Producer, Result, ValueId,
+};
+
+/// How a graph becomes a model.
+pub struct EncodeOptions<'a> {
+    /// The version of ONNX's own operators.
+    pub opset: i64,
+    /// The least IR version to declare; element types that are newer raise it.
+    pub ir_version: i64,
+    /// Who made the model.
+    pub producer_name: &'a str,
+    /// Its version.
+    pub producer_version: &'a str,
+    /// The metadata of a node, in the order it is written.
+    pub node_metadata: &'a dyn Fn(&Node) -> Vec<(&'static str, String)>,
+    /// The metadata of the model, in the order it is written.
+    pub model_metadata: Vec<(String, String)>,
+}
+
+impl EncodeOptions<'_> {
+    /// The first IR version with metadata on nodes; checkers and runtimes take it with every
+    /// operator set that is newer.
+    pub const IR_VERSION: i64 = 10;
+
+    /// A model of the given operator set, without metadata.
+    pub fn new(opset: i64) -> Self {
+        Self {
+            opset,
+            ir_version: Self::IR_VERSION,
+            producer_name: "jax2onnx",
+            producer_version: env!("CARGO_PKG_VERSION"),
+            node_metadata: &|_| Vec::new(),
+            model_metadata: Vec::new(),
+        }
+    }
+}
+
+/// How deep subgraphs may nest: protobuf readers give up at 100 nested messages, and a subgraph is
+/// three levels below the graph that holds its node.
+const DEEPEST: usize = 30;
+
+/// Writes `graph`, whose values must have names, as a model. The model views the constants' bytes
+/// where they are.
+///
+/// What a block returns must be distinct values that its own nodes compute (a subgraph may also
+/// return its inputs); nodes may only read what is visible to them. Anything else is an error.
+pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
+    let mut encoder = Encoder {
+        graph,
+        options,
+        visible: vec![false; graph.value_count()],
+        owners: FxHashMap::default(),
+        constants: IndexMap::default(),
+        domains: BTreeSet::new(),
+        ir_version: options.ir_version,
+    };
+    let main = encoder.main()?;
+    let functions = encoder.functions()?;
+    let metadata = options.model_metadata.iter();
+    let proto = ModelProto {
+        ir_version: encoder.ir_version,
+        producer_name: options.producer_name.to_owned(),
+        producer_version: options.producer_version.to_owned(),
+        graph: Some(main),
+        opset_import: opset_imports(options.opset, &encoder.domains),
+        metadata_props: metadata.map(|(key, value)| entry(key, value.clone())).collect(),
+        functions,
+        ..ModelProto::default()
+    };
+    Ok(Model { proto })
+}
+
+/// What a block is the body of.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Main,
+    Subgraph,
+    Function,
+}
+
+struct Encoder<'a> {
+    graph: &'a Graph,
+    options: &'a EncodeOptions<'a>,
+    /// Which inputs and results the node at hand may read.
+    visible: Vec<bool>,
+    /// Whose name a name is.
+    owners: FxHashMap<&'a str, ValueId>,
+    /// The constants read since they were last taken, each with the first node that reads it.
+    constants: IndexMap<ValueId, NodeId, FxBuildHasher>,
+    /// The domains used so far, beside ONNX's own.
+    domains: BTreeSet<&'static str>,
+    ir_version: i64,
+}
+
+/// The contents of a block.
+struct Body {
+    inputs: Vec<ValueInfoProto>,
+    outputs: Vec<ValueInfoProto>,
+    nodes: Vec<NodeProto>,
+    value_info: Vec<ValueInfoProto>,
+}
+
+impl<'a> Encoder<'a> {
+    fn main(&mut self) -> Result<GraphProto> {
+        let body = self.block(Graph::MAIN, Kind::Main, 0)?;
+        let mut constants: Vec<ValueId> = std::mem::take(&mut self.constants).into_keys().collect();
+        constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
+        let constants = constants.into_iter().map(|id| self.constant(id));
+        let initializer = constants.collect::<Result<_>>()?;
+        let name = if self.graph.name.is_empty() { "main" } else { &self.graph.name };
+        Ok(GraphProto { initializer, ..graph_proto(name.to_owned(), body) })
+    }
+
+    fn functions(&mut self) -> Result<Vec<FunctionProto>> {
+        let functions = &self.graph.functions;
+        if functions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut node_names = Names::default();
+        for id in self.graph.all_nodes() {
+            node_names.unique(self.graph.node(id).name.clone(), "_");
+        }
+        let mut known = BTreeSet::new();
+        let mut written = Vec::with_capacity(functions.len());
+        for function in functions {
+            let Op { domain, name } = function.op;
+            if !known.insert((domain, name)) {
+                return Err(Error::Graph(format!("two functions are called {domain}::{name}")));
+            }
+            written.push(self.function(function, &mut node_names)?);
+            if !domain.is_empty() {
+                self.domains.insert(domain);
+            }
+        }
+        Ok(written)
+    }
+
+    fn function(&mut self, function: &Function, node_names: &mut Names) -> Result<FunctionProto> {
+        let outside = std::mem::take(&mut self.domains);
+        let body = self.block(function.body, Kind::Function, 0)?;
+        let opset_import = opset_imports(self.options.opset, &self.domains);
+        self.domains.extend(outside);
+
+        let mut constants = std::mem::take(&mut self.constants);
+        constants.sort_unstable_keys();
+        let mut node = Vec::with_capacity(constants.len() + body.nodes.len());
+        for (id, reader) in constants {
+            let base = format!("/{}/Constant", function.op.name.replace('/', "."));
+            let metadata = self.metadata(self.graph.node(reader));
+            node.push(constant_node(node_names.unique(base, "_"), self.constant(id)?, metadata));
+        }
+        node.extend(body.nodes);
+        let names = |values: &[ValueInfoProto]| values.iter().map(|v| v.name.clone()).collect();
+        Ok(FunctionProto {
+            name: function.op.name.to_owned(),
+            domain: function.op.domain.to_owned(),
+            input: names(&body.inputs),
+            output: names(&body.outputs),
+            node,
+            opset_import,
+            value_info: [body.inputs, body.value_info, body.outputs].concat(),
+            ..FunctionProto::default()
+        })
+    }
+
+    /// A constant under its name.
+    fn constant(&mut self, id: ValueId) -> Result<TensorProto> {
+        let name = self.name(id)?.to_owned();
+        let Producer::Constant(tensor) = self.graph.value(id).producer() else {
+            return Err(Error::Graph(format!("`{name}` is no constant")));
+        };
+        self.require(tensor.dtype());
+        Ok(tensor_proto(name, tensor))
+    }
+
+    fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
+        if depth > DEEPEST {
+            return Err(Error::Graph(format!("subgraphs nest more than {DEEPEST} deep")));
+        }
+        let graph = self.graph;
+        let mut defined = graph.block(block).inputs.clone();
+        let inputs =
+            defined.iter().map(|id| self.define(*id)).collect::<Result<Vec<ValueInfoProto>>>()?;
+        let returned = graph.block(block).outputs();
+        let mut nodes = Vec::new();
+        let mut value_info = Vec::new();
+        let mut outputs = vec![None; returned.len()];
+        let positions = self.check_outputs(block, kind)?;
+        if kind == Kind::Subgraph {
+            for (id, info) in defined.iter().zip(&inputs) {
+                if let Some(at) = positions.get(id) {
+                    outputs[*at] = Some(info.clone());
+                }
+            }
+        }
+        for id in graph.nodes_of(block) {
+            nodes.push(self.node(id, depth)?);
+            let node = graph.node(id);
+            for id in &node.outputs {
+                let info = self.define(*id)?;
+                match positions.get(id) {
+                    Some(at) => outputs[*at] = Some(info),
+                    None => value_info.push(info),
+                }
+            }
+            defined.extend(&node.outputs);
+        }
+        for id in defined {
+            self.visible[id.index()] = false;
+        }
+        let outputs = outputs.into_iter().collect::<Option<Vec<_>>>();
+        let outputs =
+            outputs.ok_or_else(|| Error::Graph("a block returns what is not in it".to_owned()))?;
+        Ok(Body { inputs, outputs, nodes, value_info })
+    }
+
+    /// Where each value that a block returns stands among its outputs.
+    fn check_outputs(&self, block: BlockId, kind: Kind) -> Result<FxHashMap<ValueId, usize>> {
+        let mut positions = FxHashMap::default();
+        for (i, id) in self.graph.block(block).outputs().iter().enumerate() {
+            let value = self.graph.value(*id);
+            let own = match value.producer() {
+                Producer::Node(node, _) => self.graph.node(*node).block() == block,
+                Producer::Input(of) => kind == Kind::Subgraph && *of == block,
+                Producer::Constant(_) | Producer::Removed => false,
+            };
+            let problem = if !own {
+                "which none of its nodes computes"
+            } else if positions.insert(*id, i).is_some() {
+                "twice"
+            } else {
+                continue;
+            };
+            let what = match kind {
+                Kind::Main => "the main graph",
+                Kind::Subgraph => "a subgraph",
+                Kind::Function => "a function",
+            };
+            return Err(Error::Graph(format!("{what} returns `{}` {problem}", value.name)));
+        }
+        Ok(positions)
+    }
+
+    fn node(&mut self, id: NodeId, depth: usize) -> Result<NodeProto> {
+        let node = self.graph.node(id);
+        let mut input = Vec::with_capacity(node.inputs.len());
+        for operand in &node.inputs {
+            input.push(match operand {
+                Some(value) => self.read(*value, id)?.to_owned(),
+                None => String::new(),
+            });
+        }
+        while input.last().is_some_and(String::is_empty) {
+            input.pop();
+        }
+        let attrs = node.attrs.iter();
+        let attribute = attrs
+            .map(|(name, value)| self.attr(node, name, value, depth))
+            .collect::<Result<_>>()?;
+        let output = node.outputs.iter().map(|id| self.name(*id).map(str::to_owned));
+        let output = output.collect::<Result<_>>()?;
+        if !node.op.domain.is_empty() {
+            self.domains.insert(node.op.domain);
+        }
+        Ok(NodeProto {
+            input,
+            output,
+            name: node.name.clone(),
+            op_type: node.op.name.to_owned(),
+            domain: node.op.domain.to_owned(),
+            attribute,
+            metadata_props: self.metadata(node),
+            ..NodeProto::default()
+        })
+    }
+
+    fn attr(
+        &mut self,
+        node: &Node,
+        name: &str,
+        value: &Attr,
+        depth: usize,
+    ) -> Result<AttributeProto> {
+        let empty = AttributeProto::default();
+        let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let owner = if node.name.is_empty() { node.op.name } else { &node.name };
+        let (kind, content) = match value {
+            Attr::Int(i) => (AttributeType::Int, AttributeProto { i: Some(*i), ..empty }),
+            Attr::Float(f) => (AttributeType::Float, AttributeProto { f: Some(*f), ..empty }),
+            Attr::String(s) => {
+                (AttributeType::String, AttributeProto { s: Some(bytes(s)), ..empty })
+            }
+            Attr::Ints(ints) => {
+                (AttributeType::Ints, AttributeProto { ints: ints.clone(), ..empty })
+            }
+            Attr::Floats(floats) => {
+                (AttributeType::Floats, AttributeProto { floats: floats.clone(), ..empty })
+            }
+            Attr::Strings(strings) => {
+                let strings = strings.iter().map(|s| bytes(s)).collect();
+                (AttributeType::Strings, AttributeProto { strings, ..empty })
+            }
+            Attr::Tensor(tensor) => {
+                self.require(tensor.dtype());
+                let t = Some(Box::new(tensor_proto(String::new(), tensor)));
+                (AttributeType::Tensor, AttributeProto { t, ..empty })
+            }
+            Attr::Graph(block) => {
+                let graph = self.subgraph(*block, format!("{owner}/{name}"), depth)?;
+                (AttributeType::Graph, AttributeProto { g: Some(Box::new(graph)), ..empty })
+            }
+            Attr::Graphs(blocks) => {
+                let blocks = blocks.iter().enumerate();
+                let graphs = blocks
+                    .map(|(i, block)| self.subgraph(*block, format!("{owner}/{name}_{i}"), depth))
+                    .collect::<Result<_>>()?;
+                (AttributeType::Graphs, AttributeProto { graphs, ..empty })
+            }
+        };
+        Ok(attribute(name, kind, content))
+    }
+
+    fn subgraph(&mut self, block: BlockId, name: String, depth: usize) -> Result<GraphProto> {
+        Ok(graph_proto(name, self.block(block, Kind::Subgraph, depth + 1)?))
+    }
+
+    /// Makes an input or a result visible.
+    fn define(&mut self, id: ValueId) -> Result<ValueInfoProto> {
+        let name = self.name(id)?.to_owned();
+        self.visible[id.index()] = true;
+        let ty = self.graph.ty(id);
+        self.require(ty.dtype);
+        let r#type = Some(type_proto(ty, &name)?);
+        Ok(ValueInfoProto { name, r#type, ..ValueInfoProto::default() })
+    }
+
+    /// The name of an operand, which must be visible.
+    fn read(&mut self, id: ValueId, reader: NodeId) -> Result<&'a str> {
+        let name = self.name(id)?;
+        if matches!(self.graph.value(id).producer(), Producer::Constant(_)) {
+            self.constants.entry(id).or_insert(reader);
+        } else if !self.visible[id.index()] {
+            let Node { name: node, op, .. } = self.graph.node(reader);
+            return Err(Error::Graph(format!(
+                "`{node}` ({}) reads `{name}`, which is not computed before it",
+                op.name
+            )));
+        }
+        Ok(name)
+    }
+
+    /// The name of a value, which must have one of its own.
+    fn name(&mut self, id: ValueId) -> Result<&'a str> {
+        let name = self.graph.value(id).name.as_str();
+        if name.is_empty() {
+            return Err(Error::Graph(format!("value {} has no name", id.index())));
+        }
+        if *self.owners.entry(name).or_insert(id) != id {
+            return Err(Error::Graph(format!("two values are named `{name}`")));
+        }
+        Ok(name)
+    }
+
+    fn require(&mut self, dtype: DType) {
+        self.ir_version = self.ir_version.max(ir_version_of(dtype));
+    }
+
+    fn metadata(&self, node: &Node) -> Vec<StringStringEntryProto> {
+        let props = (self.options.node_metadata)(node);
+        props.into_iter().map(|(key, value)| entry(key, value)).collect()
+    }
+}
+
+fn graph_proto(name: String, body: Body) -> GraphProto {
+    GraphProto {
+        name,
+        node: body.nodes,
+        input: body.inputs,
+        output: body.outputs,
+        value_info: body.value_info,
+        ..GraphProto::default()
+    }
+}

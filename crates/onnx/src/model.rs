@@ -1,0 +1,69 @@
+//! A model in memory.
+
+use std::fmt;
+
+use prost::Message;
+
+use crate::proto::{GraphProto, ModelProto, TensorProto};
+use crate::{Error, Result};
+
+/// Tensors of at least this many bytes may be kept apart from the model they belong to.
+pub const LARGE: usize = 1024;
+
+/// What protobuf readers accept as one message.
+pub(crate) const PROTOBUF_LIMIT: u64 = i32::MAX as u64;
+
+/// A model as ONNX has it. Its tensors view bytes that live elsewhere, so it is small.
+#[derive(Clone, PartialEq)]
+pub struct Model {
+    /// The model's message.
+    pub proto: ModelProto,
+}
+
+impl Model {
+    /// The model as one protobuf message. An error if it is larger than protobuf allows.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        check_size(self.proto.encoded_len() as u64)?;
+        Ok(self.proto.encode_to_vec())
+    }
+
+    /// The model as one protobuf message, without the contents of the initializers that
+    /// [`Model::tensors`] returns.
+    pub fn skeleton(&self) -> Vec<u8> {
+        let mut proto = self.proto.clone();
+        for tensor in proto.graph.iter_mut().flat_map(|g| &mut g.initializer) {
+            tensor.raw_data.take_if(|data| data.len() >= LARGE);
+        }
+        proto.encode_to_vec()
+    }
+
+    /// Name and contents of every large initializer, in the order of the initializers.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let large =
+            |tensor: &TensorProto| tensor.raw_data.as_ref().is_some_and(|d| d.len() >= LARGE);
+        let all = self.proto.graph.iter().flat_map(|graph| &graph.initializer);
+        all.filter(move |t| large(t))
+            .map(|t| (t.name.as_str(), t.raw_data.as_deref().unwrap_or(&[])))
+    }
+}
+
+/// An error for a message that is larger than protobuf allows.
+pub(crate) fn check_size(bytes: u64) -> Result<()> {
+    if bytes > PROTOBUF_LIMIT { Err(Error::TooLarge(bytes)) } else { Ok(()) }
+}
+
+impl From<ModelProto> for Model {
+    fn from(proto: ModelProto) -> Self {
+        Self { proto }
+    }
+}
+
+/// Says how much there is; the contents may be gigabytes.
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let empty = GraphProto::default();
+        let graph = self.proto.graph.as_ref().unwrap_or(&empty);
+        let (nodes, tensors) = (graph.node.len(), graph.initializer.len());
+        write!(f, "Model({:?}, {nodes} nodes, {tensors} initializers)", graph.name)
+    }
+}

@@ -1,0 +1,197 @@
+//! Names: every value and every node gets one that is unique in the whole model and says what it is.
+
+use provenance::Origins;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tensor::{DType, Tensor};
+
+use crate::{Attr, BlockId, Graph, NodeId, Producer, ValueId};
+
+/// What the names of constants that are no parameters begin with.
+pub(crate) const CONSTANT: &str = "const/";
+
+/// Constants of up to this many elements are named by their elements.
+const SHOWN_ELEMENTS: usize = 8;
+
+/// Names every value and node that has no name yet.
+///
+/// Names that are set are kept; of two that are equal, the later one gets a suffix. A node is named
+/// by its module and operator (`/blocks.3/q/MatMul`), its results after it
+/// (`/blocks.3/q/MatMul_output_0`), a constant by its elements (`const/i64/0_2_1`) or its shape.
+/// The names depend on nothing but the graph and the scopes of its nodes' origins.
+pub fn assign_names(graph: &mut Graph, origins: &Origins) {
+    name_nodes(graph, origins);
+    name_values(graph);
+}
+
+fn name_nodes(graph: &mut Graph, origins: &Origins) {
+    let nodes = graph.all_nodes();
+    let mut names = Names::default();
+    let (named, unnamed): (Vec<NodeId>, Vec<NodeId>) =
+        nodes.into_iter().partition(|id| !graph.node(*id).name.is_empty());
+    for id in named {
+        let name = std::mem::take(&mut graph.node_mut(id).name);
+        graph.node_mut(id).name = names.unique(name, "_");
+    }
+    for id in unnamed {
+        let node = graph.node(id);
+        let scope = origins.scope_path(origins.get(node.origin).scope);
+        let op = node.op.name.replace('/', ".");
+        let base = if scope.is_empty() { format!("/{op}") } else { format!("/{scope}/{op}") };
+        graph.node_mut(id).name = names.unique(base, "_");
+    }
+}
+
+fn name_values(graph: &mut Graph) {
+    let mut names = Names::default();
+    let values = live_values(graph);
+    let (named, unnamed): (Vec<_>, Vec<_>) =
+        values.into_iter().partition(|(id, _)| !graph.value(*id).name.is_empty());
+    for (id, _) in named {
+        let name = std::mem::take(&mut graph.value_mut(id).name);
+        graph.value_mut(id).name = names.unique(name, "_");
+    }
+    for (id, role) in unnamed {
+        let name = match role {
+            Role::Input(owner, i) => names.unique(format!("{owner}_{i}"), "_"),
+            Role::Output(node, i) => {
+                names.unique(format!("{}_output_{i}", graph.node(node).name), "_")
+            }
+            Role::Constant => match graph.constant(id).map(constant_name) {
+                Some((base, separator)) => names.unique(base, separator),
+                None => continue,
+            },
+        };
+        graph.value_mut(id).name = name;
+    }
+}
+
+/// What a value is to the block it belongs to.
+enum Role {
+    /// An input at a position, with what comes before the position in its name.
+    Input(String, usize),
+    Output(NodeId, usize),
+    Constant,
+}
+
+/// Every value that is written, once: what a user names first, then all others.
+fn live_values(graph: &Graph) -> Vec<(ValueId, Role)> {
+    let mut found = Vec::new();
+    let mut seen = vec![false; graph.value_count()];
+    let mut add = |id: ValueId, role: Role| {
+        if !std::mem::replace(&mut seen[id.index()], true) {
+            found.push((id, role));
+        }
+    };
+    for (i, input) in graph.block(Graph::MAIN).inputs.iter().enumerate() {
+        add(*input, Role::Input("input".to_owned(), i));
+    }
+    for output in graph.block(Graph::MAIN).outputs() {
+        if let Producer::Node(node, i) = graph.value(*output).producer() {
+            add(*output, Role::Output(*node, *i));
+        }
+    }
+    for constant in graph.live_constants() {
+        add(constant, Role::Constant);
+    }
+    let owners = block_owners(graph);
+    for block in graph.live_blocks() {
+        for (i, input) in graph.block(block).inputs.iter().enumerate() {
+            let owner = owners.get(&block).cloned().unwrap_or_else(|| "body".to_owned());
+            add(*input, Role::Input(format!("{owner}_in"), i));
+        }
+        for node in graph.nodes_of(block) {
+            for (i, output) in graph.node(node).outputs.iter().enumerate() {
+                add(*output, Role::Output(node, i));
+            }
+        }
+    }
+    found
+}
+
+/// What the inputs of a block are named after: the function, or the node and its attribute.
+fn block_owners(graph: &Graph) -> FxHashMap<BlockId, String> {
+    let mut owners = FxHashMap::default();
+    for function in &graph.functions {
+        owners.insert(function.body, function.op.name.to_owned());
+    }
+    for id in graph.all_nodes() {
+        let node = graph.node(id);
+        for (attribute, value) in &node.attrs {
+            let blocks = match value {
+                Attr::Graph(block) => std::slice::from_ref(block),
+                Attr::Graphs(blocks) => blocks,
+                _ => &[],
+            };
+            owners.extend(blocks.iter().map(|b| (*b, format!("{}_{attribute}", node.name))));
+        }
+    }
+    owners
+}
+
+/// A constant's name, and what separates it from a number when the name is taken. A number after
+/// `_` would read as one more element, and equal constants need not be shared.
+fn constant_name(tensor: &Tensor) -> (String, &'static str) {
+    let dtype = tensor.dtype();
+    let shape = match tensor.shape() {
+        [] => "scalar".to_owned(),
+        [n] => format!("{n}x"),
+        dims => dims.iter().map(usize::to_string).collect::<Vec<_>>().join("x"),
+    };
+    match element_text(tensor) {
+        Some(text) if matches!(tensor.shape(), [] | [2..=SHOWN_ELEMENTS]) => {
+            (format!("{CONSTANT}{dtype}/{text}"), "_copy")
+        }
+        Some(text) => (format!("{CONSTANT}{dtype}/{shape}/{text}"), "_copy"),
+        None => (format!("{CONSTANT}{dtype}/{shape}"), "_"),
+    }
+}
+
+/// The elements of a small tensor, joined by `_`.
+fn element_text(tensor: &Tensor) -> Option<String> {
+    if !(1..=SHOWN_ELEMENTS).contains(&tensor.len()) {
+        return None;
+    }
+    let words: Vec<String> = match tensor.to_ints() {
+        Some(ints) => ints.iter().map(i128::to_string).collect(),
+        None => tensor.to_f64s()?.iter().map(|v| float_text(tensor.dtype(), *v)).collect(),
+    };
+    Some(words.join("_"))
+}
+
+/// The shortest text that reads back as the same number.
+fn float_text(dtype: DType, value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if dtype == DType::F64 {
+        return format!("{value:?}");
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "narrower than f64, so it was an f32 once")]
+    let narrow = value as f32;
+    format!("{narrow:?}")
+}
+
+/// Names in use. Making a name unique takes amortised constant time: a name is only ever in the
+/// way of the one shorter name that it extends by a number, and only once.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    taken: FxHashSet<String>,
+    next: FxHashMap<String, u32>,
+}
+
+impl Names {
+    /// `base`, or if that is taken `base` with the separator and the first free number.
+    pub(crate) fn unique(&mut self, base: String, separator: &str) -> String {
+        if self.taken.insert(base.clone()) {
+            return base;
+        }
+        let next = self.next.entry(base.clone()).or_insert(1);
+        loop {
+            let name = format!("{base}{separator}{next}");
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Reading models.
+
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+use prost::bytes::Bytes;
+
+use crate::proto::ModelProto;
+use crate::{Error, Result};
+
+/// Reads a model. Tensors view `bytes`; external data is not looked at.
+pub fn read(bytes: impl Into<Bytes>) -> Result<ModelProto> {
+    let bytes = bytes.into();
+    if bytes.is_empty() {
+        return Err(Error::Read("there are no bytes".to_owned()));
+    }
+    let model =
+        ModelProto::decode(bytes).map_err(|error| Error::Read(format!("cut short? {error}")))?;
+    // Almost any text is valid protobuf with unknown fields; what a model must have tells.
+    let missing = if model.graph.is_none() {
+        "graph"
+    } else if model.ir_version == 0 {
+        "IR version"
+    } else if model.ir_version >= 3 && model.opset_import.is_empty() {
+        "operator set"
+    } else {
+        return Ok(model);
+    };
+    Err(Error::Read(format!("it has no {missing}")))
+}
+
+/// Reads a model file; external data is not looked at.
+pub fn read_file(path: &Path) -> Result<ModelProto> {
+    let bytes = fs::read(path);
+    read(bytes.map_err(|source| Error::Io { path: path.to_owned(), source })?)
+}

@@ -1,0 +1,9 @@
+//! From the arena to files and back.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod encode;
+mod names;
+mod read;
+mod sample;
+mod save;

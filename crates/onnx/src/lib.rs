@@ -16,7 +16,9 @@ mod outputs;
 pub mod proto;
 mod read;
 mod save;
+pub mod schema;
 mod stream;
+mod verify;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
@@ -30,3 +32,4 @@ pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
 pub use save::{AUTO_INLINE, Placement};
+pub use verify::{check_opset, required_opset, verify};

@@ -1,0 +1,79 @@
+# Sets up what it needs by itself: cargo, make and Python 3.11 or newer are enough.
+#
+#   make test JAX=0.8.3                      another version of JAX, in an environment of its own
+#   make test JAX=0.12.0 PYTHON=python3.12   which needs a newer Python
+
+PYTHON ?= python3
+JAX ?=
+
+VENV := .venv$(if $(JAX),-jax$(JAX))
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+CARGO_TEST := $(if $(shell command -v cargo-nextest),nextest run,test)
+
+export CARGO_TERM_QUIET ?= true
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+# A GPU would only slow the tests down and change their numbers.
+export JAX_PLATFORMS ?= cpu
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint fmt clean rust-lint rust-test python-lint python-test
+
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(STAMPS)/build ## Export a function, run the model, show where each node came from.
+	@$(BIN)/python examples/stacktrace_sample.py
+
+test: lint rust-test python-test ## Run all tests, lints and type checks.
+
+bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; saves build/bench.json.
+	@$(BIN)/python bench/run.py
+
+lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
+
+fmt: $(STAMPS)/lint ## Format everything.
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove environments and build products.
+	rm -rf .venv .venv-jax* build dist target python/jax2onnx/_core*.so
+
+rust-lint: $(STAMPS)/python
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+rust-test: $(STAMPS)/python
+	cargo $(CARGO_TEST) --workspace
+	cargo test --workspace --doc
+
+python-lint: $(STAMPS)/lint $(STAMPS)/build
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/stubtest jax2onnx._core
+
+python-test: $(STAMPS)/build $(STAMPS)/test
+	$(BIN)/pytest -q -n auto
+
+# Each stamp is newer than what it was made from, so that nothing is done twice.
+$(STAMPS)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/jax: $(STAMPS)/python
+	$(BIN)/pip install --quiet 'jax$(if $(JAX),==$(JAX),>=0.7)'
+	touch $@
+
+$(STAMPS)/demo $(STAMPS)/test $(STAMPS)/lint: $(STAMPS)/%: $(STAMPS)/jax pyproject.toml
+	$(BIN)/pip install --quiet --group $* $(if $(JAX),'jax==$(JAX)')
+	touch $@
+
+$(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+	touch $@

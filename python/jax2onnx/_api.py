@@ -1,0 +1,203 @@
+"""`to_onnx`: the way from a function to a model."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+
+import jax
+
+from jax2onnx import _jax, _result
+from jax2onnx._inputs import Specs, check_arguments
+from jax2onnx._names import boundary_names, signature_of
+from jax2onnx._options import Layout, check_options, positions
+from jax2onnx._parameters import tree_of
+from jax2onnx._trace import trace
+from jax2onnx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+Path = str | os.PathLike[str]
+
+
+class _Common(TypedDict, total=False):
+    """The keyword arguments that do not change what `to_onnx` returns."""
+
+    enable_double_precision: bool
+    record_primitive_calls_file: Path | None
+    inputs_as_nchw: Layout
+    outputs_as_nchw: Layout
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    export_mode: Literal["standard", "web"]
+    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
+    stacktrace_metadata: bool | Literal["minimal", "full"] | None
+
+
+@overload
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    return_mode: Literal["proto"] = "proto",
+    output_path: None = None,
+    **common: Unpack[_Common],
+) -> "onnx.ModelProto": ...
+
+
+@overload
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    return_mode: Literal["ir"],
+    output_path: None = None,
+    **common: Unpack[_Common],
+) -> "onnx_ir.Model": ...
+
+
+@overload
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    return_mode: Literal["file"],
+    output_path: Path,
+    **common: Unpack[_Common],
+) -> str: ...
+
+
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    enable_double_precision: bool = False,
+    record_primitive_calls_file: Path | None = None,
+    return_mode: Literal["proto", "ir", "file"] = "proto",
+    output_path: Path | None = None,
+    inputs_as_nchw: Layout = None,
+    outputs_as_nchw: Layout = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: Literal["standard", "web"] = "standard",
+    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    stacktrace_metadata: bool | Literal["minimal", "full"] | None = None,
+) -> "onnx.ModelProto | onnx_ir.Model | str":
+    """Converts a JAX function to an ONNX model.
+
+    `fn` is traced once, with abstract values. It may be a function, a jitted function, a
+    `functools.partial`, a bound method or any callable object, such as a Flax NNX module, an
+    Equinox module or a bound Linen module. Parameters that it holds become initializers named by
+    their path in the model (`blocks.3.q.kernel`). Exporting changes nothing in the model: training
+    mode is as the user set it, and updates of batch statistics or random counters are undone.
+
+    Args:
+        fn: The function to convert.
+        inputs: One entry for each positional argument of `fn`: a `jax.ShapeDtypeStruct`, an array,
+            anything with a shape and a dtype, a shape such as `("B", 28, 28)`, in which a string is
+            a dimension that is known only when the model runs, or a pytree of these. A bare shape
+            is float32, or float64 with `enable_double_precision`.
+        input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
+            `inputs`; numbers and booleans are scalars.
+        model_name: The name of the model's graph.
+        opset: The ONNX opset. None means 23, or the lowest newer one that the model needs.
+        enable_double_precision: Traces `fn` with 64-bit types enabled.
+        record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
+            file, one JSON object a line, with parameters, shapes and source line.
+        return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
+            `output_path` and returns it.
+        output_path: The path of the model for `return_mode="file"`. Folders are created. Weights
+            above a threshold go to a file beside it, with `.data` appended to its name. An existing
+            model is replaced atomically.
+        inputs_as_nchw: Inputs, by position or name, that the function takes as NHWC and the model
+            as NCHW.
+        outputs_as_nchw: Outputs, by position or name, that the function returns as NHWC and the
+            model as NCHW.
+        input_names: Names for the inputs, one for each leaf. By default they follow the names of
+            parameters and the pytree path: `x`, `batch.image`, `cache.0.k`.
+        output_names: Names for the outputs, one for each leaf. By default they follow the pytree
+            path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
+            a dictionary.
+        export_mode: "web" writes one self-contained file.
+        normalization_mode: How normalisation layers are written: "auto", "prefer_native" for ONNX's
+            own operators, "force_decomposed" for elementary ones. The model computes the same.
+        stacktrace_metadata: Whether every node says which line of Python and which rule it came
+            from: True or "minimal", "full" for complete stacks too, False for none. None means what
+            the environment says (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`,
+            `JAX2ONNX_STACKTRACE_DETAIL`).
+
+    Returns:
+        The model, in the form that `return_mode` says.
+
+    Raises:
+        UnsupportedError: The function uses something that has no ONNX form.
+        InvalidInputError: An argument of this call is wrong.
+        InternalError: jax2onnx has a bug.
+
+    Errors that JAX raises while it traces `fn` are passed on as they are.
+    """
+    options = check_options(
+        model_name=model_name,
+        opset=opset,
+        return_mode=return_mode,
+        output_path=output_path,
+        export_mode=export_mode,
+        normalization_mode=normalization_mode,
+        stacktrace_metadata=stacktrace_metadata,
+        record_primitive_calls_file=record_primitive_calls_file,
+    )
+    if not callable(fn):
+        raise InvalidInputError(
+            "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
+        )
+    specs = Specs(double=enable_double_precision)
+    args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+    tree, signature = tree_of(fn), signature_of(fn)
+    place = "  --> {0}:{2} in {1}".format(*tree.function) if tree.function else ""
+    check_arguments(signature, args, kwargs, place)
+
+    traced = trace(fn, args, kwargs, tree=tree, double=enable_double_precision)
+
+    leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
+    results = jax.tree_util.tree_leaves_with_path(traced.outputs)
+    in_names, out_names = boundary_names(
+        signature,
+        [path for path, _ in leaves],
+        [path for path, _ in results],
+        input_names=input_names,
+        output_names=output_names,
+    )
+    in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
+
+    from jax2onnx import _core
+
+    model = _core.convert(
+        traced.jaxpr,
+        model_name=options.model_name,
+        opset=options.opset,
+        input_names=in_names,
+        output_names=out_names,
+        const_names=[tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
+        inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
+        outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
+        detail=options.detail,
+        entry=_jax.traceback(),
+        function=tree.function,
+        record=options.record,
+    )
+    if options.path is not None:
+        return _result.save(model, options.path, self_contained=options.self_contained)
+    return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)

@@ -1,0 +1,147 @@
+"""What `to_onnx` accepts as `inputs` and `input_params`, as abstract values that JAX can trace."""
+
+import inspect
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jax2onnx import _jax
+from jax2onnx.errors import InvalidInputError
+
+_ACCEPTED = (
+    "give a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, a shape such as "
+    '("B", 28, 28), or a dict, list, tuple or named tuple of these'
+)
+
+
+class Specs:
+    """Turns what users give into `jax.ShapeDtypeStruct`s.
+
+    Symbolic dimensions of the same name are the same dimension in all arguments.
+    """
+
+    def __init__(self, *, double: bool) -> None:
+        self._float = np.float64 if double else np.float32
+        self._symbols: Any = None
+
+    def positional(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """One pytree for each positional argument."""
+        if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields"):
+            raise _invalid("`inputs`", inputs, "give a list with one entry for each argument")
+        if inputs and all(_is_dimension(entry) for entry in inputs):
+            entry = inputs if isinstance(inputs, tuple) else tuple(inputs)
+            raise _invalid("`inputs`", inputs, f"for one argument of this shape give [{entry!r}]")
+        self._adopt_symbols(inputs)
+        return tuple(self._tree(f"`inputs[{i}]`", entry) for i, entry in enumerate(inputs))
+
+    def keyword(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
+        """One pytree for each keyword argument; numbers and booleans are scalars here."""
+        if params is None:
+            return {}
+        if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+            raise _invalid("`input_params`", params, "give a dict from argument names to values")
+        self._adopt_symbols(params)
+        return {
+            name: self._tree(f"`input_params[{name!r}]`", entry, scalars=True)
+            for name, entry in params.items()
+        }
+
+    def _tree(self, where: str, entry: Any, *, scalars: bool = False) -> Any:
+        def leaf(value: Any) -> jax.ShapeDtypeStruct:
+            return self._leaf(where, value, scalars)
+
+        return jax.tree_util.tree_map(leaf, entry, is_leaf=_is_leaf)
+
+    def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
+        if _is_shape(value):
+            return jax.ShapeDtypeStruct(self._shape(where, value), self._float)
+        if isinstance(value, jax.Array | np.ndarray | np.generic) or (
+            scalars and isinstance(value, bool | int | float | complex)
+        ):
+            aval = jax.typeof(value)
+            return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if shape is None or dtype is None:
+            raise _invalid(where, value, _ACCEPTED)
+        weak = bool(getattr(value, "weak_type", False))
+        try:
+            return jax.ShapeDtypeStruct(self._shape(where, tuple(shape)), dtype, weak_type=weak)
+        except TypeError as error:
+            raise _invalid(where, value, _ACCEPTED) from error
+
+    def _shape(self, where: str, shape: Any) -> tuple[Any, ...]:
+        dims = (shape,) if isinstance(shape, str) else shape
+        return tuple(size for dim in dims for size in self._dimensions(where, shape, dim))
+
+    def _dimensions(self, where: str, shape: Any, dim: Any) -> tuple[Any, ...]:
+        if isinstance(dim, str):
+            return self._symbolic(where, shape, dim)
+        if isinstance(dim, numbers.Integral) and int(dim) >= 0:
+            return (int(dim),)
+        if _jax.is_symbolic(dim):
+            return (dim,)
+        raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
+
+    def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
+        from jax import export
+
+        if self._symbols is None:
+            self._symbols = export.SymbolicScope()
+        try:
+            return tuple(export.symbolic_shape(text, scope=self._symbols))
+        except ValueError as error:
+            raise _invalid(where, shape, str(error)) from error
+
+    def _adopt_symbols(self, entries: Any) -> None:
+        """Takes over the scope of symbolic dimensions that the user made."""
+        for leaf in jax.tree_util.tree_leaves(entries):
+            shape = getattr(leaf, "shape", None)
+            for dim in shape if isinstance(shape, tuple) else (leaf,):
+                if self._symbols is None and _jax.is_symbolic(dim):
+                    self._symbols = _jax.symbolic_scope(dim)
+
+
+def check_arguments(
+    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any], place: str
+) -> None:
+    """Raises when a function cannot be called with these arguments."""
+    if signature is None:
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        given = f"{len(args)} `inputs`" + (f" and {len(kwargs)} `input_params`" if kwargs else "")
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the function does not take {given}: {error}",
+            place,
+            help=f"its signature is {signature}",
+        ) from None
+
+
+def _is_leaf(value: Any) -> bool:
+    return _is_shape(value) or (hasattr(value, "shape") and hasattr(value, "dtype"))
+
+
+def _is_shape(value: Any) -> bool:
+    """A string or a plain sequence of dimensions: `()` is a shape, `[]` an empty list."""
+    if isinstance(value, str):
+        return True
+    if type(value) is list:
+        return bool(value) and all(map(_is_dimension, value))
+    return type(value) is tuple and all(map(_is_dimension, value))
+
+
+def _is_dimension(value: Any) -> bool:
+    if isinstance(value, numbers.Integral | str):
+        return not isinstance(value, bool)
+    return _jax.is_symbolic(value)
+
+
+def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
+    text = repr(value)
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)

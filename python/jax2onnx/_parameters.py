@@ -1,0 +1,188 @@
+"""Names people recognise: the path of every parameter and of every module in the user's model.
+
+`model`, `lambda x: model(x)`, `jax.jit(model)` and `functools.partial(apply, params)` all name the
+same parameter `blocks.3.q.kernel`. Parameters are found by the identity of their array.
+"""
+
+import functools
+import sysconfig
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jax2onnx._names import Names, argument_names, signature_of
+from jax2onnx._walk import Branch, Walker, call_definition, cells, instance_dict, join
+
+# Code in these folders refers to its own globals, not to a model of the user.
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+@dataclass
+class Tree:
+    """What a callable holds.
+
+    Attributes:
+        modules: Every module (an object with a Python `__call__`) with its path.
+        objects: Every object that can hold others.
+        code: The code of the user's function, if it is written in Python.
+        key: Differs when anything differs that a traced function could depend on.
+    """
+
+    modules: list[tuple[Any, str]]
+    objects: list[Any]
+    code: types.CodeType | None
+    key: str
+    _arrays: dict[object, str]
+
+    def name_of(self, array: Any) -> str | None:
+        """The path of a parameter; None if it is not one of the callable's own arrays."""
+        return self._arrays.get(_identity(array))
+
+    @property
+    def function(self) -> tuple[str, str, int] | None:
+        """File, qualified name and first line of the user's function."""
+        if self.code is None:
+            return None
+        return self.code.co_filename, self.code.co_qualname, self.code.co_firstlineno
+
+
+def tree_of(fn: Any) -> Tree:
+    """Walks `fn` and everything that it refers to."""
+    walker = Walker()
+    roots = list(_Roots(fn))
+    branches = [(name, obj, walker.walk(obj)) for name, obj in roots]
+    alone = _the_model(branches)
+    modules: list[tuple[Any, str]] = []
+    arrays: dict[object, str] = {}
+    names = Names()
+    for index, (name, obj, branch) in enumerate(branches):
+        prefix = "" if index == alone else name
+        modules.extend((module, join(prefix, path)) for module, path in branch.modules)
+        for array, path in branch.arrays:
+            full = join(prefix, _without_collection(obj, path)).replace("/", ".")
+            arrays.setdefault(_identity(array), names.unique(full or "parameter"))
+    code = _code(fn)
+    key = hash((code, tuple(path for _, path in modules), tuple(walker.fingerprint)))
+    return Tree(modules, list(walker.seen.values()), code, f"{key:x}", arrays)
+
+
+def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
+    """The one variable whose name the paths leave out, because it alone is the model."""
+
+    def single(holds: list[bool]) -> int | None:
+        return holds.index(True) if holds.count(True) == 1 else None
+
+    # A variable that is itself an array has an empty path: its name is all there is.
+    parameters = single([any(path for _, path in b.arrays) for _, _, b in branches])
+    if parameters is not None or any(b.arrays for _, _, b in branches):
+        return parameters
+    return single([bool(b.modules) for _, _, b in branches])
+
+
+def _without_collection(root: Any, path: str) -> str:
+    """Drops the collection `params` of a variables dictionary or of a module bound to one."""
+    variables = root if isinstance(root, Mapping) else _scope_variables(root)
+    if variables is not None and isinstance(variables.get("params"), Mapping):
+        return path.removeprefix("params.")
+    return path
+
+
+def _scope_variables(module: Any) -> Mapping[str, Any] | None:
+    scope = instance_dict(module).get("scope")
+    variables = instance_dict(scope).get("_variables")
+    return variables if isinstance(variables, Mapping) else None
+
+
+def _identity(array: Any) -> object:
+    """A key that an array and what JAX makes of it while tracing share."""
+    if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays
+        return array.__array_interface__["data"][0], array.shape, array.dtype
+    return id(array)
+
+
+class _Roots:
+    """The objects that a callable refers to directly, each with the name of its variable.
+
+    What the callable itself consists of has no name.
+    """
+
+    def __init__(self, fn: Any) -> None:
+        self._fn = fn
+        self._seen: set[int] = set()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return self._of("", self._fn, own=True)
+
+    def _of(self, name: str, value: Any, *, own: bool = False) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, type | types.ModuleType) or id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        if isinstance(value, functools.partial):
+            yield from self._of(name, value.func, own=own)
+            names = argument_names(signature_of(value.func))
+            for argument, bound in zip(names, value.args, strict=False):
+                yield from self._of(argument, bound)
+            for argument, bound in value.keywords.items():
+                yield from self._of(argument, bound)
+        elif isinstance(value, types.FunctionType):
+            yield from self._of(name, value.__dict__.get("__wrapped__"), own=own)
+            yield from self._variables(value, own=own)
+        elif own and (inner := getattr(value, "__wrapped__", None)) is not None:
+            yield from self._of(name, inner, own=own)
+        elif _is_method(value):
+            yield from self._of(name, value.__self__)
+            yield from self._variables(value.__func__, own=own)
+        elif type(value).__module__.startswith("jax") and callable(value):
+            yield from self._of(name, getattr(value, "__wrapped__", None))
+        else:
+            yield name, value
+            if own and call_definition(type(value)) is not None:
+                yield from self._of(name, type(value).__call__, own=True)
+
+    def _variables(self, function: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
+        for name, value in cells(function):
+            yield from self._of(name, value)
+        code = getattr(function, "__code__", None)
+        if code is None or not (own or not code.co_filename.startswith(_INSTALLED)):
+            return
+        namespace = function.__globals__
+        for name in _global_names(code):
+            if name in namespace:
+                yield from self._of(name, namespace[name])
+
+
+def _is_method(value: Any) -> bool:
+    """A bound method, Python's or Equinox's."""
+    if isinstance(value, types.MethodType):
+        return True
+    stored = instance_dict(value)
+    return "__self__" in stored and "__func__" in stored
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """The global names that a function and the functions inside it read."""
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _global_names(const)
+
+
+def _code(fn: Any) -> types.CodeType | None:
+    """The code that runs first when the user's function is called."""
+    for _ in range(100):  # `__wrapped__` may be a cycle
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif (inner := getattr(fn, "__wrapped__", None)) is not None:
+            fn = inner
+        elif _is_method(fn):
+            fn = fn.__func__
+        elif isinstance(fn, types.FunctionType):
+            return fn.__code__
+        elif call_definition(type(fn)) is not None:
+            fn = type(fn).__call__
+        else:
+            break
+    return None

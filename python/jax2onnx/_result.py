@@ -1,0 +1,86 @@
+"""What `to_onnx` returns: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+
+import os
+from typing import TYPE_CHECKING
+
+from jax2onnx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import onnx
+    import onnx_ir
+
+    from jax2onnx._core import Model
+
+
+def save(model: "Model", path: str, *, self_contained: bool) -> str:
+    """Writes a model, with large weights beside it unless it has to be self-contained."""
+    folder = os.path.dirname(path)
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        model.save(path, "inline" if self_contained else "auto")
+    except OSError as error:
+        raise InvalidInputError(
+            "unwritable-path",
+            f"cannot write `{path}`: {error.strerror or error}",
+            help="give an `output_path` in a folder that can be written",
+        ) from error
+    return path
+
+
+def to_proto(model: "Model") -> "onnx.ModelProto":
+    """The model as protobuf. It may hold more than protobuf can serialise."""
+    result = _skeleton(model)
+    tensors = dict(model.tensors())
+    for tensor in _initializers(result.graph):
+        if tensor.name in tensors:
+            tensor.raw_data = bytes(tensors[tensor.name])
+    return result
+
+
+def to_ir(model: "Model") -> "onnx_ir.Model":
+    """The model as `onnx_ir` objects, whose weights are views of the arrays that JAX holds."""
+    import onnx_ir
+
+    result = onnx_ir.from_proto(_skeleton(model))
+    assert isinstance(result, onnx_ir.Model)
+    tensors = dict(model.tensors())
+    for graph in result.graphs():
+        for name, value in graph.initializers.items():
+            if value.const_value is not None and name in tensors:
+                value.const_value = _view(value.const_value, tensors[name])
+    return result
+
+
+def _view(empty: "onnx_ir.TensorProtocol", data: memoryview) -> "onnx_ir.TensorProtocol":
+    """A tensor like `empty` with the elements in `data`."""
+    import numpy as np
+    import onnx_ir
+
+    dtype = empty.dtype
+    if dtype.bitwidth < 8:
+        packed = np.frombuffer(data, dtype=np.uint8)
+        return onnx_ir.PackedTensor(packed, dtype, shape=empty.shape.numpy(), name=empty.name)
+    array = np.frombuffer(data, dtype=dtype.numpy()).reshape(empty.shape.numpy())
+    return onnx_ir.Tensor(array, dtype=dtype, name=empty.name)
+
+
+def _skeleton(model: "Model") -> "onnx.ModelProto":
+    import onnx
+
+    result = onnx.ModelProto()
+    result.ParseFromString(model.skeleton())
+    return result
+
+
+def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
+    """The initializers of a graph and of the graphs inside it."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _initializers(attribute.g)
+            for inner in attribute.graphs:
+                yield from _initializers(inner)

@@ -1,0 +1,133 @@
+"""Scopes by module instance: while a function is traced, a call of the module at `blocks.3.attn`
+inside a call of that at `blocks.3` opens `jax.named_scope("attn")`.
+
+The `__call__` of the classes that the callable's tree contains is wrapped for the time of the
+trace; the wrapper does nothing in other threads.
+"""
+
+import functools
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from jax2onnx import _jax
+from jax2onnx._walk import Walker, call_definition, join
+
+_thread = threading.local()
+_lock = threading.Lock()
+# The wrapped classes: how many exports need it, the wrapper, and the class's own `__call__`.
+_wrapped: dict[type, tuple[int, Any, Any]] = {}
+
+
+class Scopes:
+    """The module instances of one export, and which of them are running."""
+
+    def __init__(self, modules: list[tuple[Any, str]]) -> None:
+        self._paths = {id(module): path for module, path in modules}
+        self._alive = [module for module, _ in modules]
+        self._running = [""]
+        definitions = (call_definition(type(module)) for module, _ in modules)
+        self._classes = {c for c in definitions if c is not None and not _opens_scopes(c)}
+
+    def __bool__(self) -> bool:
+        return bool(self._classes)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Wraps the classes while the block runs."""
+        before = getattr(_thread, "scopes", None)
+        installed = []
+        try:
+            for cls in self._classes:
+                _install(cls)
+                installed.append(cls)
+            _thread.scopes = self
+            yield
+        finally:
+            _thread.scopes = before
+            for cls in installed:
+                _uninstall(cls)
+
+    def enter(self, module: Any) -> tuple[str, bool]:
+        """Notes that a call of `module` starts: its scope, and whether its path is known."""
+        known = id(module) in self._paths
+        if not known:
+            self._adopt(module)
+        path, caller = self._paths[id(module)], self._running[-1]
+        self._running.append(path)
+        return _relative(path, caller), known
+
+    def leave(self) -> None:
+        """Notes that the latest call has ended."""
+        self._running.pop()
+
+    def _adopt(self, module: Any) -> None:
+        """Takes up a module that a transformation has rebuilt: it stands for the running one."""
+        for part, path in Walker().walk(module).modules:
+            self._alive.append(part)
+            self._paths[id(part)] = join(self._running[-1], path)
+
+
+def _relative(path: str, caller: str) -> str:
+    if path == caller:
+        return ""
+    inside = path.removeprefix(f"{caller}.") if caller else path
+    return inside.replace("/", ".")  # JAX separates levels by slashes
+
+
+def _opens_scopes(cls: type) -> bool:
+    """Linen modules open a scope for each instance by themselves."""
+    linen = sys.modules.get("flax.linen")
+    return linen is not None and issubclass(cls, linen.Module)
+
+
+def _install(cls: type) -> None:
+    with _lock:
+        if cls in _wrapped:
+            count, wrapper, original = _wrapped[cls]
+        else:
+            count, original = 0, cls.__dict__["__call__"]
+            wrapper = _wrapper(original)
+            type.__setattr__(cls, "__call__", wrapper)
+        _wrapped[cls] = count + 1, wrapper, original
+
+
+def _uninstall(cls: type) -> None:
+    with _lock:
+        count, wrapper, original = _wrapped.pop(cls)
+        if count > 1:
+            _wrapped[cls] = count - 1, wrapper, original
+        elif cls.__dict__.get("__call__") is wrapper:
+            type.__setattr__(cls, "__call__", original)
+
+
+def _wrapper(original: Any) -> Any:
+    # Equinox names a scope after the class, which the instance's path makes redundant.
+    bare = original.__wrapped__ if _jax.opens_scope(original) else original
+
+    @functools.wraps(original)
+    def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        scopes: Scopes | None = getattr(_thread, "scopes", None)
+        if scopes is None:
+            return _bind(original, self)(*args, **kwargs)
+        scope, known = scopes.enter(self)
+        function = _bind(bare if known else original, self)
+        try:
+            if not scope:
+                return function(*args, **kwargs)
+            with jax.named_scope(scope):
+                return function(*args, **kwargs)
+        finally:
+            scopes.leave()
+
+    return call
+
+
+def _bind(function: Any, instance: Any) -> Any:
+    """What the attribute lookup of `instance` makes of a class's attribute."""
+    get = getattr(type(function), "__get__", None)
+    return function if get is None else get(function, instance, type(instance))

@@ -1,0 +1,237 @@
+"""Walks the objects that a callable holds: its modules, their parameters, its closures.
+
+The walk reads instance dictionaries, slots, containers and closure cells. It never evaluates a
+property, never calls user code and never looks into an array.
+"""
+
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+T = TypeVar("T")
+Children = Callable[[Any], Iterable[tuple[str, Any]]]
+
+# A walk that meets more objects than this is not walking a model.
+_LIMIT = 500_000
+
+# Types whose objects hold no parameters, by the package that defines them.
+_OPAQUE_PACKAGES = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+# Types of which only the named attributes are walked; neither adds to a path.
+_ONLY = {("flax.core.scope", "Scope"): ("_variables", "rng_counters", "reservations")}
+
+# Attributes in which Flax keeps its own books.
+_BOOKS = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
+
+
+@dataclass
+class Branch:
+    """What was found below one object, with paths relative to it."""
+
+    arrays: list[tuple[Any, str]] = field(default_factory=list)
+    modules: list[tuple[Any, str]] = field(default_factory=list)
+
+
+class Walker:
+    """Walks objects, each at most once.
+
+    Attributes:
+        seen: Every array and every object that can hold others, by its id, in the order of the
+            walk. The references keep the ids valid.
+        fingerprint: Types, arrays and plain values in the order of the walk. It differs when
+            anything differs that a traced function could depend on.
+    """
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Any] = {}
+        self.fingerprint: list[object] = []
+        self._readers: dict[type, Children | None] = {}
+
+    def walk(self, root: Any) -> Branch:
+        """Breadth first, so that an object that is reachable in several ways has a short path."""
+        branch = Branch()
+        queue = deque([("", iter([("", root)]))])
+        seen, fingerprint, readers = self.seen, self.fingerprint, self._readers
+        while queue and len(seen) < _LIMIT:
+            parent, children = queue.popleft()
+            for name, obj in children:
+                kind = type(obj)
+                read = readers[kind] if kind in readers else self._learn(obj)
+                if read is None:
+                    if kind in _PLAIN:
+                        fingerprint.append(obj)
+                    continue
+                if id(obj) in seen:
+                    continue
+                seen[id(obj)] = obj
+                path = f"{parent}.{name}" if parent and name else parent or name
+                if read is _array:
+                    fingerprint.append(id(obj))
+                    branch.arrays.append((obj, path))
+                    continue
+                fingerprint.append(kind)
+                if call_definition(kind) is not None:
+                    branch.modules.append((obj, path))
+                queue.append((parent if read is _chosen else path, iter(read(obj))))
+        return branch
+
+    def _learn(self, obj: Any) -> Children | None:
+        return self._readers.setdefault(type(obj), _reader(obj))
+
+
+def _once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
+    remember: Any = functools.lru_cache(maxsize=1024)
+    return remember(function)  # type: ignore[no-any-return]
+
+
+def join(path: str, name: str) -> str:
+    """Appends a name to a path; an empty name leaves the path as it is."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def package(kind: type) -> str:
+    """The top-level package that defines a type."""
+    return kind.__module__.partition(".")[0]
+
+
+@_once_per_type
+def call_definition(kind: type) -> type | None:
+    """The class that defines the `__call__` of module type `kind`; None if it is no module."""
+    if hasattr(kind, "__jax_array__"):
+        return None
+    for base in kind.__mro__:
+        if "__call__" in base.__dict__:
+            return None if package(base) in _OPAQUE_PACKAGES else base
+    return None
+
+
+def _reader(obj: Any) -> Children | None:
+    """How to read what objects of the type of `obj` hold; None if they hold nothing."""
+    kind = type(obj)
+    if isinstance(obj, jax.Array | np.ndarray):
+        return None if isinstance(obj, jax.core.Tracer) else _array
+    if issubclass(kind, type | types.ModuleType):
+        return None
+    for base, read in _BUILTIN:
+        if issubclass(kind, base):
+            return _namedtuple if base is tuple and hasattr(kind, "_fields") else read
+    if package(kind) in _OPAQUE_PACKAGES and kind is not types.SimpleNamespace:
+        return _wrapper if callable(obj) else None
+    if (kind.__module__, kind.__qualname__) in _ONLY:
+        return _chosen
+    if hasattr(kind, "__jax_array__") or issubclass(kind, Mapping):
+        return _box
+    return attributes
+
+
+def _array(_: Any) -> Iterable[tuple[str, Any]]:
+    return ()
+
+
+def _set(_: Any) -> Iterable[tuple[str, Any]]:
+    return ()
+
+
+def _dict(obj: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+    return [(str(key), value) for key, value in dict.items(obj)]
+
+
+def _sequence(obj: Any) -> Iterable[tuple[str, Any]]:
+    return [(str(index), value) for index, value in enumerate(obj)]
+
+
+def _namedtuple(obj: Any) -> Iterable[tuple[str, Any]]:
+    return zip(type(obj)._fields, obj, strict=True)
+
+
+def _function(obj: Any) -> Iterable[tuple[str, Any]]:
+    return [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]
+
+
+def _method(obj: Any) -> Iterable[tuple[str, Any]]:
+    return [("", obj.__self__)]
+
+
+def _partial(obj: Any) -> Iterable[tuple[str, Any]]:
+    return [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]
+
+
+def _wrapper(obj: Any) -> Iterable[tuple[str, Any]]:
+    """What JAX makes of a function, such as a jitted one."""
+    return [("", getattr(obj, "__wrapped__", None))]
+
+
+def _chosen(obj: Any) -> Iterable[tuple[str, Any]]:
+    kind = type(obj)
+    wanted = _ONLY[kind.__module__, kind.__qualname__]
+    return [("", value) for name, value in attributes(obj) if name in wanted]
+
+
+def _box(obj: Any) -> Iterable[tuple[str, Any]]:
+    """An array or a mapping in a box of its own: the box adds nothing to a path."""
+    return [("" if name.startswith("_") else name, value) for name, value in attributes(obj)]
+
+
+_BUILTIN: tuple[tuple[type, Children], ...] = (
+    (dict, _dict),
+    (list, _sequence),
+    (tuple, _sequence),
+    (set, _set),
+    (types.FunctionType, _function),
+    (types.MethodType, _method),
+    (functools.partial, _partial),
+)
+
+
+def attributes(obj: Any) -> list[tuple[str, Any]]:
+    """The attributes that an object stores, in its dictionary or in slots."""
+    found = [item for item in instance_dict(obj).items() if item[0] not in _BOOKS]
+    for slot in slots(type(obj)):
+        if slot.__name__ not in _BOOKS:
+            try:
+                found.append((slot.__name__, slot.__get__(obj)))
+            except AttributeError:
+                continue
+    return found
+
+
+def instance_dict(obj: Any) -> dict[str, Any]:
+    """The dictionary of an object; empty where it has none."""
+    try:
+        return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
+
+
+@_once_per_type
+def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
+    """The slots that a type and its bases declare."""
+    return tuple(
+        member
+        for base in kind.__mro__
+        if base.__dict__.get("__slots__")
+        for member in base.__dict__.values()
+        if isinstance(member, types.MemberDescriptorType)
+    )
+
+
+def cells(function: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a function closes over."""
+    code = getattr(function, "__code__", None)
+    closure = getattr(function, "__closure__", None)
+    if code is None or closure is None:
+        return
+    for name, cell in zip(code.co_freevars, closure, strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue

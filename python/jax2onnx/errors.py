@@ -1,0 +1,54 @@
+"""The errors that `to_onnx` raises.
+
+The text of an error is a diagnostic: `[code] what happened`, then where it happened in the user's
+program when that is known, then `help:`. Codes are stable, so that programs can tell errors apart
+by `error.code`. Errors that JAX raises while it traces a function are passed on untouched.
+"""
+
+
+class Jax2OnnxError(Exception):
+    """Any failed export.
+
+    Attributes:
+        code: The kind of failure, in kebab case.
+        message: What happened, in one line.
+        place: Where it happened: `  --> file:line` and an excerpt, or an empty string.
+        help: What to do about it, or an empty string.
+    """
+
+    def __init__(self, code: str, message: str, place: str = "", help: str = "") -> None:
+        super().__init__(code, message, place, help)
+        self.code = code
+        self.message = message
+        self.place = place
+        self.help = help
+
+    def __str__(self) -> str:
+        """The diagnostic as a person reads it."""
+        lines = [f"[{self.code}] {self.message}"]
+        if self.place:
+            lines.append(self.place)
+        if self.help:
+            lines.append(f"  help: {self.help}")
+        return "\n".join(lines)
+
+
+class UnsupportedError(Jax2OnnxError, NotImplementedError):
+    """The program uses something that has no ONNX form, or not in the chosen opset."""
+
+
+class InvalidInputError(Jax2OnnxError, ValueError):
+    """An argument of `to_onnx` is wrong."""
+
+
+class InternalError(Jax2OnnxError, RuntimeError):
+    """A bug in jax2onnx."""
+
+
+def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
+    """The error for an option that has none of its allowed values."""
+    return InvalidInputError(
+        "invalid-option",
+        f"`{name}` is {value!r}",
+        help=f"`{name}` is one of: {', '.join(allowed)}",
+    )

@@ -64,6 +64,7 @@ impl Metadata<'_> {
 
     fn stacktrace(&self, origin: &Origin) -> String {
         let python = self.entry.into_iter().flat_map(|id| self.stacks.frames(id));
+        let python = python.filter(|f| f.kind != FrameKind::Jax);
         let mut lines: Vec<String> =
             python.map(|f| format!("{}:{} in {}", f.file, f.span.line, f.function)).collect();
         lines.reverse();

@@ -211,7 +211,13 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
             let diagnostic = Diagnostic { code: "opset-too-old", message, places: vec![], help };
             raise(py, Family::InvalidInput, &diagnostic)
         }
-        onnx::Error::TooLarge { .. } => {
+        onnx::Error::OpsetUnsupported { .. } => {
+            let message = error.to_string();
+            let diagnostic =
+                Diagnostic { code: "invalid-option", message, places: vec![], help: None };
+            raise(py, Family::InvalidInput, &diagnostic)
+        }
+        onnx::Error::TooLarge(_) => {
             let message = error.to_string();
             let help = Some("export with return_mode=\"file\" and the standard export mode, which puts weights into a file beside the model".to_owned());
             let diagnostic = Diagnostic { code: "model-too-large", message, places: vec![], help };

@@ -34,16 +34,15 @@ pub(crate) mod attr {
         // jaxlib Traceback
         raw_frames, code_addr2location,
         // code objects
-        co_filename, co_qualname, co_name,
+        co_filename, co_qualname,
         // named tuples, dataclasses
         _fields, __dataclass_fields__,
         // numpy
-        asarray, ascontiguousarray, reshape, view, flags, c_contiguous,
+        asarray, ascontiguousarray, reshape, view,
         // modules
         __file__,
     }
 }
-use attributes;
 
 /// The functions that trace a Python function into a jaxpr. In a traceback, everything outwards of
 /// the innermost one belongs to the caller of the traced function, not to the function.
@@ -110,7 +109,6 @@ pub(crate) mod class {
         python_enum = "enum", "Enum";
     }
 }
-use classes;
 
 /// The class of symbolic dimensions, by its name: importing it takes a module that most programs
 /// do not need.

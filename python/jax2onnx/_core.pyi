@@ -1,7 +1,11 @@
 """The compiled half: from a traced function to an ONNX model."""
 
 from collections.abc import Sequence
+from typing import Final, Self, final
 
+__version__: Final[str]
+
+@final
 class Model:
     """A converted model. Its large tensors are views of the arrays that JAX holds."""
 
@@ -18,8 +22,15 @@ class Model:
     def skeleton(self) -> bytes:
         """The serialised `ModelProto` without the bytes of its large tensors."""
 
-    def tensors(self) -> list[tuple[str, memoryview]]:
-        """Name and raw bytes of each tensor that `skeleton` leaves empty."""
+    def tensors(self) -> Tensors:
+        """Name and raw bytes of each tensor that `skeleton` leaves empty, one after the other."""
+
+@final
+class Tensors:
+    """The large tensors of a model."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[str, bytes]: ...
 
 def convert(
     jaxpr: object,
@@ -37,6 +48,9 @@ def convert(
     record: str | None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned."""
+
+def primitives() -> list[str]:
+    """The primitives that have a lowering rule, in alphabetical order."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

@@ -49,25 +49,36 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// The text, with source excerpts from `line(path, number)`.
+    /// The whole text, with source excerpts from `line(path, number)`.
     pub fn render(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         let mut text = format!("[{}] {}", self.code, self.message);
-        for place in &self.places {
-            place.render(&mut text, line);
+        if !self.places.is_empty() {
+            text.push('\n');
+            text.push_str(&self.render_places(line));
         }
         if let Some(help) = &self.help {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n  help: {help}");
+            text.push_str("\n  help: ");
+            text.push_str(help);
         }
         text
+    }
+
+    /// The places alone, a paragraph each.
+    pub fn render_places(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
+        let places = self.places.iter().map(|place| {
+            let mut text = String::new();
+            place.render(&mut text, line);
+            text
+        });
+        places.collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Place {
     fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
+        // Writing to a string cannot fail.
         let Span { line: number, column, end_line, end_column } = self.span;
-        let _ =
-            write!(text, "\n  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
+        let _ = write!(text, "  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
         if !self.scope.is_empty() {
             let _ = write!(text, " ({})", self.scope);
         }

@@ -73,7 +73,9 @@ pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> 
             (!text.is_empty()).then_some(text)
         };
         let class = py.import("jax2onnx.errors")?.getattr(family.class_name())?;
-        let error = class.call1((diagnostic.code, diagnostic.render(&line)))?;
+        let place = diagnostic.render_places(&line);
+        let help = diagnostic.help.as_deref().unwrap_or_default();
+        let error = class.call1((diagnostic.code, &diagnostic.message, place, help))?;
         Ok(PyErr::from_value(error))
     };
     build().unwrap_or_else(|error| error)

@@ -69,7 +69,7 @@ fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)>
         Some((Dim::Known(last), tuples)) => (usize::try_from(*last).unwrap_or(0), tuples),
         _ => return Err(call.error(format!("the last size of {indices} must be a number"))),
     };
-    if last + batch > data.rank() {
+    if last == 0 || last + batch > data.rank() {
         let reason = format!("indices of {last} numbers do not fit {data}");
         return Err(call.error(reason));
     }

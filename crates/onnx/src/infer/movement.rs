@@ -136,6 +136,7 @@ fn equal_parts(call: &Call<'_>, whole: &Dim) -> Result<Dims> {
 
 pub(super) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
+    call.not_an_attr("axes")?;
     let mut shape = Shape::with_capacity(ty.rank());
     if call.optional(1).is_some() {
         let axes = call.axes(&call.numbers(1)?, ty.rank())?;

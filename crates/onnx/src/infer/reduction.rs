@@ -20,6 +20,7 @@ fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
 /// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
 pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
+    call.not_an_attr("axes")?;
     let keep = call.flag("keepdims", true)?;
     let noop = call.flag("noop_with_empty_axes", false)?;
     let axes = match call.optional(1) {

@@ -2,10 +2,10 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::same;
 use super::call::Call;
-use super::division::exact_div;
 use crate::Result;
+use tensor::bounds::same;
+use tensor::division::exact_div;
 
 /// Query, key or value as batch, heads, sequence, features of a head.
 struct Heads {

@@ -5,12 +5,12 @@
 
 use tensor::{DType, Dim, DimOp, Type};
 
-use super::bounds::{at_least, max, min};
 use super::call::{Call, Dims};
-use super::division::product;
 use super::shape::reported;
 use super::slice::{Slices, clamp};
 use crate::{Attr, Graph};
+use tensor::bounds::{at_least, max, min};
+use tensor::division::product;
 
 /// Longer vectors are data, not shapes.
 const LONGEST: i64 = 64;

@@ -2,9 +2,9 @@
 
 use tensor::{DType, Dim, Shape, Type};
 
-use super::bounds::same_shape;
 use super::call::{Call, text};
 use crate::{Error, Result};
+use tensor::bounds::same_shape;
 
 pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ty(1)?);

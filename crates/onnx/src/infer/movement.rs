@@ -2,11 +2,11 @@
 
 use tensor::{Dim, Shape, Type};
 
-use super::bounds::{at_least, ceil_div, same};
 use super::broadcast::broadcast;
 use super::call::{Call, Dims};
-use super::division::{exact_div, product};
 use crate::Result;
+use tensor::bounds::{at_least, ceil_div, same};
+use tensor::division::{exact_div, product};
 
 pub(super) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
     let first = call.ranked_from(0, 1)?;

@@ -2,9 +2,9 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::{same, same_shape};
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::{same, same_shape};
 
 /// The element type that `output_dtype` asks for; zero stands for none.
 fn wanted(call: &Call<'_>) -> Result<Option<DType>> {

@@ -2,9 +2,9 @@
 
 use tensor::{Dim, Type};
 
-use super::bounds::{at_least, ceil_div, max, min, non_negative};
 use super::call::{Axes, Call, Dims, Ints};
 use crate::Result;
+use tensor::bounds::{at_least, ceil_div, max, min, non_negative};
 
 /// Numbers of this size and beyond stand for an end of the axis, as the specification recommends.
 const FAR: i64 = i32::MAX as i64;

@@ -2,9 +2,9 @@
 
 use tensor::{Dim, DimOp};
 
-use super::bounds::{ceil_div, min, non_negative};
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::{ceil_div, min, non_negative};
 
 /// How the input is padded.
 enum Padding<'a> {

@@ -21,9 +21,14 @@ mod integer_pow;
 mod iota;
 mod is_finite;
 mod log1p;
+mod monoid;
 mod ne;
 mod pad;
 mod reduce;
+mod reduce_window;
+mod reduce_window_max;
+mod reduce_window_min;
+mod reduce_window_sum;
 mod rem;
 mod reshape;
 mod rev;
@@ -39,6 +44,7 @@ mod squeeze;
 mod tile;
 mod transpose;
 mod while_;
+mod window;
 
 use std::panic::Location;
 
@@ -167,6 +173,10 @@ rules! {
     "reduce_or" => f(reduce::or),
     "reduce_prod" => f(reduce::prod),
     "reduce_sum" => f(reduce::sum),
+    "reduce_window" => f(reduce_window::lower),
+    "reduce_window_max" => f(reduce_window_max::lower),
+    "reduce_window_min" => f(reduce_window_min::lower),
+    "reduce_window_sum" => f(reduce_window_sum::lower),
     "rem" => f(rem::lower),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),

@@ -10,6 +10,7 @@ mod cbrt;
 mod clamp;
 mod concatenate;
 mod cond;
+mod conv_general_dilated;
 mod convert_element_type;
 mod dot_general;
 mod erfc;
@@ -126,6 +127,7 @@ rules! {
     "closed_call" => f(call::call_jaxpr),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
+    "conv_general_dilated" => f(conv_general_dilated::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
     "copy_p" => f(identity::lower),

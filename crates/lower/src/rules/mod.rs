@@ -17,7 +17,9 @@ mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod gather;
 mod identity;
+mod indices;
 mod integer_pow;
 mod iota;
 mod is_finite;
@@ -147,6 +149,7 @@ rules! {
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
     "floor" => op("Floor"),
+    "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
     "gt" => op("Greater"),
     "integer_pow" => f(integer_pow::lower),

@@ -13,6 +13,8 @@ mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod dot_general;
+mod dynamic_slice;
+mod dynamic_update_slice;
 mod erfc;
 mod exp2;
 mod expm1;
@@ -142,6 +144,8 @@ rules! {
     "device_put" => f(identity::lower),
     "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
+    "dynamic_slice" => f(dynamic_slice::lower),
+    "dynamic_update_slice" => f(dynamic_update_slice::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),

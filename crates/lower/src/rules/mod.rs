@@ -40,6 +40,7 @@ mod rev;
 mod round;
 mod rsqrt;
 mod scan;
+mod scatter;
 mod select_n;
 mod shift;
 mod slice;
@@ -194,6 +195,12 @@ rules! {
     "round" => f(round::lower),
     "rsqrt" => f(rsqrt::lower),
     "scan" => f(scan::lower),
+    "scatter" => f(scatter::set),
+    "scatter-add" => f(scatter::add),
+    "scatter-max" => f(scatter::max),
+    "scatter-min" => f(scatter::min),
+    "scatter-mul" => f(scatter::mul),
+    "scatter-sub" => f(scatter::sub),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),

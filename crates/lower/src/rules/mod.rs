@@ -3,6 +3,7 @@
 //! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
+mod arg_extremum;
 mod bitwise;
 mod broadcast_in_dim;
 mod call;
@@ -120,6 +121,8 @@ rules! {
     "add" => op("Add"),
     "add_any" => op("Add"),
     "and" => f(bitwise::and),
+    "argmax" => f(arg_extremum::max),
+    "argmin" => f(arg_extremum::min),
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),

@@ -45,10 +45,12 @@ mod scatter;
 mod select_n;
 mod shift;
 mod slice;
+mod sort;
 mod split;
 mod square;
 mod squeeze;
 mod tile;
+mod top_k;
 mod transpose;
 mod while_;
 mod window;
@@ -212,6 +214,7 @@ rules! {
     "sin" => op("Sin"),
     "sinh" => op("Sinh"),
     "slice" => f(slice::lower),
+    "sort" => f(sort::lower),
     "split" => f(split::lower),
     "sqrt" => op("Sqrt"),
     "square" => f(square::lower),
@@ -221,6 +224,7 @@ rules! {
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
+    "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),

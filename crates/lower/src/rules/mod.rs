@@ -13,6 +13,7 @@ mod concatenate;
 mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
+mod cumulative;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -144,6 +145,11 @@ rules! {
     "core_call" => f(call::call_jaxpr),
     "cos" => op("Cos"),
     "cosh" => op("Cosh"),
+    "cumlogsumexp" => f(cumulative::logsumexp),
+    "cummax" => f(cumulative::max),
+    "cummin" => f(cumulative::min),
+    "cumprod" => f(cumulative::prod),
+    "cumsum" => f(cumulative::sum),
     "custom_jvp_call" => f(call::call_jaxpr),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),

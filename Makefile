@@ -30,7 +30,7 @@ demo: $(STAMPS)/build ## Export a function, run the model, show where each node 
 test: lint rust-test python-test ## Run all tests, lints and type checks.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; saves build/bench.json.
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
 

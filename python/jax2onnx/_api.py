@@ -10,7 +10,7 @@ from jax2onnx import _jax, _result
 from jax2onnx._inputs import Specs, check_arguments
 from jax2onnx._names import boundary_names, signature_of
 from jax2onnx._options import Layout, check_options, positions
-from jax2onnx._parameters import tree_of
+from jax2onnx._parameters import function_of
 from jax2onnx._trace import trace
 from jax2onnx.errors import InvalidInputError
 
@@ -165,11 +165,10 @@ def to_onnx(
         )
     specs = Specs(double=enable_double_precision)
     args, kwargs = specs.positional(inputs), specs.keyword(input_params)
-    tree, signature = tree_of(fn), signature_of(fn)
-    place = "  --> {0}:{2} in {1}".format(*tree.function) if tree.function else ""
-    check_arguments(signature, args, kwargs, place)
+    signature, function = signature_of(fn), function_of(fn)
+    check_arguments(signature, args, kwargs, function)
 
-    traced = trace(fn, args, kwargs, tree=tree, double=enable_double_precision)
+    traced = trace(fn, args, kwargs, double=enable_double_precision)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -190,12 +189,12 @@ def to_onnx(
         opset=options.opset,
         input_names=in_names,
         output_names=out_names,
-        const_names=[tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
+        const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
         inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
         outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
         detail=options.detail,
         entry=_jax.traceback(),
-        function=tree.function,
+        function=function,
         record=options.record,
     )
     if options.path is not None:

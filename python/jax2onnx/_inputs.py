@@ -105,7 +105,10 @@ class Specs:
 
 
 def check_arguments(
-    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any], place: str
+    signature: inspect.Signature | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    function: tuple[str, str, int] | None,
 ) -> None:
     """Raises when a function cannot be called with these arguments."""
     if signature is None:
@@ -117,7 +120,7 @@ def check_arguments(
         raise InvalidInputError(
             "wrong-arguments",
             f"the function does not take {given}: {error}",
-            place,
+            "  --> {0}:{2} in {1}".format(*function) if function else "",
             help=f"its signature is {signature}",
         ) from None
 

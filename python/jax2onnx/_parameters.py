@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jax2onnx._names import Names, argument_names, signature_of
-from jax2onnx._walk import Branch, Walker, call_definition, cells, instance_dict, join
+from jax2onnx._walk import Branch, Walker, call_definitions, cells, instance_dict, join
 
 # Code in these folders refers to its own globals, not to a model of the user.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -26,27 +26,18 @@ class Tree:
 
     Attributes:
         modules: Every module (an object with a Python `__call__`) with its path.
-        objects: Every object that can hold others.
-        code: The code of the user's function, if it is written in Python.
+        objects: Every array and every object that can hold others.
         key: Differs when anything differs that a traced function could depend on.
     """
 
     modules: list[tuple[Any, str]]
     objects: list[Any]
-    code: types.CodeType | None
     key: str
     _arrays: dict[object, str]
 
     def name_of(self, array: Any) -> str | None:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
         return self._arrays.get(_identity(array))
-
-    @property
-    def function(self) -> tuple[str, str, int] | None:
-        """File, qualified name and first line of the user's function."""
-        if self.code is None:
-            return None
-        return self.code.co_filename, self.code.co_qualname, self.code.co_firstlineno
 
 
 def tree_of(fn: Any) -> Tree:
@@ -64,9 +55,14 @@ def tree_of(fn: Any) -> Tree:
         for array, path in branch.arrays:
             full = join(prefix, _without_collection(obj, path)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
+    key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
+    return Tree(modules, list(walker.seen.values()), f"{key:x}", arrays)
+
+
+def function_of(fn: Any) -> tuple[str, str, int] | None:
+    """File, qualified name and first line of the user's function, if it is written in Python."""
     code = _code(fn)
-    key = hash((code, tuple(path for _, path in modules), tuple(walker.fingerprint)))
-    return Tree(modules, list(walker.seen.values()), code, f"{key:x}", arrays)
+    return code and (code.co_filename, code.co_qualname, code.co_firstlineno)
 
 
 def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
@@ -139,7 +135,7 @@ class _Roots:
             yield from self._of(name, getattr(value, "__wrapped__", None))
         else:
             yield name, value
-            if own and call_definition(type(value)) is not None:
+            if own and call_definitions(type(value)):
                 yield from self._of(name, type(value).__call__, own=True)
 
     def _variables(self, function: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
@@ -181,7 +177,7 @@ def _code(fn: Any) -> types.CodeType | None:
             fn = fn.__func__
         elif isinstance(fn, types.FunctionType):
             return fn.__code__
-        elif call_definition(type(fn)) is not None:
+        elif call_definitions(type(fn)):
             fn = type(fn).__call__
         else:
             break

@@ -15,12 +15,9 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
-from jax2onnx._walk import Walker, call_definition, join
+from jax2onnx._walk import Walker, call_definitions, join
 
 _thread = threading.local()
-_lock = threading.Lock()
-# The wrapped classes: how many exports need it, the wrapper, and the class's own `__call__`.
-_wrapped: dict[type, tuple[int, Any, Any]] = {}
 
 
 class Scopes:
@@ -30,27 +27,28 @@ class Scopes:
         self._paths = {id(module): path for module, path in modules}
         self._alive = [module for module, _ in modules]
         self._running = [""]
-        definitions = (call_definition(type(module)) for module, _ in modules)
-        self._classes = {c for c in definitions if c is not None and not _opens_scopes(c)}
+        kinds = {type(module) for module, _ in modules}
+        self._classes = {
+            cls for kind in kinds if not _opens_scopes(kind) for cls in call_definitions(kind)
+        }
 
     def __bool__(self) -> bool:
         return bool(self._classes)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Wraps the classes while the block runs."""
-        before = getattr(_thread, "scopes", None)
-        installed = []
+        """Wraps the classes while the block runs. One thread at a time may do so."""
+        outer = getattr(_thread, "scopes", None)
+        originals = {cls: cls.__dict__["__call__"] for cls in self._classes}
         try:
-            for cls in self._classes:
-                _install(cls)
-                installed.append(cls)
+            for cls, original in originals.items():
+                type.__setattr__(cls, "__call__", _wrapper(original))
             _thread.scopes = self
             yield
         finally:
-            _thread.scopes = before
-            for cls in installed:
-                _uninstall(cls)
+            _thread.scopes = outer
+            for cls, original in originals.items():
+                type.__setattr__(cls, "__call__", original)
 
     def enter(self, module: Any) -> tuple[str, bool]:
         """Notes that a call of `module` starts: its scope, and whether its path is known."""
@@ -83,26 +81,6 @@ def _opens_scopes(cls: type) -> bool:
     """Linen modules open a scope for each instance by themselves."""
     linen = sys.modules.get("flax.linen")
     return linen is not None and issubclass(cls, linen.Module)
-
-
-def _install(cls: type) -> None:
-    with _lock:
-        if cls in _wrapped:
-            count, wrapper, original = _wrapped[cls]
-        else:
-            count, original = 0, cls.__dict__["__call__"]
-            wrapper = _wrapper(original)
-            type.__setattr__(cls, "__call__", wrapper)
-        _wrapped[cls] = count + 1, wrapper, original
-
-
-def _uninstall(cls: type) -> None:
-    with _lock:
-        count, wrapper, original = _wrapped.pop(cls)
-        if count > 1:
-            _wrapped[cls] = count - 1, wrapper, original
-        elif cls.__dict__.get("__call__") is wrapper:
-            type.__setattr__(cls, "__call__", original)
 
 
 def _wrapper(original: Any) -> Any:

@@ -1,5 +1,6 @@
 """Traces the user's function with JAX."""
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,30 +9,27 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
-from jax2onnx._parameters import Tree
+from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
+
+# Tracing writes into the user's model for a while: its state, and the classes of its modules.
+_one_at_a_time = threading.RLock()
 
 
 @dataclass
 class Traced:
-    """A traced function: JAX's `ClosedJaxpr` and the pytree of its results."""
+    """A traced function: JAX's `ClosedJaxpr`, the pytree of its results, and what it holds."""
 
     jaxpr: Any
     outputs: Any
+    tree: Tree
 
 
 def trace(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    *,
-    tree: Tree,
-    double: bool,
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, double: bool
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone."""
-    snapshot = Snapshot(tree.objects)
-    scopes = Scopes(tree.modules)
 
     # A new function each time: JAX remembers what it traced by the function's identity, and the
     # parameters that `fn` holds may have changed since.
@@ -39,7 +37,10 @@ def trace(
         snapshot.adopt()
         return fn(*args, **kwargs)
 
-    with ExitStack() as stack:
+    with _one_at_a_time, ExitStack() as stack:
+        tree = tree_of(fn)
+        snapshot = Snapshot(tree.objects)
+        scopes = Scopes(tree.modules)
         if double:
             stack.enter_context(_jax.x64(True))
         if scopes:
@@ -47,4 +48,4 @@ def trace(
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
-    return Traced(jaxpr, outputs)
+    return Traced(jaxpr, outputs, tree)

@@ -79,7 +79,7 @@ class Walker:
                     branch.arrays.append((obj, path))
                     continue
                 fingerprint.append(kind)
-                if call_definition(kind) is not None:
+                if call_definitions(kind):
                     branch.modules.append((obj, path))
                 queue.append((parent if read is _chosen else path, iter(read(obj))))
         return branch
@@ -104,14 +104,12 @@ def package(kind: type) -> str:
 
 
 @_once_per_type
-def call_definition(kind: type) -> type | None:
-    """The class that defines the `__call__` of module type `kind`; None if it is no module."""
+def call_definitions(kind: type) -> tuple[type, ...]:
+    """The classes that define the `__call__` of module type `kind`; none if it is no module."""
     if hasattr(kind, "__jax_array__"):
-        return None
-    for base in kind.__mro__:
-        if "__call__" in base.__dict__:
-            return None if package(base) in _OPAQUE_PACKAGES else base
-    return None
+        return ()
+    found = (base for base in kind.__mro__ if "__call__" in base.__dict__)
+    return tuple(base for base in found if package(base) not in _OPAQUE_PACKAGES)
 
 
 def _reader(obj: Any) -> Children | None:

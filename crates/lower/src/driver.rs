@@ -5,6 +5,7 @@ use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program};
 use onnx::{BlockId, Builder, Graph, Source, ValueId};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
+use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
 use crate::context::Context;
@@ -179,7 +180,7 @@ impl Driver<'_> {
     }
 
     /// Compares what a rule returned with what JAX says the equation returns.
-    fn check(&self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[ValueId]) -> Result<(), RuleError> {
+    fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[ValueId]) -> Result<(), RuleError> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
             let reason = format!("the rule returned {got} values instead of {want}");
@@ -187,10 +188,15 @@ impl Driver<'_> {
         }
         for (i, (var, value)) in eqn.outputs.iter().zip(outputs).enumerate() {
             let (got, want) = (self.graph.ty(*value), jaxpr.ty(*var));
-            if got != want {
+            if got == want {
+                continue;
+            }
+            if !same_type(got, want) {
                 let reason = format!("the rule returned {got} as result {i} instead of {want}");
                 return Err(RuleError::Internal(reason));
             }
+            // The same sizes in other words: from here on in JAX's.
+            self.graph.value_mut(*value).ty = want.clone();
         }
         Ok(())
     }

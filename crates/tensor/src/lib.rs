@@ -1,7 +1,9 @@
 //! What a tensor is, shared by everything before and after lowering: element types, dimensions
 //! (known or symbolic) and immutable element storage that may live outside Rust.
 
+pub mod bounds;
 mod dim;
+pub mod division;
 mod dtype;
 mod storage;
 

@@ -2,10 +2,10 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::same;
 use super::call::Call;
-use super::division::exact_div;
 use crate::Result;
+use tensor::bounds::same;
+use tensor::division::exact_div;
 
 /// Query, key or value as batch, heads, sequence, features of a head.
 struct Heads {
@@ -96,8 +96,8 @@ fn check_mask(call: &Call<'_>, q: &Type, total: &Dim) -> Result<()> {
         return Err(call.error(format!("the mask is {mask}, it must be bool or {}", q.dtype)));
     }
     let last = match mask.shape.as_slice() {
-        [.., last] if (2..=4).contains(&mask.rank()) => last,
-        _ => return Err(call.error(format!("the mask is {mask}, its rank must be 2 to 4"))),
+        [.., last] if mask.rank() <= 4 => last,
+        _ => return Err(call.error(format!("the mask is {mask}, its rank must be 1 to 4"))),
     };
     // A mask that is too short is padded, one that is too long is wrong.
     match (last, total) {

@@ -2,9 +2,9 @@
 
 use tensor::{Dim, Shape};
 
-use super::bounds::same;
 use super::call::{Call, text};
 use crate::Result;
+use tensor::bounds::same;
 
 /// The shape that two shapes broadcast to.
 pub(super) fn broadcast(call: &Call<'_>, a: &[Dim], b: &[Dim]) -> Result<Shape> {

@@ -184,6 +184,14 @@ impl<'a> Call<'a> {
         self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
+    /// Refuses an attribute that became an operand, which would be overlooked.
+    pub(super) fn not_an_attr(&self, name: &str) -> Result<()> {
+        match self.attr(name) {
+            Some(_) => Err(self.error(format!("`{name}` is an operand, not an attribute"))),
+            None => Ok(()),
+        }
+    }
+
     fn wrong_attr(&self, name: &str, expected: &str) -> Error {
         self.error(format!("attribute `{name}` must be {expected}"))
     }

@@ -5,12 +5,12 @@
 
 use tensor::{DType, Dim, DimOp, Type};
 
-use super::bounds::{at_least, max, min};
 use super::call::{Call, Dims};
-use super::division::product;
 use super::shape::reported;
 use super::slice::{Slices, clamp};
-use crate::Graph;
+use crate::{Attr, Graph};
+use tensor::bounds::{at_least, max, min};
+use tensor::division::product;
 
 /// Longer vectors are data, not shapes.
 const LONGEST: i64 = 64;
@@ -18,7 +18,8 @@ const LONGEST: i64 = 64;
 /// Products with larger numbers may overflow when the model runs; nothing is said about them.
 const LARGEST: i64 = 1 << 40;
 
-/// The elements of the one result of `call`, which has the type `ty`, if they are known.
+/// The elements of the result of `call`, if there is one result, of the type `types[0]`, and its
+/// elements are known. Costs nothing for results that are no short integer vectors.
 pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
     let [ty] = types else { return None };
     if ty.dtype != DType::I64 || !call.op.domain.is_empty() {
@@ -57,13 +58,17 @@ fn elements(call: &Call<'_>) -> Option<Vec<Dim>> {
             all.append(&mut operand(call, i)?);
             Some(all)
         }),
+        "Constant" => constant(call),
+        "ConstantOfShape" => repeated(numbers(call, 0)?.first(), fill(call)?),
         "Div" => pairwise(call, div),
+        "Expand" => expand(call),
         "Gather" => gather(call),
         "Max" => pairwise(call, |a, b| Some(max(a, b))),
         "Min" => pairwise(call, |a, b| Some(min(a, b))),
         "Mod" if call.int("fmod", 0).ok()? == 0 => pairwise(call, modulo),
         "Mul" => pairwise(call, mul),
         "Neg" => operand(call, 0)?.iter().map(|dim| mul(dim, &Dim::Known(-1))).collect(),
+        "Range" => range(call),
         "ReduceProd" => {
             let factors = operand(call, 0)?;
             factors.iter().try_fold(Dim::Known(1), |all, dim| mul(&all, dim)).map(|dim| vec![dim])
@@ -120,6 +125,54 @@ fn modulo(a: &Dim, b: &Dim) -> Option<Dim> {
         (Dim::Known(a), Dim::Known(b)) => DimOp::Mod.apply(*a, *b).map(Dim::Known),
         _ => at_least(b, 1).then(|| Dim::op(DimOp::Mod, a, b)),
     }
+}
+
+fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let numbers = match call.attrs.as_slice() {
+        [("value", Attr::Tensor(tensor))] => tensor.to_i64s()?,
+        [("value_int", Attr::Int(number))] => vec![*number],
+        [("value_ints", Attr::Ints(numbers))] => numbers.clone(),
+        _ => return None,
+    };
+    Some(numbers.into_iter().map(Dim::Known).collect())
+}
+
+/// `len` times `dim`; a scalar has no length.
+fn repeated(len: Option<&i64>, dim: Dim) -> Option<Vec<Dim>> {
+    match len {
+        None => Some(vec![dim]),
+        Some(len @ 0..=LONGEST) => Some(vec![dim; usize::try_from(*len).ok()?]),
+        Some(_) => None,
+    }
+}
+
+/// The element that `ConstantOfShape` repeats.
+fn fill(call: &Call<'_>) -> Option<Dim> {
+    match call.attr("value") {
+        Some(Attr::Tensor(value)) => value.to_i64s()?.first().copied().map(Dim::Known),
+        _ => None,
+    }
+}
+
+fn expand(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let mut data = operand(call, 0)?;
+    match (numbers(call, 1)?.as_slice(), data.len()) {
+        ([], _) => Some(data),
+        ([len], 1) => repeated(Some(len), data.pop()?),
+        ([len], n) if *len == 1 || usize::try_from(*len) == Ok(n) => Some(data),
+        _ => None,
+    }
+}
+
+fn range(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let number = |i| numbers(call, i)?.pop();
+    let (mut at, limit, step) = (number(0)?, number(1)?, number(2)?);
+    let mut all = Vec::new();
+    while (step > 0 && at < limit) || (step < 0 && at > limit) {
+        all.push(Dim::Known(at));
+        at = at.checked_add(step)?;
+    }
+    Some(all)
 }
 
 fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {

@@ -2,9 +2,9 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::{non_negative, same, same_type};
 use super::call::Call;
 use crate::{Block, Result, ValueId};
+use tensor::bounds::{non_negative, same, same_type};
 
 /// Demands that as many results are wanted as there are.
 fn expect_count(call: &Call<'_>, count: usize) -> Result<()> {

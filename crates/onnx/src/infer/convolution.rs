@@ -2,12 +2,12 @@
 
 use tensor::{DType, Dim, Shape, Type};
 
-use super::bounds::same;
 use super::call::Call;
-use super::division::exact_div;
 use super::linear::zero_points;
 use super::window::Window;
 use crate::Result;
+use tensor::bounds::same;
+use tensor::division::exact_div;
 
 /// The input and the kernel of a convolution, which agree in rank and element type.
 fn operands<'a>(call: &Call<'a>) -> Result<(&'a Type, &'a Type, i64)> {

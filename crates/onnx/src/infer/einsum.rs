@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use tensor::{Dim, Shape, Type};
 
-use super::bounds::same;
 use super::broadcast::broadcast;
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::same;
 
 /// The labels of one operand, around an ellipsis if there is one.
 struct Term<'a> {

@@ -8,6 +8,7 @@ use crate::Result;
 pub(super) fn dft(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ranked_from(0, 2)?.clone();
     call.is_float(0)?;
+    call.not_an_attr("axis")?;
     let last = ty.rank() - 1;
     let axis = match call.optional(2) {
         Some(_) => {

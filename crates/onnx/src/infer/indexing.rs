@@ -2,9 +2,9 @@
 
 use tensor::{DType, Dim, Shape, Type};
 
-use super::bounds::same_shape;
 use super::call::{Call, text};
 use crate::{Error, Result};
+use tensor::bounds::same_shape;
 
 pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ty(1)?);
@@ -69,7 +69,7 @@ fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)>
         Some((Dim::Known(last), tuples)) => (usize::try_from(*last).unwrap_or(0), tuples),
         _ => return Err(call.error(format!("the last size of {indices} must be a number"))),
     };
-    if last + batch > data.rank() {
+    if last == 0 || last + batch > data.rank() {
         let reason = format!("indices of {last} numbers do not fit {data}");
         return Err(call.error(reason));
     }
@@ -114,13 +114,22 @@ pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
         return Err(call.error(format!("input 2 is {values}, it must hold two values")));
     }
     let axis = call.axis_attr(-1, indices.rank() + 1)?;
-    let depth = call.single(1)?;
+    let depth = if call.ty(1)?.dtype.is_float() { float_depth(call)? } else { call.single(1)? };
     if depth.as_known().is_some_and(|depth| depth < 1) {
         return Err(call.error(format!("the depth is {depth}")));
     }
     let mut shape = indices.shape.clone();
     shape.insert(axis, depth);
     Ok(vec![Type::new(values.dtype, shape)])
+}
+
+/// The depth may be given as a float, which is cut to an integer.
+#[expect(clippy::cast_possible_truncation, reason = "cutting is what is specified")]
+fn float_depth(call: &Call<'_>) -> Result<Dim> {
+    call.is_single(1)?;
+    let depth = call.graph.constant(call.value(1)?).and_then(tensor::Tensor::splat);
+    let depth = depth.ok_or_else(|| call.error("input 1 must be known here"))?;
+    Ok(Dim::Known(depth as i64))
 }
 
 pub(super) fn top_k(call: &Call<'_>) -> Result<Vec<Type>> {

@@ -2,10 +2,10 @@
 
 use tensor::{DType, Dim, Shape, Type};
 
-use super::bounds::same;
 use super::broadcast::{broadcast, broadcasts_to};
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::same;
 
 /// The shape of numpy's `matmul` of the operands at `a` and `b`.
 fn product_shape(call: &Call<'_>, a: usize, b: usize) -> Result<Shape> {

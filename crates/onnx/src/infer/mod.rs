@@ -6,13 +6,11 @@
 //! for the result to have a type at all are compared.
 
 mod attention;
-mod bounds;
 mod broadcast;
 mod call;
 mod content;
 mod control_flow;
 mod convolution;
-mod division;
 mod einsum;
 mod elementwise;
 mod fourier;

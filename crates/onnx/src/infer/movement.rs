@@ -2,11 +2,11 @@
 
 use tensor::{Dim, Shape, Type};
 
-use super::bounds::{at_least, ceil_div, same};
 use super::broadcast::broadcast;
 use super::call::{Call, Dims};
-use super::division::{exact_div, product};
 use crate::Result;
+use tensor::bounds::{at_least, ceil_div, same};
+use tensor::division::{exact_div, product};
 
 pub(super) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
     let first = call.ranked_from(0, 1)?;
@@ -136,6 +136,7 @@ fn equal_parts(call: &Call<'_>, whole: &Dim) -> Result<Dims> {
 
 pub(super) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
+    call.not_an_attr("axes")?;
     let mut shape = Shape::with_capacity(ty.rank());
     if call.optional(1).is_some() {
         let axes = call.axes(&call.numbers(1)?, ty.rank())?;

@@ -2,10 +2,10 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::same;
 use super::broadcast::broadcasts_to;
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::same;
 
 /// Demands that the operand at `index` is a vector of one number per channel of `ty`.
 fn per_channel(call: &Call<'_>, index: usize, ty: &Type) -> Result<()> {

@@ -2,20 +2,24 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::{same, same_shape};
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::{same, same_shape};
 
 /// The element type that `output_dtype` asks for; zero stands for none.
 fn wanted(call: &Call<'_>) -> Result<Option<DType>> {
     if call.int("output_dtype", 0)? == 0 { Ok(None) } else { call.dtype("output_dtype") }
 }
 
+fn is_single(ty: &Type) -> bool {
+    matches!(ty.shape.as_slice(), [] | [Dim::Known(1)])
+}
+
 /// Demands that scale and zero point are one number, one per slice of the axis, or one per block.
 fn check_scale(call: &Call<'_>) -> Result<()> {
     let (ty, scale) = (call.ty(0)?, call.ty(1)?);
     let fits = match scale.shape.as_slice() {
-        [] | [Dim::Known(1)] => true,
+        _ if is_single(scale) => true,
         [size] if call.int("block_size", 0)? == 0 => {
             same(size, &ty.shape[call.axis_attr(1, ty.rank())?])
         }
@@ -25,6 +29,7 @@ fn check_scale(call: &Call<'_>) -> Result<()> {
         return Err(call.error(format!("input 0 is {ty}, the scale {scale}")));
     }
     match call.optional_ty(2) {
+        Some(zero) if is_single(zero) && is_single(scale) => Ok(()),
         Some(zero) if !same_shape(&zero.shape, &scale.shape) => {
             Err(call.error(format!("the scale is {scale}, the zero point {zero}")))
         }

@@ -2,9 +2,9 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::{same, same_shape};
 use super::call::{Call, text};
 use crate::Result;
+use tensor::bounds::{same, same_shape};
 
 pub(super) fn rnn(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 1)

@@ -20,6 +20,7 @@ fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
 /// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
 pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
+    call.not_an_attr("axes")?;
     let keep = call.flag("keepdims", true)?;
     let noop = call.flag("noop_with_empty_axes", false)?;
     let axes = match call.optional(1) {
@@ -49,7 +50,7 @@ pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
 pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
-    if !super::bounds::same(&matrix[0], &matrix[1]) {
+    if !tensor::bounds::same(&matrix[0], &matrix[1]) {
         return Err(call.error(format!("input 0 is {ty}, its matrices must be square")));
     }
     Ok(vec![Type::new(ty.dtype, batch)])

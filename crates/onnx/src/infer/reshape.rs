@@ -2,10 +2,10 @@
 
 use tensor::{Dim, Shape, Type};
 
-use super::bounds::same;
 use super::call::{Call, text};
-use super::division::{exact_div, exact_div_products, product};
 use crate::Result;
+use tensor::bounds::same;
+use tensor::division::{exact_div, exact_div_products, product};
 
 pub(super) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;

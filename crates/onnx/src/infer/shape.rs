@@ -2,10 +2,10 @@
 
 use tensor::{DType, Dim, Type};
 
-use super::bounds::{ceil_div, non_negative};
 use super::call::Call;
 use super::movement::sizes;
 use crate::{Attr, Result};
+use tensor::bounds::{ceil_div, non_negative};
 
 /// The axes that `Shape` reports.
 pub(super) fn reported(call: &Call<'_>) -> Result<std::ops::Range<usize>> {

@@ -2,12 +2,13 @@
 
 use tensor::{Dim, Type};
 
-use super::bounds::{at_least, ceil_div, max, min, non_negative};
 use super::call::{Axes, Call, Dims, Ints};
 use crate::Result;
+use tensor::bounds::{at_least, ceil_div, max, min, non_negative};
 
 /// Numbers of this size and beyond stand for an end of the axis, as the specification recommends.
 const FAR: i64 = i32::MAX as i64;
+const NEGATIVE_FAR: i64 = -FAR;
 
 /// What a `Slice` takes of each of its axes.
 pub(super) struct Slices {
@@ -38,6 +39,15 @@ impl Slices {
         }
         if steps.contains(&0) {
             return Err(call.error("a step is 0"));
+        }
+        // Runtimes take a far end on the wrong side for the right one.
+        let is_wrong = |(end, step): (&Dim, &i64)| match end {
+            Dim::Known(FAR..) => *step < 0,
+            Dim::Known(..=NEGATIVE_FAR) => *step > 0,
+            _ => false,
+        };
+        if ends.iter().zip(&steps).any(is_wrong) {
+            return Err(call.error("an end is far behind the start"));
         }
         Ok(Self { axes, starts, ends, steps })
     }
@@ -99,5 +109,3 @@ fn place(call: &Call<'_>, size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> Result
         at => Err(call.error(format!("whether the index {at} is negative is not known"))),
     }
 }
-
-const NEGATIVE_FAR: i64 = -FAR;

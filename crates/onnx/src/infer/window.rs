@@ -2,9 +2,9 @@
 
 use tensor::{Dim, DimOp};
 
-use super::bounds::{ceil_div, min, non_negative};
 use super::call::Call;
 use crate::Result;
+use tensor::bounds::{ceil_div, min, non_negative};
 
 /// How the input is padded.
 enum Padding<'a> {
@@ -84,18 +84,19 @@ impl<'a> Window<'a> {
         };
         let extent = self.extent(axis, kernel);
         let room = input.clone() + Dim::Known(before.saturating_add(behind)) - extent.clone();
-        if room.as_known().is_some_and(|room| room < 0) {
+        let one = Dim::Known(1);
+        let places = if self.ceil {
+            // A window must not start in the padding behind the input.
+            let starts = ceil_div(input.clone() + Dim::Known(before), stride);
+            min(&(ceil_div(room, stride) + one), &starts)
+        } else {
+            Dim::op(DimOp::FloorDiv, &room, &Dim::Known(stride)) + one
+        };
+        if places.as_known().is_some_and(|places| places < 1) {
             let reason = format!("a window of {extent} does not fit {input} padded by");
             return Err(call.error(format!("{reason} {before} and {behind}")));
         }
-        let one = Dim::Known(1);
-        if !self.ceil {
-            let steps = Dim::op(DimOp::FloorDiv, &room, &Dim::Known(stride));
-            return Ok(non_negative(&(steps + one)));
-        }
-        // A window must not start in the padding behind the input.
-        let starts = ceil_div(input.clone() + Dim::Known(before), stride);
-        Ok(non_negative(&min(&(ceil_div(room, stride) + one), &starts)))
+        Ok(non_negative(&places))
     }
 
     /// The size of an input on which the kernel has `places` places: the transposed convolution.
@@ -108,14 +109,19 @@ impl<'a> Window<'a> {
         extra: i64,
     ) -> Result<Dim> {
         let stride = Dim::Known(self.stride(axis));
+        let extent = self.extent(axis, kernel);
+        let whole = stride.clone() * (places.clone() - Dim::Known(1)) + extent;
         let Some((before, behind)) = self.pads(axis) else {
-            return Ok(places.clone() * stride);
+            // Implementations disagree on what to add to a size that is given by the stride.
+            return match extra {
+                0 => Ok(min(&(places.clone() * stride), &whole)),
+                _ => Err(call.error("`output_padding` with `auto_pad`")),
+            };
         };
-        let cut = Dim::Known(extra.saturating_sub(before).saturating_sub(behind));
-        let whole = stride * (places.clone() - Dim::Known(1)) + self.extent(axis, kernel) + cut;
-        match whole.as_known() {
+        let size = whole + Dim::Known(extra.saturating_sub(before).saturating_sub(behind));
+        match size.as_known() {
             Some(size) if size < 0 => Err(call.error(format!("the result has the size {size}"))),
-            _ => Ok(whole),
+            _ => Ok(size),
         }
     }
 }

@@ -52,6 +52,14 @@ fn elements_are_known() {
         "Cast" "{3, 4}" { to: DType::I32 } => None;
         "ReduceProd" "{b, 3, t}" { keepdims: false } => Some("[3*b*t]");
         "Identity" "{b}" {} => Some("[b]");
+        "Constant" { value: Tensor::i64s(&[3, 4]) } => Some("[3, 4]");
+        "Constant" { value_int: 3 } => Some("[3]");
+        "ConstantOfShape" "{2}" { value: Tensor::i64s(&[1]) } => Some("[1, 1]");
+        "ConstantOfShape" "{}" { value: Tensor::i64s(&[1]) } => Some("[1]");
+        "Expand" "b", "{2}" {} => Some("[b, b]");
+        "Expand" "{b, 3}", "{1}" {} => Some("[b, 3]");
+        "Range" "4", "0", "-2" {} => Some("[4, 2]");
+        "Range" "0", "b", "1" {} => None;
         "Shape" "f32[]" {} => Some("[]");
     }
 }

@@ -85,6 +85,7 @@ fn reductions() {
         "ReduceSum" "f32[2,b]", "i64[1]" {} => "ReduceSum: input 1 must be known here";
         "ReduceSum" "f32[2,b]", "{b}" {} => "ReduceSum: input 1 holds b, it must be a number";
         "ReduceSum" "f32[2,b]", "1" {} => "ReduceSum: input 1 is i64[], its rank must be 1";
+        "ReduceSum" "f32[2,b]" { axes: vec![0] } => "ReduceSum: `axes` is an operand, not an attribute";
         "ArgMax" "f32[2,b]" { axis: -1, keepdims: false } => "i64[2]";
         "ArgMin" "f32[2,b]" {} => "i64[1,b]";
         "ArgMin" "f32[0,b]" {} => "ArgMin: axis 0 of f32[0,b] is empty";

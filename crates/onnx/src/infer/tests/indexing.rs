@@ -15,6 +15,7 @@ fn gathers() {
         "GatherND" "f32[2,3,b]", "i64[t,2]" {} => "f32[t,b]";
         "GatherND" "f32[b,3,4]", "i64[b,7,1]" { batch_dims: 1 } => "f32[b,7,4]";
         "GatherND" "f32[2,3]", "i64[5,3]" {} => "GatherND: indices of 3 numbers do not fit f32[2,3]";
+        "GatherND" "f32[2,3]", "i64[5,0]" {} => "GatherND: indices of 0 numbers do not fit f32[2,3]";
         "GatherND" "f32[2,3]", "i64[5,b]" {} => "GatherND: the last size of i64[5,b] must be a number";
         "GatherND" "f32[2,3]", "i64[3,1]" { batch_dims: 1 } => "GatherND: f32[2,3] and i64[3,1] differ on batch axes";
         "GatherND" "f32[2,3]", "i64[3,1]" { batch_dims: 2 } => "GatherND: `batch_dims` is 2 for f32[2,3], i64[3,1]";
@@ -41,6 +42,7 @@ fn choices() {
         "OneHot" "i64[b,3]", "10", "f32[2]" {} => "f32[b,3,10]";
         "OneHot" "i64[b,3]", "{t}", "bool[2]" { axis: 0 } => "bool[t,b,3]";
         "OneHot" "i64[b]", "10", "f32[3]" {} => "OneHot: input 2 is f32[3], it must hold two values";
+        "OneHot" "i64[b]", "f32(10.5)", "i32[2]" {} => "i32[b,10]";
         "OneHot" "i64[b]", "i64[]", "f32[2]" {} => "OneHot: input 1 must be known here";
         "TopK" "f32[b,10]", "{3}" {} => "f32[b,3]; i64[b,3]";
         "TopK" "f32[b,10]", "{b}" { axis: 0 } => "f32[b,10]; i64[b,10]";

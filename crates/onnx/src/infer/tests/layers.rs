@@ -9,6 +9,8 @@ fn poolings() {
         "MaxPool" "f32[b,3,9]" { kernel_shape: vec![2], strides: vec![2], ceil_mode: true } => "f32[b,3,5]; i64[b,3,5]";
         "AveragePool" "f32[1,1,6]" { kernel_shape: vec![1], strides: vec![2], ceil_mode: true, pads: vec![0, 1] } => "f32[1,1,3]";
         "AveragePool" "f32[1,1,t]" { kernel_shape: vec![3], strides: vec![2], ceil_mode: true } => "f32[1,1,floordiv(t, 2)]";
+        "MaxPool" "f32[1,1,1]" { kernel_shape: vec![2], strides: vec![2], ceil_mode: true } => "f32[1,1,1]";
+        "MaxPool" "f32[1,1,t]" { kernel_shape: vec![3], strides: vec![3], pads: vec![1, 2], ceil_mode: true } => "f32[1,1,floordiv(t, 3) + 1]";
         "LpPool" "f32[1,1,9]" { kernel_shape: vec![3], dilations: vec![2] } => "f32[1,1,5]";
         "AveragePool" "f32[1,1,t]" { kernel_shape: vec![3], strides: vec![2], auto_pad: "SAME_LOWER" } => "f32[1,1,floordiv(t + 1, 2)]";
         "MaxPool" "f32[1,1,9]" {} => "MaxPool: attribute `kernel_shape` is missing";

@@ -45,7 +45,8 @@ fn put(env: Env<'_>, dims: Vec<Dim>) -> Vec<Dim> {
 }
 
 /// Makes an operand: `f32[2,b]` is a value, `{1, b}` a vector of 64-bit integers with known
-/// elements, `b + 1` such a scalar, `f32{0.5, 2}` a constant vector and `f32(2)` a constant scalar of another type, `-` none.
+/// elements, `b + 1` such a scalar, `f32{0.5, 2}` a constant vector of another type, `f32(2)` a
+/// constant scalar of another type, `-` none.
 fn operand(graph: &mut Graph, text: &str, env: Env<'_>) -> Option<ValueId> {
     if text == "-" {
         return None;

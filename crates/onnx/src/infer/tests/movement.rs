@@ -109,6 +109,7 @@ fn known_slices() {
         "Slice" "f32[0]", "{-1}", "{-99}", "{0}", "{-1}" {} => "f32[0]";
         "Slice" "f32[10]", "i32{1}", "i32{3}", "i32{0}", "i32{1}" {} => "f32[2]";
         "Slice" "f32[10]", "{0}", "{1}", "{0}", "{0}" {} => "Slice: a step is 0";
+        "Slice" "f32[10]", "{5}", "{9223372036854775807}", "{0}", "{-1}" {} => "Slice: an end is far behind the start";
         "Slice" "f32[10]", "{0, 0}", "{1, 1}" {} => "Slice: 2 starts, rank 1";
         "Slice" "f32[10,2]", "{0, 0}", "{1}" {} => "Slice: 2 axes, 2 starts, 1 ends and 2 steps";
         "Slice" "f32[10]", "i64[1]", "{1}" {} => "Slice: input 1 must be known here";

@@ -2,20 +2,20 @@
 
 use std::cmp::Ordering;
 
-use tensor::{Atom, Dim};
+use crate::{Atom, Dim};
 
-use super::bounds::same;
+use crate::bounds::same;
 
 /// A factor and the atoms it multiplies, sorted, with their powers.
 type Term = (i64, Vec<(Atom, u32)>);
 
 /// The product of all sizes of a shape.
-pub(super) fn product(shape: &[Dim]) -> Dim {
+pub fn product(shape: &[Dim]) -> Dim {
     shape.iter().cloned().fold(Dim::Known(1), |product, dim| product * dim)
 }
 
 /// `a / b`, if `b` divides `a` for every value of the variables.
-pub(super) fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
+pub fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => {
             (a.checked_rem(*b)? == 0).then(|| Dim::Known(a.wrapping_div(*b)))
@@ -27,7 +27,7 @@ pub(super) fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
 }
 
 /// The quotient of the products of two shapes, if it comes out even.
-pub(super) fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
+pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
     let mut above: Vec<&Dim> = a.iter().collect();
     let mut below = Dim::Known(1);
     for dim in b {

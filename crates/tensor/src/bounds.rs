@@ -3,23 +3,23 @@
 //! JAX lets a dimension variable stand for one or more, never for zero or less; everything here
 //! follows from that.
 
-use tensor::{Atom, Dim, DimOp, Type};
+use crate::{Atom, Dim, DimOp, Type};
 
 /// How many substitutions one proof may take: alternatives of nested `max` and `min` multiply.
 const BUDGET: u32 = 64;
 
 /// A number that `dim` is never below, if one is found.
-pub(super) fn lower_bound(dim: &Dim) -> Option<i64> {
+pub fn lower_bound(dim: &Dim) -> Option<i64> {
     lower(dim, &mut { BUDGET })
 }
 
 /// Whether `dim` is proved to be `least` or more.
-pub(super) fn at_least(dim: &Dim, least: i64) -> bool {
+pub fn at_least(dim: &Dim, least: i64) -> bool {
     lower_bound(dim).is_some_and(|bound| bound >= least)
 }
 
 /// Whether two sizes are proved to be equal, however they are written.
-pub(super) fn same(a: &Dim, b: &Dim) -> bool {
+pub fn same(a: &Dim, b: &Dim) -> bool {
     if a == b {
         return true;
     }
@@ -31,22 +31,22 @@ pub(super) fn same(a: &Dim, b: &Dim) -> bool {
 }
 
 /// Whether two shapes are proved to be equal.
-pub(super) fn same_shape(a: &[Dim], b: &[Dim]) -> bool {
+pub fn same_shape(a: &[Dim], b: &[Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
 /// Whether two types are proved to be equal.
-pub(super) fn same_type(a: &Type, b: &Type) -> bool {
+pub fn same_type(a: &Type, b: &Type) -> bool {
     a.dtype == b.dtype && same_shape(&a.shape, &b.shape)
 }
 
 /// The larger size; written as `max` only when it cannot be told.
-pub(super) fn max(a: &Dim, b: &Dim) -> Dim {
+pub fn max(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Max, a, b)
 }
 
 /// The smaller size; written as `min` only when it cannot be told.
-pub(super) fn min(a: &Dim, b: &Dim) -> Dim {
+pub fn min(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Min, a, b)
 }
 
@@ -66,12 +66,12 @@ fn pick(op: DimOp, a: &Dim, b: &Dim) -> Dim {
 }
 
 /// `size`, or zero where it would be negative.
-pub(super) fn non_negative(size: &Dim) -> Dim {
+pub fn non_negative(size: &Dim) -> Dim {
     max(size, &Dim::Known(0))
 }
 
 /// `a` divided by the positive number `b`, rounded up.
-pub(super) fn ceil_div(a: Dim, b: i64) -> Dim {
+pub fn ceil_div(a: Dim, b: i64) -> Dim {
     Dim::op(DimOp::FloorDiv, &(a + Dim::Known(b - 1)), &Dim::Known(b))
 }
 

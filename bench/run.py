@@ -1,0 +1,116 @@
+"""Speed and memory, as ratios within one run: `make bench`.
+
+`make bench REFERENCE=1` also measures the PyPI package of the same name on the same models, in
+environments of its own, with and without Equinox installed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BUILD = HERE.parent / "build"
+
+
+def task(name, *arguments, python=sys.executable):
+    """Runs one task of `tasks.py` in a fresh process."""
+    command = [python, str(HERE / "tasks.py"), name, *map(str, arguments)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        sys.exit(f"bench: {' '.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def median(name, *arguments, rounds=5, python=sys.executable):
+    """The median of a task's `seconds` over fresh processes."""
+    runs = (task(name, *arguments, python=python)["seconds"] for _ in range(rounds))
+    return statistics.median(runs)
+
+
+class Table:
+    """The results: what was measured, against its target."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, value, unit, target, *, at_least=False):
+        """Adds one figure; `target` is `None` where there is nothing to reach."""
+        met = target is None or (value >= target if at_least else value <= target)
+        goal = "" if target is None else f"{'≥' if at_least else '≤'} {target:g}{unit}"
+        row = {"what": what, "value": value, "unit": unit, "target": target, "met": met}
+        self.rows.append(row)
+        mark = "" if target is None else ("ok" if met else "MISSED")
+        print(f"{what:<64} {value:>9.3g}{unit:<3} {goal:<9} {mark}", flush=True)
+
+
+def reference_python(name, extras):
+    """The interpreter of an environment with the PyPI package."""
+    folder = BUILD / f"venv-{name}"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        packages = ["jax2onnx", "flax", "onnx", "onnxruntime", *extras]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    return str(python)
+
+
+def measure(table, layers):
+    """All figures of this package."""
+    jax = median("import_jax")
+    imported = task("import_time")
+    seconds = statistics.median(task("import_time")["seconds"] for _ in range(5))
+    table.add("import jax2onnx after jax, CPU ms", 1000 * seconds, "", 60)
+    table.add("optional packages that the import pulls in", len(imported["pulled_in"]), "", 0)
+    for depth in layers:
+        warm = task("warm", depth, "off,minimal,full")
+        off = warm["off"]
+        table.add(f"GPT {depth} layers: conversion ÷ bare trace", off / warm["trace"], "×", 1.25)
+        table.add(f"GPT {depth} layers: minimal metadata ÷ off", warm["minimal"] / off, "×", 1.05)
+        table.add(f"GPT {depth} layers: full metadata ÷ off", warm["full"] / off, "×", 1.15)
+    depth = layers[0]
+    first = median("first_conversion", depth) + jax
+    trace = median("first_trace", depth) + jax
+    table.add(f"GPT {depth} layers: first conversion ÷ first trace", first / trace, "×", 1.3)
+    used = task("memory", 1024)
+    table.add("1 GB of weights: extra memory", 100 * used["extra"] / used["bytes"], "%", 5)
+    speed = used["plain_seconds"] / used["seconds"]
+    table.add("1 GB of weights: speed of a plain write", 100 * speed, "%", 80, at_least=True)
+
+
+def compare(table, layers):
+    """The PyPI package on the same models, as multiples of this one's time."""
+    own_first = median("first_conversion", layers[0])
+    own_warm = {depth: task("warm", depth, "off")["off"] for depth in layers}
+    for name, extras in (("reference", []), ("reference-equinox", ["equinox"])):
+        python = reference_python(name, extras)
+        label = "PyPI package, " + ("Equinox installed" if extras else "no Equinox")
+        first = median("first_conversion", layers[0], rounds=3, python=python)
+        table.add(f"{label}: first conversion, CPU s", first, "", None)
+        table.add(f"{label}: first conversion ÷ ours", first / own_first, "×", None)
+        for depth in layers:
+            warm = task("warm", depth, "off", python=python)["off"]
+            table.add(f"{label}: GPT {depth} layers ÷ ours", warm / own_warm[depth], "×", None)
+
+
+def main():
+    """Measures, prints and saves."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reference", action="store_true", help="measure the PyPI package too")
+    parser.add_argument("--layers", type=int, nargs="+", default=[12, 48])
+    options = parser.parse_args()
+    BUILD.mkdir(exist_ok=True)
+    table = Table()
+    measure(table, options.layers)
+    if options.reference:
+        compare(table, options.layers)
+    (BUILD / "bench.json").write_text(json.dumps(table.rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""One measurement in a process of its own: `python tasks.py TASK [ARGUMENT …]` prints JSON.
+
+The tasks use nothing but the public API, so that they measure any package called `jax2onnx`.
+"""
+
+import gc
+import json
+import os
+import resource
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+
+def _median(measure, rounds):
+    """The median CPU seconds of several calls, after one to warm up."""
+    measure()
+    seconds = []
+    for _ in range(rounds):
+        gc.collect()
+        start = time.process_time()
+        measure()
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds)
+
+
+def _gpt(layers):
+    from models import gpt
+
+    return gpt.gpt(layers=int(layers))
+
+
+def import_time():
+    """CPU seconds of `import jax2onnx` after `import jax`, and the modules it must not pull in."""
+    import jax  # noqa: F401
+
+    start = time.process_time()
+    import jax2onnx  # noqa: F401
+
+    seconds = time.process_time() - start
+    heavy = ("flax", "equinox", "onnx", "onnx_ir", "onnxruntime")
+    return {"seconds": seconds, "pulled_in": [name for name in heavy if name in sys.modules]}
+
+
+def warm(layers, details):
+    """Median CPU seconds of a bare trace and of conversions at each level of metadata."""
+    import jax
+    from jax2onnx import to_onnx
+
+    model, inputs = _gpt(layers)
+    result = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        # A new function every time: JAX would answer a second trace of the same one from its cache.
+        result["trace"] = _median(lambda: jax.make_jaxpr(lambda *x: model(*x))(*inputs), 9)
+        for detail in details.split(","):
+            options = {} if detail == "off" else {"stacktrace_metadata": detail}
+
+            def convert(options=options):
+                to_onnx(model, list(inputs), return_mode="file", output_path=path, **options)
+
+            result[detail] = _median(convert, 9)
+    return result
+
+
+def first_trace(layers):
+    """CPU seconds of importing JAX and of the first trace in a fresh process."""
+    model, inputs = _gpt(layers)  # the model's own set-up is nobody's cost
+    import jax
+
+    start = time.process_time()
+    jax.make_jaxpr(lambda *x: model(*x))(*inputs)
+    return {"seconds": time.process_time() - start}
+
+
+def first_conversion(layers):
+    """CPU seconds of importing the converter and of the first conversion in a fresh process."""
+    model, inputs = _gpt(layers)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        start = time.process_time()
+        from jax2onnx import to_onnx
+
+        to_onnx(model, list(inputs), return_mode="file", output_path=path)
+        return {"seconds": time.process_time() - start}
+
+
+def import_jax():
+    """CPU seconds of `import jax`."""
+    start = time.process_time()
+    import jax  # noqa: F401
+
+    return {"seconds": time.process_time() - start}
+
+
+class _Peak(threading.Thread):
+    """Watches the resident memory of this process."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.base = self.peak = self._now()
+        self.stopped = threading.Event()
+
+    def _now(self):
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def run(self):
+        while not self.stopped.wait(0.001):
+            self.peak = max(self.peak, self._now())
+
+    def stop(self):
+        self.stopped.set()
+        self.join()
+        return self.peak - self.base
+
+
+def memory(megabytes):
+    """Peak extra memory and speed of exporting a model of that many megabytes of weights."""
+    import jax
+    import jax.numpy as jnp
+    from jax2onnx import to_onnx
+
+    side, layers = 4096, max(1, int(megabytes) // 64)
+    weights = [jnp.full((side, side), 1.0 + i, jnp.float32) for i in range(layers)]
+
+    def model(x):
+        for weight in weights:
+            x = x @ weight
+        return x
+
+    size = sum(weight.nbytes for weight in weights)
+    spec = [jax.ShapeDtypeStruct((1, side), jnp.float32)]
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
+        small = os.path.join(folder, "small.onnx")
+        to_onnx(lambda x: x + 1, spec, return_mode="file", output_path=small)
+        gc.collect()
+        path = os.path.join(folder, "model.onnx")
+        watch = _Peak()
+        watch.start()
+        start = time.perf_counter()
+        to_onnx(model, spec, return_mode="file", output_path=path)
+        seconds = time.perf_counter() - start
+        extra = watch.stop()
+        for file in Path(folder).iterdir():
+            file.unlink()
+        start = time.perf_counter()
+        with open(path, "wb", buffering=0) as file:
+            for weight in weights:
+                file.write(memoryview(jax.device_get(weight)).cast("B"))
+            os.fsync(file.fileno())
+        plain = time.perf_counter() - start
+    return {"bytes": size, "extra": extra, "seconds": seconds, "plain_seconds": plain}
+
+
+TASKS = {
+    task.__name__: task
+    for task in (import_jax, import_time, warm, first_trace, first_conversion, memory)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))

@@ -3,6 +3,7 @@
 //! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
+mod arg_extremum;
 mod bitwise;
 mod broadcast_in_dim;
 mod call;
@@ -10,35 +11,50 @@ mod cbrt;
 mod clamp;
 mod concatenate;
 mod cond;
+mod conv_general_dilated;
 mod convert_element_type;
+mod cumulative;
 mod dot_general;
+mod dynamic_slice;
+mod dynamic_update_slice;
 mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod gather;
 mod identity;
+mod indices;
 mod integer_pow;
 mod iota;
 mod is_finite;
 mod log1p;
+mod monoid;
 mod ne;
 mod pad;
 mod reduce;
+mod reduce_window;
+mod reduce_window_max;
+mod reduce_window_min;
+mod reduce_window_sum;
 mod rem;
 mod reshape;
 mod rev;
 mod round;
 mod rsqrt;
 mod scan;
+mod scatter;
 mod select_n;
 mod shift;
 mod slice;
+mod sort;
 mod split;
 mod square;
 mod squeeze;
 mod tile;
+mod top_k;
 mod transpose;
 mod while_;
+mod window;
 
 use std::panic::Location;
 
@@ -108,6 +124,8 @@ rules! {
     "add" => op("Add"),
     "add_any" => op("Add"),
     "and" => f(bitwise::and),
+    "argmax" => f(arg_extremum::max),
+    "argmin" => f(arg_extremum::min),
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),
@@ -120,18 +138,26 @@ rules! {
     "closed_call" => f(call::call_jaxpr),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
+    "conv_general_dilated" => f(conv_general_dilated::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
     "copy_p" => f(identity::lower),
     "core_call" => f(call::call_jaxpr),
     "cos" => op("Cos"),
     "cosh" => op("Cosh"),
+    "cumlogsumexp" => f(cumulative::logsumexp),
+    "cummax" => f(cumulative::max),
+    "cummin" => f(cumulative::min),
+    "cumprod" => f(cumulative::prod),
+    "cumsum" => f(cumulative::sum),
     "custom_jvp_call" => f(call::call_jaxpr),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
     "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
+    "dynamic_slice" => f(dynamic_slice::lower),
+    "dynamic_update_slice" => f(dynamic_update_slice::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
@@ -139,6 +165,7 @@ rules! {
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
     "floor" => op("Floor"),
+    "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
     "gt" => op("Greater"),
     "integer_pow" => f(integer_pow::lower),
@@ -167,6 +194,10 @@ rules! {
     "reduce_or" => f(reduce::or),
     "reduce_prod" => f(reduce::prod),
     "reduce_sum" => f(reduce::sum),
+    "reduce_window" => f(reduce_window::lower),
+    "reduce_window_max" => f(reduce_window_max::lower),
+    "reduce_window_min" => f(reduce_window_min::lower),
+    "reduce_window_sum" => f(reduce_window_sum::lower),
     "rem" => f(rem::lower),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
@@ -175,6 +206,12 @@ rules! {
     "round" => f(round::lower),
     "rsqrt" => f(rsqrt::lower),
     "scan" => f(scan::lower),
+    "scatter" => f(scatter::set),
+    "scatter-add" => f(scatter::add),
+    "scatter-max" => f(scatter::max),
+    "scatter-min" => f(scatter::min),
+    "scatter-mul" => f(scatter::mul),
+    "scatter-sub" => f(scatter::sub),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),
@@ -183,6 +220,7 @@ rules! {
     "sin" => op("Sin"),
     "sinh" => op("Sinh"),
     "slice" => f(slice::lower),
+    "sort" => f(sort::lower),
     "split" => f(split::lower),
     "sqrt" => op("Sqrt"),
     "square" => f(square::lower),
@@ -192,6 +230,7 @@ rules! {
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
+    "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),

@@ -25,8 +25,22 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         low.push(before.clone());
         high.push(after.clone());
     }
-    let (cut_low, add_low) = split_sign(&low);
-    let (cut_high, add_high) = split_sign(&high);
+    Ok(vec![edges(cx, value, fill, &low, &high)?])
+}
+
+/// `value` with `low` and `high` fill values at the two ends of each axis, or with as many elements
+/// less where they are negative.
+#[track_caller]
+pub(super) fn edges(
+    cx: &mut Context<'_>,
+    value: ValueId,
+    fill: ValueId,
+    low: &[Dim],
+    high: &[Dim],
+) -> Result<ValueId> {
+    let mut value = value;
+    let (cut_low, add_low) = split_sign(low);
+    let (cut_high, add_high) = split_sign(high);
     if add_low.iter().chain(&add_high).any(|d| *d != Dim::Known(0)) {
         let pads = cx.dims(&[add_low, add_high].concat())?;
         value = cx.op("Pad", &[value, pads, fill], attrs! { mode: "constant" })?;
@@ -39,7 +53,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axes: Vec<i64> = cut.iter().map(|&i| i as i64).collect();
     let starts: Vec<Dim> = cut.iter().map(|&i| cut_low[i].clone()).collect();
     let ends: Vec<Dim> = cut.iter().map(|&i| shape[i].clone() - cut_high[i].clone()).collect();
-    Ok(vec![cx.slice(value, &axes, &starts, &ends, &vec![1; cut.len()])?])
+    cx.slice(value, &axes, &starts, &ends, &vec![1; cut.len()])
 }
 
 /// What is cut off and what is added; a symbolic amount is taken to be added.
@@ -52,7 +66,8 @@ fn split_sign(amounts: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
 }
 
 /// Puts `between` fill values after every element but the last along `axis`.
-fn spread(
+#[track_caller]
+pub(super) fn spread(
     cx: &mut Context<'_>,
     value: ValueId,
     fill: ValueId,
@@ -61,7 +76,7 @@ fn spread(
 ) -> Result<ValueId> {
     let shape = cx.shape(value).to_vec();
     let size = shape[axis].clone();
-    if size == Dim::Known(0) {
+    if matches!(size, Dim::Known(0 | 1)) {
         return Ok(value);
     }
     let inner = axis as i64 + 1;

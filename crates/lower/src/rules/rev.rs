@@ -8,9 +8,15 @@ use crate::Context;
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axes: Vec<i64> = cx.param("dimensions")?;
+    Ok(vec![reverse(cx, x[0], &axes)?])
+}
+
+/// `value` with the order of the elements along `axes` reversed.
+#[track_caller]
+pub(super) fn reverse(cx: &mut Context<'_>, value: ValueId, axes: &[i64]) -> Result<ValueId> {
     let count = axes.len();
     let starts = vec![Dim::Known(-1); count];
     // The end is exclusive; only the smallest integer lies before the first element for any size.
     let ends = vec![Dim::Known(i64::MIN); count];
-    Ok(vec![cx.slice(x[0], &axes, &starts, &ends, &vec![-1; count])?])
+    cx.slice(value, axes, &starts, &ends, &vec![-1; count])
 }

@@ -1,0 +1,13 @@
+//! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool passes over NaN and
+//! takes the smallest finite number for minus infinity
+
+use onnx::ValueId;
+
+use super::Result;
+use super::monoid::Monoid;
+use super::window::Window;
+use crate::Context;
+
+pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    Ok(vec![Window::read(cx)?.reduce(cx, x[0], Monoid::Max)?])
+}

@@ -1,0 +1,315 @@
+//! Sliding windows: ONNX's pooling where it has the same meaning, otherwise one axis at a time by
+//! combining shifted slices, which is exact for every element type.
+
+use onnx::{ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::monoid::Monoid;
+use super::{Result, pad};
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
+
+/// Up to this size every element of a window is a slice; beyond, windows are built by doubling.
+const SMALL: i64 = 8;
+
+/// How a window moves over an array; one entry per axis.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) size: Vec<Dim>,
+    pub(super) stride: Vec<i64>,
+    pub(super) low: Vec<Dim>,
+    pub(super) high: Vec<Dim>,
+    /// The distance between the elements of the array as the window sees them.
+    pub(super) base_dilation: Vec<i64>,
+    /// The distance between the elements of the window.
+    pub(super) dilation: Vec<i64>,
+}
+
+impl Window {
+    /// The window that the equation's parameters describe.
+    pub(super) fn read(cx: &Context<'_>) -> Result<Self> {
+        let size: Vec<Dim> = cx.param("window_dimensions")?;
+        let padding: Vec<(Dim, Dim)> = cx.param("padding")?;
+        let (low, high) = padding.into_iter().unzip();
+        let dense = vec![1; size.len()];
+        Ok(Self {
+            stride: cx.param("window_strides")?,
+            base_dilation: cx.param_or("base_dilation", dense.clone())?,
+            dilation: cx.param_or("window_dilation", dense)?,
+            size,
+            low,
+            high,
+        })
+    }
+
+    /// `x` with every window reduced to one element. What is outside of `x` does not count.
+    pub(super) fn reduce(
+        mut self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+        monoid: Monoid,
+    ) -> Result<ValueId> {
+        let out = cx.out(0);
+        let fill = monoid.identity(cx, out.dtype)?;
+        if out.shape.contains(&ZERO) {
+            return cx.expand(fill, &out.shape);
+        }
+        let x = self.spread(cx, x, fill)?;
+        let x = self.reduce_whole_axes(cx, x, monoid)?;
+        match self.pool(cx, x, monoid)? {
+            Some(pooled) => Ok(pooled),
+            None => self.slide(cx, x, monoid, fill),
+        }
+    }
+
+    /// Spreads `x` out by the base dilation.
+    fn spread(&self, cx: &mut Context<'_>, x: ValueId, fill: ValueId) -> Result<ValueId> {
+        let mut x = x;
+        for (axis, &dilation) in self.base_dilation.iter().enumerate() {
+            if dilation > 1 {
+                x = pad::spread(cx, x, fill, axis, dilation - 1)?;
+            }
+        }
+        Ok(x)
+    }
+
+    /// The axes along which something happens.
+    pub(super) fn moving_axes(&self) -> Vec<usize> {
+        let still = |i: usize| {
+            (&self.size[i], self.stride[i], &self.low[i], &self.high[i]) == (&ONE, 1, &ZERO, &ZERO)
+        };
+        (0..self.size.len()).filter(|&i| !still(i)).collect()
+    }
+
+    /// Reduces the axes that a window covers as a whole, so that nothing is left to move there.
+    fn reduce_whole_axes(
+        &mut self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+        monoid: Monoid,
+    ) -> Result<ValueId> {
+        if cx.dtype(x) == DType::Bool {
+            return Ok(x);
+        }
+        let shape = cx.shape(x).to_vec();
+        let whole = |i: usize| {
+            let unpadded = self.low[i] == ZERO && self.high[i] == ZERO && self.dilation[i] == 1;
+            unpadded && self.size[i] == shape[i] && shape[i] != ONE
+        };
+        let axes: Vec<usize> = (0..shape.len()).filter(|&i| whole(i)).collect();
+        for &i in &axes {
+            (self.size[i], self.stride[i]) = (ONE, 1);
+        }
+        let axes: Vec<i64> = axes.into_iter().map(|i| i as i64).collect();
+        monoid.reduce(cx, x, &axes)
+    }
+
+    /// The kernel size and the padding of an axis, if pooling can have them: it wants every window
+    /// to hold an element of the array.
+    fn poolable(&self, axis: usize, extent: &Dim) -> Option<(i64, i64, i64)> {
+        let size = self.size[axis].as_known()?;
+        let (low, high) = (self.low[axis].as_known()?, self.high[axis].as_known()?);
+        let dilation = self.dilation[axis];
+        let dense = self.base_dilation[axis] == 1
+            && (dilation == 1 || extent.as_known().is_some_and(|n| n >= dilation));
+        let inside = (0..size).contains(&low) && (0..size).contains(&high);
+        (dense && inside).then_some((size, low, high))
+    }
+
+    /// `MaxPool` or `AveragePool`, over one to three axes that may lie anywhere.
+    fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
+        let dtype = cx.dtype(x);
+        let op = match monoid {
+            Monoid::Max if dtype.is_float() || matches!(dtype, DType::I8 | DType::U8) => "MaxPool",
+            Monoid::Add if dtype.is_float() => "AveragePool",
+            _ => return Ok(None),
+        };
+        let shape = cx.shape(x).to_vec();
+        let moving = self.moving_axes();
+        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
+        let fits: Option<Vec<_>> = fits.collect();
+        let Some(fits) = fits.filter(|f| (1..=3).contains(&f.len())) else { return Ok(None) };
+
+        let layout = Layout::new(&moving, shape.len());
+        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
+        let pads = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect::<Vec<i64>>();
+        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
+        let (strides, dilations) = (at(&self.stride), at(&self.dilation));
+        let volume: i64 = kernel.iter().product();
+        let mut attrs = attrs! {
+            kernel_shape: kernel, strides: strides, pads: pads, dilations: dilations,
+        };
+        if op == "AveragePool" {
+            attrs.extend(attrs! { count_include_pad: 1 });
+        }
+        let x = layout.enter(cx, x)?;
+        let mut pooled = cx.op(op, &[x], attrs)?;
+        if op == "AveragePool" && volume != 1 {
+            #[expect(clippy::cast_precision_loss, reason = "windows are small")]
+            let volume = cx.scalar_like(pooled, volume as f64)?;
+            pooled = cx.op("Mul", &[pooled, volume], vec![])?;
+        }
+        Ok(Some(layout.leave(cx, pooled, &shape)?))
+    }
+
+    /// One axis after the other, by slices.
+    fn slide(
+        &self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+        monoid: Monoid,
+        fill: ValueId,
+    ) -> Result<ValueId> {
+        let mut x = pad::edges(cx, x, fill, &self.low, &self.high)?;
+        for axis in self.moving_axes() {
+            let Some(size) = self.size[axis].as_known() else {
+                let size = &self.size[axis];
+                return Err(RuleError::unsupported(format!(
+                    "a window of the symbolic size `{size}` that does not span its axis"
+                )));
+            };
+            let (stride, dilation) = (self.stride[axis], self.dilation[axis]);
+            let run = Run { axis: axis as i64, size, dilation };
+            x = if size <= SMALL {
+                run.by_elements(cx, x, stride, monoid)?
+            } else {
+                let whole = run.by_doubling(cx, x, monoid)?;
+                run.take(cx, whole, ZERO, cx.shape(whole)[axis].clone(), stride)?
+            };
+        }
+        Ok(x)
+    }
+}
+
+/// A window along one axis.
+#[derive(Clone, Copy)]
+struct Run {
+    axis: i64,
+    size: i64,
+    dilation: i64,
+}
+
+impl Run {
+    #[track_caller]
+    fn take(
+        self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+        start: Dim,
+        end: Dim,
+        step: i64,
+    ) -> Result<ValueId> {
+        let axis = usize::try_from(self.axis).unwrap_or_default();
+        if (&start, &end, step) == (&ZERO, &cx.shape(x)[axis], 1) {
+            return Ok(x);
+        }
+        cx.slice(x, &[self.axis], &[start], &[end], &[step])
+    }
+
+    /// How far the last element of a window of `size` lies from the first.
+    fn reach(self, size: i64) -> Dim {
+        Dim::Known((size - 1) * self.dilation)
+    }
+
+    fn extent(self, cx: &Context<'_>, x: ValueId) -> Dim {
+        cx.shape(x)[usize::try_from(self.axis).unwrap_or_default()].clone()
+    }
+
+    /// Combines the first elements of all windows with the second ones, and so on.
+    fn by_elements(
+        self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+        stride: i64,
+        monoid: Monoid,
+    ) -> Result<ValueId> {
+        let last = self.extent(cx, x) - self.reach(self.size);
+        let mut sum = self.take(cx, x, ZERO, last.clone(), stride)?;
+        for i in 1..self.size {
+            let start = Dim::Known(i * self.dilation);
+            let element = self.take(cx, x, start.clone(), last.clone() + start, stride)?;
+            sum = monoid.combine(cx, sum, element)?;
+        }
+        Ok(sum)
+    }
+
+    /// Combines windows of one element to windows of two, of four, and so on; then those whose
+    /// sizes add up to the window's.
+    fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
+        let extent = self.extent(cx, x);
+        let count = extent.clone() - self.reach(self.size);
+        let (mut power, mut windows) = (1, x);
+        let (mut done, mut sum) = (0, None);
+        loop {
+            if self.size & power != 0 {
+                let start = Dim::Known(done * self.dilation);
+                let end = start.clone() + count.clone();
+                let part = self.take(cx, windows, start, end, 1)?;
+                sum = Some(match sum {
+                    None => part,
+                    Some(sum) => monoid.combine(cx, sum, part)?,
+                });
+                done += power;
+            }
+            if done == self.size {
+                return sum.ok_or_else(|| RuleError::Internal("an empty window".to_owned()));
+            }
+            let fewer = extent.clone() - self.reach(2 * power);
+            let shift = Dim::Known(power * self.dilation);
+            let left = self.take(cx, windows, ZERO, fewer.clone(), 1)?;
+            let right = self.take(cx, windows, shift.clone(), fewer + shift, 1)?;
+            windows = monoid.combine(cx, left, right)?;
+            power *= 2;
+        }
+    }
+}
+
+/// The order (batch, channel, moving axes…) that ONNX's pooling wants.
+#[derive(Debug)]
+pub(super) struct Layout {
+    perm: Vec<usize>,
+    still: usize,
+}
+
+impl Layout {
+    pub(super) fn new(moving: &[usize], rank: usize) -> Self {
+        let still: Vec<usize> = (0..rank).filter(|i| !moving.contains(i)).collect();
+        Self { perm: [still.as_slice(), moving].concat(), still: still.len() }
+    }
+
+    /// `x` with the still axes in front, merged or made up so that they are two.
+    pub(super) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+        let x = cx.transpose(x, &self.perm)?;
+        let shape = cx.shape(x).to_vec();
+        let (still, moving) = shape.split_at(self.still);
+        let (batch, channel) = match still.split_last() {
+            Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
+            None => (ONE, ONE),
+        };
+        cx.reshape(x, &[&[batch, channel], moving].concat())
+    }
+
+    /// A pooled result with its axes where they were in an array of `shape`.
+    pub(super) fn leave(
+        &self,
+        cx: &mut Context<'_>,
+        pooled: ValueId,
+        shape: &[Dim],
+    ) -> Result<ValueId> {
+        let still = self.perm[..self.still].iter().map(|&i| shape[i].clone());
+        let apart: Vec<Dim> = still.chain(cx.shape(pooled)[2..].iter().cloned()).collect();
+        let pooled = cx.reshape(pooled, &apart)?;
+        Ok(cx.transpose(pooled, &inverse(&self.perm))?)
+    }
+}
+
+/// The permutation that undoes `perm`.
+pub(super) fn inverse(perm: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; perm.len()];
+    for (to, &from) in perm.iter().enumerate() {
+        inverse[from] = to;
+    }
+    inverse
+}

@@ -1,1 +1,3 @@
-//! x
+//! Optimisation: rewrites and passes on the graph; `legalize` adapts it to a target.
+
+pub mod legalize;

@@ -30,18 +30,38 @@ def save(model: "Model", path: str, *, self_contained: bool) -> str:
     return path
 
 
+def save_source_map(model: "Model", path: str) -> None:
+    """Writes the source map beside the model, whole or not at all."""
+    folder = os.path.dirname(path)
+    partial = f"{path}.{os.getpid()}.tmp"
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        with open(partial, "w", encoding="utf-8") as file:
+            file.write(model.source_map or "")
+        os.replace(partial, path)
+    except OSError as error:
+        if os.path.exists(partial):
+            os.remove(partial)
+        raise InvalidInputError(
+            "unwritable-path",
+            f"cannot write `{path}`: {error.strerror or error}",
+            help="give a `source_map` in a folder that can be written",
+        ) from error
+
+
 def to_proto(model: "Model") -> "onnx.ModelProto":
     """The model as protobuf. It may hold more than protobuf can serialise."""
     result = _skeleton(model)
-    tensors = dict(model.tensors())
-    for tensor in _initializers(result.graph):
-        if tensor.name in tensors:
-            tensor.raw_data = bytes(tensors[tensor.name])
+    by_name = {tensor.name: tensor for tensor in _initializers(result.graph)}
+    for name, data in model.tensors():
+        if name in by_name:
+            by_name[name].raw_data = data
     return result
 
 
 def to_ir(model: "Model") -> "onnx_ir.Model":
-    """The model as `onnx_ir` objects, whose weights are views of the arrays that JAX holds."""
+    """The model as `onnx_ir` objects, with its weights as numpy arrays."""
     import onnx_ir
 
     result = onnx_ir.from_proto(_skeleton(model))
@@ -54,7 +74,7 @@ def to_ir(model: "Model") -> "onnx_ir.Model":
     return result
 
 
-def _view(empty: "onnx_ir.TensorProtocol", data: memoryview) -> "onnx_ir.TensorProtocol":
+def _view(empty: "onnx_ir.TensorProtocol", data: bytes) -> "onnx_ir.TensorProtocol":
     """A tensor like `empty` with the elements in `data`."""
     import numpy as np
     import onnx_ir

@@ -86,6 +86,10 @@ def test_double_precision() -> None:
     np.testing.assert_allclose(found, np.sin(x) * 2, rtol=1e-12)
     assert not jax.config.jax_enable_x64
 
+    given = to_onnx(lambda x, n: x * n, [x, np.int64(2)], enable_double_precision=True)
+    types = [value.type.tensor_type.elem_type for value in given.graph.input]
+    assert types == [onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64]
+
 
 def test_layout_at_the_boundary() -> None:
     def fn(image: jax.Array) -> jax.Array:

@@ -163,8 +163,9 @@ def to_onnx(
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
         )
-    specs = Specs(double=enable_double_precision)
-    args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+    with _jax.precision(double=enable_double_precision):
+        specs = Specs(double=enable_double_precision)
+        args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 

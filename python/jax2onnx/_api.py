@@ -178,8 +178,9 @@ def to_onnx(
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
         )
-    specs = Specs(double=enable_double_precision)
-    args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+    with _jax.precision(double=enable_double_precision):
+        specs = Specs(double=enable_double_precision)
+        args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
@@ -198,23 +199,24 @@ def to_onnx(
 
     from jax2onnx import _core
 
-    model = _core.convert(
-        traced.jaxpr,
-        model_name=options.model_name,
-        opset=options.opset,
-        input_names=in_names,
-        output_names=out_names,
-        const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
-        inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
-        outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
-        detail=options.detail,
-        source_map=options.source_map is not None,
-        embed_sources=source_text,
-        absolute_paths=paths == "absolute",
-        entry=_jax.traceback(),
-        function=function,
-        record=options.record,
-    )
+    with _result.writing("record_primitive_calls_file", options.record):
+        model = _core.convert(
+            traced.jaxpr,
+            model_name=options.model_name,
+            opset=options.opset,
+            input_names=in_names,
+            output_names=out_names,
+            const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
+            inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
+            outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
+            detail=options.detail,
+            source_map=options.source_map is not None,
+            embed_sources=source_text,
+            absolute_paths=paths == "absolute",
+            entry=_jax.traceback(),
+            function=function,
+            record=options.record,
+        )
     if options.source_map is not None:
         _result.save_source_map(model, options.source_map)
     if options.path is not None:

@@ -114,11 +114,16 @@ def package(kind: type) -> str:
 
 @_once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """The classes that define the `__call__` of module type `kind`; none if it is no module."""
+    """The Python classes that define the `__call__` of a module's type; none if it is no module."""
     if hasattr(kind, "__jax_array__"):
         return ()
-    found = (base for base in kind.__mro__ if "__call__" in base.__dict__)
-    return tuple(base for base in found if package(base) not in _OPAQUE_PACKAGES)
+    return tuple(
+        base
+        for base in kind.__mro__
+        if package(base) not in _OPAQUE_PACKAGES
+        and "__call__" in base.__dict__
+        and not isinstance(base.__dict__["__call__"], types.WrapperDescriptorType)
+    )
 
 
 def _reader(obj: Any) -> Children | None:

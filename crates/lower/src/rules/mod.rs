@@ -43,6 +43,8 @@ mod round;
 mod rsqrt;
 mod scan;
 mod scatter;
+mod select_and_gather_add;
+mod select_and_scatter_add;
 mod select_n;
 mod shift;
 mod slice;
@@ -212,6 +214,8 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "select_and_gather_add" => f(select_and_gather_add::lower),
+    "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),

@@ -14,6 +14,7 @@ mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod dim_as_value;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -156,6 +157,7 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "dim_as_value" => f(dim_as_value::lower),
     "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),

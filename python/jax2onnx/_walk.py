@@ -32,6 +32,9 @@ _ONLY = {("flax.core.scope", "Scope"): ("_variables", "rng_counters", "reservati
 # Attributes in which Flax keeps its own books.
 _BOOKS = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
 
+# Attributes in which variables and mappings of Flax and Haiku keep what they stand for.
+_CONTENT = frozenset({"_dict", "_mapping", "_raw_value", "raw_value"})
+
 
 @dataclass
 class Branch:
@@ -176,7 +179,7 @@ def _chosen(obj: Any) -> Iterable[tuple[str, Any]]:
 
 def _box(obj: Any) -> Iterable[tuple[str, Any]]:
     """An array or a mapping in a box of its own: the box adds nothing to a path."""
-    return [("" if name.startswith("_") else name, value) for name, value in attributes(obj)]
+    return [("" if name in _CONTENT else name, value) for name, value in attributes(obj)]
 
 
 _BUILTIN: tuple[tuple[type, Children], ...] = (

@@ -3,6 +3,8 @@
 import jax
 from flax import nnx
 
+KEY = jax.random.key(1)
+
 
 class CNN(nnx.Module):
     """Two convolutions, then two dense layers."""
@@ -28,9 +30,7 @@ class CNN(nnx.Module):
 def cnn(batch: int = 2, size: int = 12, *, training: bool = False) -> tuple[CNN, tuple[jax.Array]]:
     """The model, with batch statistics that are not the initial ones, and example images."""
     model = CNN(size, rngs=nnx.Rngs(0))
-    keys = iter(jax.random.split(jax.random.key(1), 5))
-    for norm in (model.norm1, model.norm2):
-        norm.mean.set_value(0.1 * jax.random.normal(next(keys), norm.mean.shape))
-        norm.var.set_value(1 + jax.random.uniform(next(keys), norm.var.shape))
+    statistics = nnx.state(model, nnx.BatchStat)
+    nnx.update(model, jax.tree.map(lambda x: x + jax.random.uniform(KEY, x.shape), statistics))
     model.train() if training else model.eval()
-    return model, (jax.random.normal(next(keys), (batch, size, size, 1)),)
+    return model, (jax.random.normal(KEY, (batch, size, size, 1)),)

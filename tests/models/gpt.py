@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from models.layer_list import LayerList
+
 
 class Attention(nnx.Module):
     """Causal self-attention over several heads."""
@@ -61,7 +63,7 @@ class GPT(nnx.Module):
     ) -> None:
         self.tokens = nnx.Embed(vocabulary, width, rngs=rngs)
         self.positions = nnx.Embed(context, width, rngs=rngs)
-        self.blocks = nnx.List([Block(width, heads, rngs=rngs) for _ in range(layers)])
+        self.blocks = LayerList([Block(width, heads, rngs=rngs) for _ in range(layers)])
         self.norm = nnx.LayerNorm(width, rngs=rngs)
         self.head = None if tied else nnx.Linear(width, vocabulary, use_bias=False, rngs=rngs)
 

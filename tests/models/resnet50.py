@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from models.layer_list import LayerList
+
 DEPTHS = (3, 4, 6, 3)
 
 
@@ -48,7 +50,7 @@ class ResNet50(nnx.Module):
                 stride = 2 if stage > 0 and index == 0 else 1
                 blocks.append(Bottleneck(inputs, width << stage, stride, rngs=rngs))
                 inputs = 4 * (width << stage)
-        self.blocks = nnx.List(blocks)
+        self.blocks = LayerList(blocks)
         self.head = nnx.Linear(inputs, classes, rngs=rngs)
 
     def __call__(self, image: jax.Array) -> jax.Array:

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from models.layer_list import LayerList
+
 
 class EncoderBlock(nnx.Module):
     """Self-attention and a feed-forward network, each behind a layer norm."""
@@ -42,7 +44,7 @@ class ViT(nnx.Module):
         count = (size // patch) ** 2 + 1
         self.token = nnx.Param(jax.random.normal(rngs.params(), (1, 1, width)))
         self.positions = nnx.Param(0.02 * jax.random.normal(rngs.params(), (1, count, width)))
-        self.blocks = nnx.List([EncoderBlock(width, heads, rngs=rngs) for _ in range(layers)])
+        self.blocks = LayerList([EncoderBlock(width, heads, rngs=rngs) for _ in range(layers)])
         self.norm = nnx.LayerNorm(width, rngs=rngs)
         self.head = nnx.Linear(width, classes, rngs=rngs)
 

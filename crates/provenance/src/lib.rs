@@ -5,12 +5,17 @@ mod detail;
 mod diagnostic;
 mod origin;
 mod render;
+mod source_map;
 mod stack;
 
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Stage};
 pub use render::{CALLSITE, JAX_TRACEBACK, Metadata, PLUGIN, STACKTRACE};
+pub use source_map::{
+    MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,
+    Sources, digest,
+};
 pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.

@@ -164,6 +164,11 @@ impl Origins {
         &self.origins[id.index()]
     }
 
+    /// The call behind an id.
+    pub fn get_call(&self, id: CallId) -> Call {
+        self.calls[id.index()]
+    }
+
     /// The path of a scope, levels separated by `/`; empty for the model itself.
     pub fn scope_path(&self, id: ScopeId) -> &str {
         &self.scopes[id.index()]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
-use optimize::Target;
+use optimize::legalize::{self, Target, legalize};
 use provenance::{Detail, Metadata, Origins, StackId, Stacks};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -78,8 +78,8 @@ pub(crate) fn convert(
         let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
         let (family, diagnostic) = match failure {
             Failure::Lower(error) => places.lowering(error),
-            Failure::Optimize(error) => places.optimizing(&error),
-            Failure::Onnx(error) => return error::writing(py, error),
+            Failure::Legalize(error) => places.legalizing(error),
+            Failure::Onnx(error) => places.building(&error),
         };
         error::raise(py, family, &diagnostic)
     })
@@ -88,7 +88,7 @@ pub(crate) fn convert(
 /// Where a conversion failed.
 enum Failure {
     Lower(lower::Error),
-    Optimize(optimize::Error),
+    Legalize(legalize::Error),
     Onnx(onnx::Error),
 }
 
@@ -103,14 +103,11 @@ fn build(
     origins: &mut Origins,
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
-    optimize::optimize(&mut graph, origins, &optimize::Options::default())
-        .map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => opset,
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
-    optimize::legalize(&mut graph, origins, opset, Target::OnnxRuntime)
-        .map_err(Failure::Optimize)?;
+    legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;

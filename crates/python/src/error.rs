@@ -1,6 +1,7 @@
 //! The edge: every error of the Rust side becomes a diagnostic, and a diagnostic a Python exception.
 
 use lower::Missing;
+use optimize::legalize;
 use provenance::{
     CallId, Detail, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
 };
@@ -156,19 +157,41 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
-    /// What a failed optimisation or legalisation tells the user.
-    pub(crate) fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
+    /// What a failed legalisation tells the user.
+    pub(crate) fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
-        let places = error.origin().and_then(|o| self.of_origin(o)).into_iter().collect();
-        if error.is_unsupported() {
-            let code = "unsupported-by-target";
-            (Family::Unsupported, Diagnostic { code, message, places, help: None })
-        } else {
-            let help = Some(REPORT.to_owned());
-            (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
+        match error {
+            legalize::Error::Unsupported { origin, .. } => {
+                let places = self.of_origin(origin).into_iter().collect();
+                let code = "unsupported-by-target";
+                (Family::Unsupported, Diagnostic { code, message, places, help: None })
+            }
+            legalize::Error::Graph(error) => self.building(&error),
         }
     }
+
+    /// What an invalid graph, or one that the asked opset cannot express, tells the user.
+    pub(crate) fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        let (family, code, origin, help) = match error {
+            onnx::Error::OpsetTooOld { origin, .. } => {
+                let help = "leave `opset` out to get the lowest one that the model needs";
+                (Family::InvalidInput, "opset-too-old", *origin, Some(help))
+            }
+            onnx::Error::OpsetUnsupported { .. } => {
+                (Family::InvalidInput, "invalid-option", None, None)
+            }
+            onnx::Error::TooLarge(_) => {
+                (Family::InvalidInput, "model-too-large", None, Some(LARGE))
+            }
+            _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
+        };
+        let places = origin.and_then(|o| self.of_origin(o)).into_iter().collect();
+        (family, Diagnostic { code, message, places, help: help.map(ToOwned::to_owned) })
+    }
 }
+
+const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which put weights into a file beside the model";
 
 /// What a failed read tells the user.
 pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyErr {
@@ -191,45 +214,23 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     raise(py, family, &Diagnostic { code, message, places, help })
 }
 
-/// What an error of the ONNX side tells the user, outside of any equation.
+/// What a failed write tells the user.
 pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
-    match error {
-        onnx::Error::Io { path, source } => {
-            let path = path.display().to_string();
-            let reason = source.to_string();
-            match source.raw_os_error() {
-                // An errno gives the subclass that Python programs catch: PermissionError and such.
-                Some(errno) => {
-                    let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-                    PyOSError::new_err((errno, reason, path))
-                }
-                None => PyOSError::new_err(format!("{path}: {reason}")),
-            }
+    let onnx::Error::Io { path, source } = error else {
+        let (origins, mut stacks) = (Origins::default(), Stacks::default());
+        let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &|_, _| {} };
+        let (family, diagnostic) = places.building(&error);
+        return raise(py, family, &diagnostic);
+    };
+    let path = path.display().to_string();
+    let reason = source.to_string();
+    match source.raw_os_error() {
+        // An errno gives the subclass that Python programs catch: PermissionError and such.
+        Some(errno) => {
+            let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((errno, reason, path))
         }
-        onnx::Error::OpsetTooOld { .. } => {
-            let help =
-                Some("leave `opset` out to get the lowest one that the model needs".to_owned());
-            let message = error.to_string();
-            let diagnostic = Diagnostic { code: "opset-too-old", message, places: vec![], help };
-            raise(py, Family::InvalidInput, &diagnostic)
-        }
-        onnx::Error::OpsetUnsupported { .. } => {
-            let message = error.to_string();
-            let diagnostic =
-                Diagnostic { code: "invalid-option", message, places: vec![], help: None };
-            raise(py, Family::InvalidInput, &diagnostic)
-        }
-        onnx::Error::TooLarge(_) => {
-            let message = error.to_string();
-            let help = Some("export with return_mode=\"file\" and the standard export mode, which puts weights into a file beside the model".to_owned());
-            let diagnostic = Diagnostic { code: "model-too-large", message, places: vec![], help };
-            raise(py, Family::InvalidInput, &diagnostic)
-        }
-        other => {
-            let (message, help) = (other.to_string(), Some(REPORT.to_owned()));
-            let diagnostic = Diagnostic { code: "invalid-graph", message, places: vec![], help };
-            raise(py, Family::Internal, &diagnostic)
-        }
+        None => PyOSError::new_err(format!("{path}: {reason}")),
     }
 }
 

@@ -25,6 +25,7 @@ impl Model {
 impl Model {
     /// Writes the model to `path`; `placement` says where large weights go: "auto", "inline" or
     /// "external".
+    #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
     fn save(&self, py: Python<'_>, path: PathBuf, placement: &str) -> PyResult<()> {
         let placement = match placement {
             "auto" => Placement::Auto,

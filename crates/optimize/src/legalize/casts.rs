@@ -1,0 +1,138 @@
+//! Casts around a node: which types to compute in, and the nodes.
+
+use onnx::schema::{Arity, Binding, Schema, Types};
+use onnx::{Builder, Node, NodeId, ValueId, attrs};
+use smallvec::SmallVec;
+use tensor::{DType, Kind};
+
+use super::algebra::{Algebra, holds};
+use super::{Row, Work};
+
+/// Per constraint, the type to compute in where it is another than that of the node.
+pub(super) type Choice = SmallVec<[Option<DType>; 4]>;
+
+/// The cheapest types to compute `node` in, given those that the target accepts and casts; the
+/// reason if there are none.
+pub(super) fn choose(
+    schema: &Schema,
+    node: &Node,
+    binding: &Binding,
+    rows: &[Row],
+    casts: impl Fn(DType, DType) -> bool,
+) -> Result<Choice, String> {
+    if rows.is_empty() {
+        return Err("it has no kernel for it at this opset".to_owned());
+    }
+    let Some(algebra) = Algebra::of(node) else {
+        return Err("no other element type is known to give the same results".to_owned());
+    };
+    let is_result = |index| schema.outputs.iter().any(|p| p.types == index);
+    let mixed = |index| {
+        let params = schema.inputs.iter().chain(schema.outputs);
+        params.filter(|p| p.types == index).any(|p| matches!(p.arity, Arity::Mixed(_)))
+    };
+    let replace = |index, from: DType, allowed: Types| {
+        let suits = |to: &DType| {
+            let same = if is_result(index) { algebra.carries(from, *to) } else { holds(from, *to) };
+            same && casts(from, *to) && (!is_result(index) || casts(*to, from))
+        };
+        allowed.iter().filter(suits).min_by_key(|to| cost(from, *to))
+    };
+    let fit = |row: &Row| {
+        let mut total = 0;
+        let mut choice = Choice::new();
+        for (index, (have, allowed)) in binding.types().zip(row).enumerate() {
+            if have.is_subset(*allowed) {
+                choice.push(None);
+                continue;
+            }
+            let from = have.single().filter(|_| !mixed(index))?;
+            let to = replace(index, from, *allowed)?;
+            total += cost(from, to);
+            choice.push(Some(to));
+        }
+        Some((total, choice))
+    };
+    let best = rows.iter().filter_map(fit).min_by_key(|(total, _)| *total);
+    best.map(|(_, choice)| choice).ok_or_else(|| {
+        let dtype = culprit(binding, rows);
+        let types = rows.iter().flat_map(|row| row.iter().zip(binding.types()));
+        let types = types.filter(|(_, have)| have.contains(dtype)).map(|(set, _)| *set);
+        let types = types.fold(Types::NONE, Types::union);
+        format!("it takes {types}, none of which can stand in for {dtype}")
+    })
+}
+
+/// Narrow types are cheap; of two equally wide ones, that of the same kind is. Booleans are
+/// unsigned: the least and the greatest of no numbers at all are then no and yes.
+fn cost(from: DType, to: DType) -> u32 {
+    let kind = match (from.kind(), to.kind()) {
+        (Kind::Bool, Kind::Unsigned) => 0,
+        (a, b) if a == b => 0,
+        (_, Kind::Float) => 2,
+        _ => 1,
+    };
+    4 * to.bits() + kind
+}
+
+/// A type of the node that the target does not take.
+pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> DType {
+    let all = |index: usize| {
+        let sets = rows.iter().filter_map(|row| row.get(index));
+        sets.fold(Types::NONE, |all, set| all.union(*set))
+    };
+    let of = |types: Types| types.iter().next();
+    let lacking = binding.types().enumerate().find(|(i, have)| !have.is_subset(all(*i)));
+    let lacking = lacking.and_then(|(i, have)| have.iter().find(|d| !all(i).contains(*d)));
+    // A combination of types can be lacking although each of them is taken in another one.
+    lacking.or_else(|| binding.types().find_map(of)).unwrap_or(DType::F32)
+}
+
+/// Lets `id`, which `next` follows, compute in the chosen types.
+pub(super) fn apply(
+    work: &mut Work<'_>,
+    id: NodeId,
+    next: Option<NodeId>,
+    schema: &Schema,
+    choice: &Choice,
+) -> onnx::Result<()> {
+    let node = work.graph.node(id).clone();
+    let mut before = work.builder(id, Some(id));
+    let mut made: SmallVec<[(ValueId, DType, ValueId); 4]> = SmallVec::new();
+    for (i, input) in node.inputs.iter().enumerate() {
+        let to = schema.input(i).and_then(|param| choice[param.types]);
+        let (Some(value), Some(to)) = (*input, to) else { continue };
+        let known = made.iter().find(|(from, dtype, _)| (*from, *dtype) == (value, to));
+        let cast = match known {
+            Some((_, _, cast)) => *cast,
+            None => convert(&mut before, value, to)?,
+        };
+        made.push((value, to, cast));
+        before.graph.set_input(id, i, Some(cast));
+    }
+    for (i, &output) in node.outputs.iter().enumerate() {
+        let Some(to) = schema.output(i).and_then(|param| choice[param.types]) else { continue };
+        let value = work.graph.value_mut(output);
+        let from = std::mem::replace(&mut value.ty.dtype, to);
+        let name = std::mem::take(&mut value.name);
+        let mut after = work.builder(id, next);
+        let result = convert(&mut after, output, from)?;
+        after.graph.value_mut(result).name = name;
+        after.graph.replace_uses(output, result);
+        // The cast itself goes on reading the node.
+        if let Some(cast) = after.graph.producer(result) {
+            after.graph.set_input(cast, 0, Some(output));
+        }
+    }
+    Ok(())
+}
+
+/// A cast as JAX does it: what does not fit a small float becomes infinite or not a number.
+#[track_caller]
+fn convert(builder: &mut Builder<'_>, value: ValueId, to: DType) -> onnx::Result<ValueId> {
+    let mut attrs = attrs! { to: to };
+    if to.is_float() && to.bits() <= 8 {
+        attrs.extend(attrs! { saturate: false });
+    }
+    builder.op("Cast", &[value], attrs)
+}

@@ -1,0 +1,77 @@
+//! Conv on double precision and on integers: the windows side by side, times the weights.
+
+use onnx::{Attrs, Builder, Node, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::windows::{Windows, spatial};
+use super::{Lack, operand};
+
+pub(super) fn by_windows(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
+    let (x, w) = (operand(node, 0)?, operand(node, 1)?);
+    let windows = Windows::new(node, spatial(b, node, 1)?)?;
+    let known = |dim: &Dim| dim.as_known().ok_or(Lack::Because("its channels are not known"));
+    let (outputs, channels) = (known(&b.shape(w)[0])?, known(&b.shape(w)[1])?);
+    let groups = node.int("group", 1);
+    let dtype = b.dtype(x);
+    let compute = accumulator(dtype);
+
+    let x = b.cast(x, compute)?;
+    let x = windows.pad(b, x)?;
+    let slices = windows.slices(b, x)?;
+    let columns = b.op("Concat", &slices, attrs! { axis: 1 })?;
+    // (batch, window, group, channel, place) to (batch, group, window and channel, place).
+    let (count, depth) = (windows.len() as i64, windows.len() as i64 * channels);
+    let columns = reshape(b, columns, &[0, count, groups, channels, -1])?;
+    let columns = b.transpose(columns, &[0, 2, 1, 3, 4])?;
+    let columns = reshape(b, columns, &[0, groups, depth, -1])?;
+
+    // (output, channel, window) to (group, output, window and channel).
+    let w = b.cast(w, compute)?;
+    let w = reshape(b, w, &[outputs, channels, count])?;
+    let w = b.transpose(w, &[0, 2, 1])?;
+    let w = reshape(b, w, &[groups, outputs / groups, depth])?;
+
+    let product = b.op("MatMul", &[w, columns], Attrs::new())?;
+    let mut result = restore(b, product, slices[0], outputs)?;
+    if let Some(bias) = node.input(2) {
+        let bias = b.cast(bias, compute)?;
+        let axes: Vec<i64> = (1..=b.rank(x) as i64 - 2).collect();
+        let bias = b.unsqueeze(bias, &axes)?;
+        result = b.op("Add", &[result, bias], Attrs::new())?;
+    }
+    Ok(vec![b.cast(result, dtype)?])
+}
+
+/// The type to sum up in: integers wrap around, so any type at least as wide will do.
+fn accumulator(dtype: DType) -> DType {
+    match dtype {
+        DType::F64 => DType::F64,
+        d if d.bits() <= 32 => DType::I32,
+        _ => DType::I64,
+    }
+}
+
+#[track_caller]
+fn reshape(b: &mut Builder<'_>, x: ValueId, shape: &[i64]) -> onnx::Result<ValueId> {
+    let shape = b.i64s(shape);
+    b.op("Reshape", &[x, shape], Attrs::new())
+}
+
+/// `product` with the batch and the places of `slice`, and `outputs` channels.
+fn restore(
+    b: &mut Builder<'_>,
+    product: ValueId,
+    slice: ValueId,
+    outputs: i64,
+) -> onnx::Result<ValueId> {
+    let known: Option<Vec<i64>> = b.shape(slice).iter().map(Dim::as_known).collect();
+    if let Some(mut shape) = known {
+        shape[1] = outputs;
+        return reshape(b, product, &shape);
+    }
+    let batch = b.op("Shape", &[slice], attrs! { start: 0, end: 1 })?;
+    let places = b.op("Shape", &[slice], attrs! { start: 2 })?;
+    let outputs = b.i64s(&[outputs]);
+    let shape = b.op("Concat", &[batch, outputs, places], attrs! { axis: 0 })?;
+    b.op("Reshape", &[product, shape], Attrs::new())
+}

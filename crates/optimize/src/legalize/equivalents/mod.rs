@@ -1,0 +1,199 @@
+//! Operators in terms of others, for types that no cast leads away from.
+//!
+//! Everything in double precision is accurate to a few units in the last place, of results near
+//! zero too.
+
+mod activations;
+mod conv;
+mod erf;
+mod exponential;
+mod hyperbolic;
+mod inverse_hyperbolic;
+mod inverse_trigonometric;
+mod pooling;
+mod unsigned_order;
+mod windows;
+
+use onnx::{Attrs, Builder, Node, Result, ValueId};
+use tensor::DType;
+
+/// Why an equivalent does not apply to a node.
+pub(super) enum Lack {
+    /// Something about the node.
+    Because(&'static str),
+    /// Its nodes cannot be built: a bug.
+    Graph(onnx::Error),
+}
+
+impl From<onnx::Error> for Lack {
+    fn from(error: onnx::Error) -> Self {
+        Lack::Graph(error)
+    }
+}
+
+/// Emits what computes the results of a node.
+pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> std::result::Result<Vec<ValueId>, Lack>;
+
+/// What to put in place of `op` on elements of type `dtype`.
+pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
+    let equivalent: Equivalent = match (op, dtype) {
+        ("ArgMax" | "ArgMin" | "ReduceMax" | "ReduceMin" | "TopK", DType::U64) => {
+            unsigned_order::through_signed
+        }
+        ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
+        ("Swish", d) if d.is_float() => activations::swish,
+        (_, DType::F64) => return find_f64(op),
+        _ => return None,
+    };
+    Some(equivalent)
+}
+
+fn find_f64(op: &str) -> Option<Equivalent> {
+    Some(match op {
+        "Acos" => inverse_trigonometric::acos,
+        "Acosh" => inverse_hyperbolic::acosh,
+        "Asin" => inverse_trigonometric::asin,
+        "Asinh" => inverse_hyperbolic::asinh,
+        "Atan" => inverse_trigonometric::atan,
+        "Atanh" => inverse_hyperbolic::atanh,
+        "AveragePool" => pooling::average,
+        "Cosh" => hyperbolic::cosh,
+        "Elu" => activations::elu,
+        "Erf" => erf::erf,
+        "Gelu" => erf::gelu,
+        "GlobalAveragePool" => pooling::global_average,
+        "GlobalMaxPool" => pooling::global_max,
+        "HardSigmoid" => activations::hard_sigmoid,
+        "HardSwish" => activations::hard_swish,
+        "LeakyRelu" => activations::leaky_relu,
+        "Mean" => activations::mean,
+        "Mish" => activations::mish,
+        "PRelu" => activations::prelu,
+        "Selu" => activations::selu,
+        "Sinh" => hyperbolic::sinh,
+        "Softplus" => activations::softplus,
+        "Softsign" => activations::softsign,
+        "Tan" => inverse_trigonometric::tan,
+        "ThresholdedRelu" => activations::thresholded_relu,
+        _ => return None,
+    })
+}
+
+/// The operand at `index`, which must be there.
+fn operand(node: &Node, index: usize) -> Result<ValueId> {
+    let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
+    node.input(index).ok_or_else(missing)
+}
+
+/// Arithmetic on double precision as it is written down.
+struct Real<'b, 'a>(&'b mut Builder<'a>);
+
+/// A value, or a number that becomes a constant.
+#[derive(Clone, Copy)]
+enum Term {
+    Value(ValueId),
+    Number(f64),
+}
+
+impl From<ValueId> for Term {
+    fn from(value: ValueId) -> Self {
+        Term::Value(value)
+    }
+}
+
+impl From<f64> for Term {
+    fn from(number: f64) -> Self {
+        Term::Number(number)
+    }
+}
+
+macro_rules! binary {
+    ($($name:ident => $op:literal;)*) => {
+        $(#[track_caller]
+        fn $name(&mut self, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
+            let operands = [self.term(a.into())?, self.term(b.into())?];
+            self.0.op($op, &operands, Attrs::new())
+        })*
+    };
+}
+
+macro_rules! unary {
+    ($($name:ident => $op:literal;)*) => {
+        $(#[track_caller]
+        fn $name(&mut self, x: ValueId) -> Result<ValueId> {
+            self.0.op($op, &[x], Attrs::new())
+        })*
+    };
+}
+
+impl Real<'_, '_> {
+    binary! {
+        add => "Add";
+        sub => "Sub";
+        mul => "Mul";
+        div => "Div";
+        max => "Max";
+        min => "Min";
+        less => "Less";
+        greater => "Greater";
+        equal => "Equal";
+    }
+
+    unary! {
+        abs => "Abs";
+        cos => "Cos";
+        exp => "Exp";
+        log => "Log";
+        neg => "Neg";
+        sign => "Sign";
+        sin => "Sin";
+        sqrt => "Sqrt";
+        tanh => "Tanh";
+    }
+
+    fn term(&mut self, term: Term) -> Result<ValueId> {
+        match term {
+            Term::Value(value) => Ok(value),
+            Term::Number(number) => self.0.scalar(DType::F64, number),
+        }
+    }
+
+    /// `yes` where `condition` holds, else `no`.
+    #[track_caller]
+    fn select(
+        &mut self,
+        condition: ValueId,
+        yes: impl Into<Term>,
+        no: impl Into<Term>,
+    ) -> Result<ValueId> {
+        let operands = [condition, self.term(yes.into())?, self.term(no.into())?];
+        self.0.op("Where", &operands, Attrs::new())
+    }
+
+    /// `x` between `low` and `high`.
+    #[track_caller]
+    fn clip(&mut self, x: ValueId, low: f64, high: f64) -> Result<ValueId> {
+        let operands = [x, self.term(low.into())?, self.term(high.into())?];
+        self.0.op("Clip", &operands, Attrs::new())
+    }
+
+    /// The value at `x` of the polynomial with these coefficients, the constant term first.
+    #[track_caller]
+    fn polynomial(&mut self, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
+        let mut terms = coefficients.iter().rev();
+        let mut sum = Term::Number(terms.next().copied().unwrap_or_default());
+        for coefficient in terms {
+            let product = self.mul(sum, x)?;
+            sum = self.add(product, *coefficient)?.into();
+        }
+        self.term(sum)
+    }
+
+    /// What a single-precision operator says, as a start for one step of refinement.
+    #[track_caller]
+    fn in_single(&mut self, op: &'static str, x: ValueId) -> Result<ValueId> {
+        let single = self.0.cast(x, DType::F32)?;
+        let start = self.0.op(op, &[single], Attrs::new())?;
+        self.0.cast(start, DType::F64)
+    }
+}

@@ -1,0 +1,60 @@
+//! Pools in double precision: sums of windows, and reductions for the global ones.
+
+use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::{DType, Tensor};
+
+use super::windows::Windows;
+use super::{Lack, Real, operand};
+
+pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> std::result::Result<Vec<ValueId>, Lack> {
+    let x = operand(node, 0)?;
+    let Some(Attr::Ints(kernel)) = node.attr("kernel_shape") else {
+        return Err(Lack::Because("its attribute `kernel_shape` is missing"));
+    };
+    let windows = Windows::new(node, kernel.clone())?;
+    let sum = sum(b, &windows, x)?;
+    let count = if windows.is_padded() && node.int("count_include_pad", 0) == 0 {
+        let ones = ones_like(b, x)?;
+        self::sum(b, &windows, ones)?
+    } else {
+        #[expect(clippy::cast_precision_loss, reason = "a window has fewer elements")]
+        let len = windows.len() as f64;
+        b.scalar(DType::F64, len)?
+    };
+    Ok(vec![Real(b).div(sum, count)?])
+}
+
+fn sum(b: &mut Builder<'_>, windows: &Windows, x: ValueId) -> Result<ValueId> {
+    let padded = windows.pad(b, x)?;
+    let slices = windows.slices(b, padded)?;
+    b.op("Sum", &slices, Attrs::new())
+}
+
+/// Ones in the shape of `x`.
+fn ones_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+    let shape = b.op("Shape", &[x], Attrs::new())?;
+    let one = Tensor::scalar(DType::F64, 1.0).and_then(|one| one.reshaped(&[1]).ok());
+    let one = one.ok_or_else(|| onnx::Error::Graph("no constant for 1".to_owned()))?;
+    b.op("ConstantOfShape", &[shape], attrs! { value: one })
+}
+
+pub(super) fn global_average(
+    b: &mut Builder<'_>,
+    node: &Node,
+) -> std::result::Result<Vec<ValueId>, Lack> {
+    Ok(vec![reduce(b, node, "ReduceMean")?])
+}
+
+pub(super) fn global_max(
+    b: &mut Builder<'_>,
+    node: &Node,
+) -> std::result::Result<Vec<ValueId>, Lack> {
+    Ok(vec![reduce(b, node, "ReduceMax")?])
+}
+
+fn reduce(b: &mut Builder<'_>, node: &Node, op: &'static str) -> Result<ValueId> {
+    let x = operand(node, 0)?;
+    let axes: Vec<i64> = (2..b.rank(x) as i64).collect();
+    let axes = b.i64s(&axes);
+    b.op(op, &[x, axes], attrs! { keepdims: true })
+}

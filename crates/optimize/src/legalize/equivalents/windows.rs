@@ -1,0 +1,101 @@
+//! The windows that convolutions and pools look at, one strided slice per position in the kernel.
+
+use onnx::{Attr, Attrs, Builder, Node, Result, ValueId};
+use tensor::Dim;
+
+use super::{Lack, operand};
+
+/// The spatial attributes of a convolution or a pool.
+pub(super) struct Windows {
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    /// Pads at the starts, then at the ends.
+    pads: Vec<i64>,
+}
+
+impl Windows {
+    /// Reads the attributes of `node`, whose kernel has the given sizes.
+    pub(super) fn new(node: &Node, kernel: Vec<i64>) -> std::result::Result<Self, Lack> {
+        let rank = kernel.len();
+        let auto = matches!(node.attr("auto_pad"), Some(Attr::String(how)) if &**how != "NOTSET");
+        if auto && !matches!(node.attr("auto_pad"), Some(Attr::String(how)) if &**how == "VALID") {
+            return Err(Lack::Because("its padding is not explicit"));
+        }
+        if node.int("ceil_mode", 0) != 0 {
+            return Err(Lack::Because("its last windows reach beyond the padding"));
+        }
+        let list =
+            |name, value, len| node.ints(name).map_or_else(|| vec![value; len], <[i64]>::to_vec);
+        Ok(Self {
+            strides: list("strides", 1, rank),
+            dilations: list("dilations", 1, rank),
+            pads: if auto { vec![0; 2 * rank] } else { list("pads", 0, 2 * rank) },
+            kernel,
+        })
+    }
+
+    /// Whether a window can reach into the padding.
+    pub(super) fn is_padded(&self) -> bool {
+        self.pads.iter().any(|pad| *pad != 0)
+    }
+
+    /// `x` with its padding, which is zero. Its first two axes are not spatial.
+    #[track_caller]
+    pub(super) fn pad(&self, b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
+        if !self.is_padded() {
+            return Ok(x);
+        }
+        let (starts, ends) = self.pads.split_at(self.kernel.len());
+        let pads = [&[0, 0], starts, &[0, 0], ends].concat();
+        let pads = b.i64s(&pads);
+        b.op("Pad", &[x, pads], Attrs::new())
+    }
+
+    /// One slice of the padded `x` per position in the kernel, the last axis fastest.
+    #[track_caller]
+    pub(super) fn slices(&self, b: &mut Builder<'_>, x: ValueId) -> Result<Vec<ValueId>> {
+        let count: i64 = self.kernel.iter().product();
+        let axes: Vec<i64> = (2..2 + self.kernel.len() as i64).collect();
+        let [axes, steps] = [&axes, &self.strides].map(|list| b.i64s(list));
+        let mut slices = Vec::new();
+        for number in 0..count {
+            let (starts, ends) = self.range(number);
+            let [starts, ends] = [starts, ends].map(|list| b.i64s(&list));
+            slices.push(b.op("Slice", &[x, starts, ends, axes, steps], Attrs::new())?);
+        }
+        Ok(slices)
+    }
+
+    /// From where to where the position with this number goes. Ends count from the end of the
+    /// axis, whose size need not be known.
+    fn range(&self, number: i64) -> (Vec<i64>, Vec<i64>) {
+        let mut rest = number;
+        let mut starts = vec![0; self.kernel.len()];
+        let mut ends = starts.clone();
+        for axis in (0..self.kernel.len()).rev() {
+            let (size, dilation) = (self.kernel[axis], self.dilations[axis]);
+            let at = rest % size;
+            rest /= size;
+            starts[axis] = at * dilation;
+            let left = (size - 1 - at) * dilation;
+            ends[axis] = if left == 0 { i64::MAX } else { -left };
+        }
+        (starts, ends)
+    }
+
+    /// How many positions a kernel has.
+    pub(super) fn len(&self) -> usize {
+        self.kernel.iter().map(|n| usize::try_from(*n).unwrap_or(0)).product()
+    }
+}
+
+/// The spatial sizes of the operand at `index`; an error unless they are known.
+pub(super) fn spatial(
+    b: &Builder<'_>,
+    node: &Node,
+    index: usize,
+) -> std::result::Result<Vec<i64>, Lack> {
+    let sizes = b.shape(operand(node, index)?).iter().skip(2).map(Dim::as_known);
+    sizes.collect::<Option<_>>().ok_or(Lack::Because("the size of its kernel is not known"))
+}

@@ -1,0 +1,28 @@
+//! What legalisation cannot do.
+
+use provenance::OriginId;
+use tensor::DType;
+
+use super::Target;
+
+/// Why a model cannot be adapted to a target.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The target lacks an operator for an element type, and nothing equivalent is known.
+    #[error("{target} has no `{op}` for {dtype}: {reason}")]
+    Unsupported {
+        /// The operator.
+        op: &'static str,
+        /// The element type.
+        dtype: DType,
+        /// What it should have run on.
+        target: Target,
+        /// Why nothing else will do.
+        reason: String,
+        /// Where the node came from.
+        origin: OriginId,
+    },
+    /// The graph or what was to be put into it is invalid: a bug in this project.
+    #[error(transparent)]
+    Graph(#[from] onnx::Error),
+}

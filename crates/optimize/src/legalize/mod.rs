@@ -1,0 +1,186 @@
+//! Adapts a model to what a target runs.
+//!
+//! Lowering and optimisation speak ideal ONNX: an operator stands for what it would compute on any
+//! element type. Here every node whose types the target lacks gets casts around it, chosen by what
+//! the operator does with its elements, or is replaced by an equivalent.
+
+mod algebra;
+mod casts;
+mod equivalents;
+mod error;
+#[cfg(test)]
+mod testing;
+
+pub use error::Error;
+
+use equivalents::Lack;
+
+use std::fmt;
+
+use onnx::schema::{self, Binding, Schema, Types};
+use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source};
+use provenance::{Origins, Stage};
+use smallvec::SmallVec;
+use tensor::DType;
+
+/// What a model is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Any runtime: what the specification allows.
+    Spec,
+    /// onnxruntime's CPU provider.
+    OnnxRuntime,
+}
+
+/// One set of element types per constraint of an operator.
+type Row = SmallVec<[Types; 4]>;
+
+impl Target {
+    /// Whether it accepts a node with the given element types.
+    fn accepts(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
+        match self {
+            Target::Spec => binding.is_allowed(schema),
+            Target::OnnxRuntime => schema.rows(&node.attrs).any(|row| binding.fits(row.types())),
+        }
+    }
+
+    /// The combinations of element types that it accepts for a node.
+    fn rows(self, schema: &'static Schema, node: &Node) -> Vec<Row> {
+        match self {
+            Target::Spec => vec![schema.types.iter().map(|c| c.allowed).collect()],
+            Target::OnnxRuntime => schema.rows(&node.attrs).map(|r| r.types().collect()).collect(),
+        }
+    }
+
+    /// Whether it casts `from` to `to`.
+    fn casts(self, opset: i64, from: DType, to: DType) -> bool {
+        let Some(schema) = schema::find(&Op::onnx("Cast"), opset) else { return false };
+        let fits = |mut sets: Row| {
+            let second = sets.pop().is_some_and(|set| set.contains(to));
+            second && sets.pop().is_some_and(|set| set.contains(from))
+        };
+        match self {
+            Target::Spec => fits(schema.types.iter().map(|c| c.allowed).collect()),
+            Target::OnnxRuntime => schema.rows(&[]).any(|row| fits(row.types().collect())),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Target::Spec => "the ONNX specification",
+            Target::OnnxRuntime => "onnxruntime",
+        })
+    }
+}
+
+/// Equivalents may contain operators that need an equivalent themselves, but not more than this
+/// many times over.
+const ROUNDS: usize = 4;
+
+/// Adapts every node of `graph` to what `target` runs at `opset`.
+pub fn legalize(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    opset: i64,
+    target: Target,
+) -> Result<(), Error> {
+    let mut work = Work { graph, origins, opset, target };
+    for _ in 0..ROUNDS {
+        let mut again = false;
+        for block in work.graph.live_blocks() {
+            again |= work.block(block)?;
+        }
+        if !again {
+            return Ok(());
+        }
+    }
+    Err(onnx::Error::Graph("legalisation goes round in circles".to_owned()).into())
+}
+
+struct Work<'a> {
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    opset: i64,
+    target: Target,
+}
+
+impl Work<'_> {
+    /// Adapts the nodes of a block. Whether there may be new ones to adapt.
+    fn block(&mut self, block: BlockId) -> Result<bool, Error> {
+        let nodes: Vec<_> = self.graph.nodes_of(block).collect();
+        let mut again = false;
+        for (i, id) in nodes.iter().enumerate() {
+            again |= self.node(*id, nodes.get(i + 1).copied())?;
+        }
+        Ok(again)
+    }
+
+    /// Adapts a node, which `next` follows. Whether it was replaced.
+    fn node(&mut self, id: NodeId, next: Option<NodeId>) -> Result<bool, Error> {
+        let node = self.graph.node(id);
+        if !node.op.domain.is_empty() {
+            return Ok(false);
+        }
+        let complain = |reason| onnx::Error::invalid(node.op.name, reason);
+        let schema = schema::find(&node.op, self.opset);
+        let missing = || complain(format!("ONNX has no such operator at opset {}", self.opset));
+        let schema = schema.ok_or_else(missing)?;
+        let binding = Binding::new(schema, self.graph, node).map_err(complain)?;
+        if self.target.accepts(schema, node, &binding) {
+            return Ok(false);
+        }
+        let rows = self.target.rows(schema, node);
+        let casts = |from, to| self.target.casts(self.opset, from, to);
+        let reason = match casts::choose(schema, node, &binding, &rows, casts) {
+            Ok(types) => {
+                casts::apply(self, id, next, schema, &types)?;
+                return Ok(false);
+            }
+            Err(reason) => reason,
+        };
+        let dtype = casts::culprit(&binding, &rows);
+        self.replace(id, dtype, reason)?;
+        Ok(true)
+    }
+
+    /// Puts an equivalent in place of a node that no cast helps, for the given reason.
+    fn replace(&mut self, id: NodeId, dtype: DType, reason: String) -> Result<(), Error> {
+        let node = self.graph.node(id).clone();
+        let (op, origin, target) = (node.op.name, node.origin, self.target);
+        let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
+        let Some(equivalent) = equivalents::find(op, dtype) else {
+            return Err(unsupported(reason));
+        };
+        let results = match equivalent(&mut self.builder(id, Some(id)), &node) {
+            Ok(results) => results,
+            Err(Lack::Because(why)) => return Err(unsupported(format!("{reason}, and {why}"))),
+            Err(Lack::Graph(error)) => return Err(error.into()),
+        };
+        for (old, new) in node.outputs.iter().zip(results) {
+            self.graph.value_mut(new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
+            self.graph.replace_uses(*old, new);
+        }
+        self.graph.remove_node(id);
+        Ok(())
+    }
+
+    /// Emits nodes that stand for `node`, before `before`.
+    fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
+        let replaced = self.graph.node(node);
+        let (name, block, primary) = (replaced.op.name, replaced.block(), replaced.origin);
+        Builder {
+            graph: self.graph,
+            origins: self.origins,
+            name,
+            stage: Stage::Legalize,
+            source: Source::Replacing { primary, others: Vec::new() },
+            block,
+            before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

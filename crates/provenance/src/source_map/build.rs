@@ -1,0 +1,221 @@
+//! From a conversion's tables to the map: what the nodes refer to, and nothing else.
+
+use std::hash::Hash;
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::{
+    CallEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry, SourceMap, StackEntry,
+    Tables, VERSION, default_output,
+};
+use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
+
+/// A node of the model, as the map sees it.
+#[derive(Clone, Debug)]
+pub struct MapNode<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Where it came from.
+    pub origin: OriginId,
+    /// The positions of the nodes whose results it reads.
+    pub inputs: Vec<usize>,
+    /// The names of its results.
+    pub outputs: Vec<&'a str>,
+}
+
+/// Reads the text of a file, by the path it is opened under.
+pub type ReadText<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// What is known of the user's files.
+#[derive(Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// Reads a file; without it, files have no digest.
+    pub text: Option<&'a ReadText<'a>>,
+    /// Whether the texts themselves go into the map, beside their digests.
+    pub embed: bool,
+}
+
+impl std::fmt::Debug for Sources<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sources").field("embed", &self.embed).finish_non_exhaustive()
+    }
+}
+
+/// A table that gives each distinct entry a position.
+struct Interner<T>(IndexSet<T, FxBuildHasher>);
+
+impl<T: Hash + Eq> Interner<T> {
+    fn new() -> Self {
+        Self(IndexSet::default())
+    }
+
+    fn add(&mut self, entry: T) -> u32 {
+        u32::try_from(self.0.insert_full(entry).0).unwrap_or(u32::MAX)
+    }
+
+    fn finish(self) -> Vec<T> {
+        self.0.into_iter().collect()
+    }
+}
+
+struct Builder<'a> {
+    origins: &'a Origins,
+    stacks: &'a Stacks,
+    function: Option<&'a Frame>,
+    sources: Sources<'a>,
+    files: Interner<FileEntry>,
+    file_positions: FxHashMap<String, u32>,
+    functions: Interner<String>,
+    frames: Interner<FrameEntry>,
+    links: Interner<StackEntry>,
+    scopes: Interner<String>,
+    emitters: Interner<EmitterEntry>,
+    calls: Interner<CallEntry>,
+    known_stacks: FxHashMap<StackId, i64>,
+    known_calls: FxHashMap<CallId, i64>,
+    known_origins: FxHashMap<OriginId, u32>,
+    entries: Vec<OriginEntry>,
+}
+
+impl SourceMap {
+    /// The map of a model. `function` stands for what belongs to no equation.
+    pub fn build(
+        nodes: &[MapNode<'_>],
+        origins: &Origins,
+        stacks: &Stacks,
+        function: Option<&Frame>,
+        sources: Sources<'_>,
+    ) -> Self {
+        let mut builder = Builder {
+            origins,
+            stacks,
+            function,
+            sources,
+            files: Interner::new(),
+            file_positions: FxHashMap::default(),
+            functions: Interner::new(),
+            frames: Interner::new(),
+            links: Interner::new(),
+            scopes: Interner::new(),
+            emitters: Interner::new(),
+            calls: Interner::new(),
+            known_stacks: FxHashMap::default(),
+            known_calls: FxHashMap::default(),
+            known_origins: FxHashMap::default(),
+            entries: Vec::new(),
+        };
+        let nodes = nodes.iter().map(|node| builder.node(node)).collect();
+        let tables = Tables {
+            version: VERSION,
+            files: builder.files.finish(),
+            functions: builder.functions.finish(),
+            frames: builder.frames.finish(),
+            stacks: builder.links.finish(),
+            scopes: builder.scopes.finish(),
+            emitters: builder.emitters.finish(),
+            calls: builder.calls.finish(),
+            origins: builder.entries,
+            nodes,
+        };
+        Self::from_tables(tables)
+    }
+}
+
+impl Builder<'_> {
+    fn node(&mut self, node: &MapNode<'_>) -> NodeEntry {
+        let usual = |(i, name): (usize, &&str)| default_output(node.name, i) == **name;
+        let outputs = if node.outputs.iter().enumerate().all(usual) && node.outputs.len() == 1 {
+            Vec::new()
+        } else {
+            node.outputs.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let inputs = node.inputs.iter().filter_map(|i| u32::try_from(*i).ok()).collect();
+        NodeEntry(node.name.to_owned(), self.origin(node.origin), inputs, outputs)
+    }
+
+    fn origin(&mut self, id: OriginId) -> u32 {
+        if let Some(known) = self.known_origins.get(&id) {
+            return *known;
+        }
+        let origin = self.origins.get(id);
+        let also = origin.also.iter().map(|other| self.origin(*other)).collect();
+        let call = match (origin.call, self.function) {
+            (Some(call), _) => self.call(call),
+            (None, Some(function)) => {
+                let stack = self.link(function, -1);
+                i64::from(self.calls.add(CallEntry(stack, -1, -1)))
+            }
+            (None, None) => -1,
+        };
+        let scope = self.scopes.add(self.origins.scope_path(origin.scope).to_owned());
+        let emitter = self.emitter(&origin.emitter);
+        let position = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.entries.push(OriginEntry(call, scope, emitter, also));
+        self.known_origins.insert(id, position);
+        position
+    }
+
+    fn call(&mut self, id: CallId) -> i64 {
+        if let Some(known) = self.known_calls.get(&id) {
+            return *known;
+        }
+        let call = self.origins.get_call(id);
+        let (caller, emitter) = match call.caller {
+            Some((caller, emitter)) => (self.call(caller), i64::from(self.emitter(&emitter))),
+            None => (-1, -1),
+        };
+        let stack = call.stack.map_or(-1, |stack| self.stack(stack));
+        let position = i64::from(self.calls.add(CallEntry(stack, caller, emitter)));
+        self.known_calls.insert(id, position);
+        position
+    }
+
+    fn stack(&mut self, id: StackId) -> i64 {
+        if let Some(known) = self.known_stacks.get(&id) {
+            return *known;
+        }
+        let frames: Vec<&Frame> = self.stacks.frames(id).collect();
+        let position = frames.iter().rev().fold(-1, |caller, frame| self.link(frame, caller));
+        self.known_stacks.insert(id, position);
+        position
+    }
+
+    fn link(&mut self, frame: &Frame, caller: i64) -> i64 {
+        let span = frame.span;
+        let entry = FrameEntry(
+            self.file(frame),
+            self.functions.add(frame.function.to_string()),
+            span.line,
+            span.column,
+            span.end_line,
+            span.end_column,
+            frame.kind as u8,
+        );
+        let frame = self.frames.add(entry);
+        i64::from(self.links.add(StackEntry(frame, caller)))
+    }
+
+    fn file(&mut self, frame: &Frame) -> u32 {
+        if let Some(known) = self.file_positions.get(&*frame.file) {
+            return *known;
+        }
+        // Installed packages can be looked up by their version; the user's own files cannot.
+        let own = frame.kind == crate::FrameKind::User;
+        let text = self.sources.text.filter(|_| own).and_then(|text| text(&frame.path));
+        let digest = text.as_deref().map(|text| super::text::digest(text.as_bytes()));
+        let text = text.filter(|_| self.sources.embed);
+        let position = self.files.add(FileEntry(frame.file.to_string(), digest, text));
+        self.file_positions.insert(frame.file.to_string(), position);
+        position
+    }
+
+    fn emitter(&mut self, emitter: &Emitter) -> u32 {
+        self.emitters.add(EmitterEntry(
+            emitter.name.to_owned(),
+            emitter.stage.as_str().to_owned(),
+            emitter.at.file().to_owned(),
+            emitter.at.line(),
+        ))
+    }
+}

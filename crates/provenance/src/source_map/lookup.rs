@@ -1,0 +1,151 @@
+//! From a name in a model back to the program.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{SourceMap, Tables, default_output};
+use crate::Span;
+
+/// Positions of nodes, by the names of their results and by their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    values: FxHashMap<String, usize>,
+    nodes: FxHashMap<String, usize>,
+}
+
+/// A frame, as the map has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapFrame<'a> {
+    /// The file.
+    pub file: &'a str,
+    /// The function's qualified name.
+    pub function: &'a str,
+    /// The expression.
+    pub span: Span,
+    /// Whether it is the user's own code.
+    pub is_user: bool,
+    /// Whether it is JAX's own code.
+    pub is_jax: bool,
+}
+
+/// One source of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// The frame that stands for it; none if no frame is known outside JAX.
+    pub site: Option<MapFrame<'a>>,
+    /// The module instance.
+    pub scope: &'a str,
+    /// The rule or rewrite that emitted the node, such as `sin.lower:12`.
+    pub rule: String,
+    /// All frames, innermost first.
+    pub stack: Vec<MapFrame<'a>>,
+}
+
+impl SourceMap {
+    pub(super) fn from_tables(tables: Tables) -> Self {
+        let mut index = Index::default();
+        for (position, node) in tables.nodes.iter().enumerate() {
+            if node.3.is_empty() {
+                index.values.insert(default_output(&node.0, 0), position);
+            }
+            for output in node.3.iter().filter(|name| !name.is_empty()) {
+                index.values.insert(output.clone(), position);
+            }
+            index.nodes.insert(node.0.clone(), position);
+        }
+        Self { tables, index }
+    }
+
+    /// How many nodes the map knows.
+    pub fn len(&self) -> usize {
+        self.tables.nodes.len()
+    }
+
+    /// Whether the map knows no node.
+    pub fn is_empty(&self) -> bool {
+        self.tables.nodes.is_empty()
+    }
+
+    /// The node that computes the value `name`, or else the node called `name`.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
+    }
+
+    /// The name of a node.
+    pub fn node_name(&self, node: usize) -> Option<&str> {
+        self.tables.nodes.get(node).map(|entry| entry.0.as_str())
+    }
+
+    /// The sources of a node, its own first.
+    pub fn sources(&self, node: usize) -> Vec<Source<'_>> {
+        let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
+        let own = entry.1 as usize;
+        let others = self.tables.origins[own].3.iter().map(|other| *other as usize);
+        std::iter::once(own).chain(others).map(|origin| self.source(origin)).collect()
+    }
+
+    /// The nodes that a node of an optimised model stands for: all that lie between the values
+    /// `inputs` and the values `outputs`, those that compute the outputs first.
+    pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
+        let position = |name: &&str| self.index.values.get(*name).copied();
+        let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
+        let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
+        let mut seen: FxHashSet<usize> = found.iter().copied().collect();
+        // Without a known input there is no border, and everything upstream would count.
+        if known.is_empty() {
+            return found;
+        }
+        let mut at = 0;
+        while at < found.len() {
+            for input in &self.tables.nodes[found[at]].2 {
+                let input = *input as usize;
+                if !known.contains(&input) && seen.insert(input) {
+                    found.push(input);
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// The digest and the text of a file, where the map has them.
+    pub fn file(&self, path: &str) -> Option<(Option<&str>, Option<&str>)> {
+        let entry = self.tables.files.iter().find(|entry| entry.0 == path)?;
+        Some((entry.1.as_deref(), entry.2.as_deref()))
+    }
+
+    fn source(&self, origin: usize) -> Source<'_> {
+        let tables = &self.tables;
+        let origin = &tables.origins[origin];
+        let emitter = &tables.emitters[origin.2 as usize];
+        let mut stack = Vec::new();
+        let mut call = origin.0;
+        while let Some(entry) = usize::try_from(call).ok().and_then(|i| tables.calls.get(i)) {
+            self.frames(entry.0, &mut stack);
+            call = entry.1;
+        }
+        let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
+        let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
+        let rule = format!("{}.{}:{}", emitter.0, emitter.1, emitter.3);
+        Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack }
+    }
+
+    fn frames<'a>(&'a self, mut link: i64, into: &mut Vec<MapFrame<'a>>) {
+        let tables = &self.tables;
+        while let Some(entry) = usize::try_from(link).ok().and_then(|i| tables.stacks.get(i)) {
+            let frame = &tables.frames[entry.0 as usize];
+            into.push(MapFrame {
+                file: &tables.files[frame.0 as usize].0,
+                function: &tables.functions[frame.1 as usize],
+                span: Span {
+                    line: frame.2,
+                    column: frame.3,
+                    end_line: frame.4,
+                    end_column: frame.5,
+                },
+                is_user: frame.6 == crate::FrameKind::User as u8,
+                is_jax: frame.6 == crate::FrameKind::Jax as u8,
+            });
+            link = entry.1;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The source map: provenance that survives what other tools do to a model.
+//!
+//! Runtimes drop the metadata of nodes when they optimise, but keep the model's own metadata and the
+//! names of values. The map is therefore one table beside or inside the model, keyed by the names of
+//! values first and of nodes second. `docs/source-map.md` specifies the format.
+
+mod build;
+mod lookup;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+pub use build::{MapNode, ReadText, Sources};
+pub use lookup::{MapFrame, Source};
+pub use text::{SourceMapError, digest};
+
+/// Key of the map in the model's metadata.
+pub const SOURCE_MAP: &str = "pkg.jax2onnx.sourcemap";
+/// Key of the digest of a map that lies beside the model.
+pub const SOURCE_MAP_DIGEST: &str = "pkg.jax2onnx.sourcemap.digest";
+
+/// The version of the format that is written.
+const VERSION: u32 = 1;
+
+/// A table from the names in a model to the lines of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceMap {
+    tables: Tables,
+    index: lookup::Index,
+}
+
+/// The format, field by field. Everything refers to everything else by position; -1 is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Tables {
+    version: u32,
+    files: Vec<FileEntry>,
+    functions: Vec<String>,
+    frames: Vec<FrameEntry>,
+    stacks: Vec<StackEntry>,
+    scopes: Vec<String>,
+    emitters: Vec<EmitterEntry>,
+    calls: Vec<CallEntry>,
+    origins: Vec<OriginEntry>,
+    nodes: Vec<NodeEntry>,
+}
+
+/// Path, digest of the text, the text itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct FileEntry(String, Option<String>, Option<String>);
+
+/// File, function, line, column, end line, end column, kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct FrameEntry(u32, u32, u32, u32, u32, u32, u8);
+
+/// Frame, the stack of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct StackEntry(u32, i64);
+
+/// Name, stage, file, line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct EmitterEntry(String, String, String, u32);
+
+/// Stack, the enclosing call, what was lowering that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct CallEntry(i64, i64, i64);
+
+/// Call, scope, emitter, the origins that were merged into it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct OriginEntry(i64, u32, u32, Vec<u32>);
+
+/// Name, origin, the nodes whose results it reads, the names of its results where they differ from
+/// `<name>_output_<i>`: then all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct NodeEntry(String, u32, Vec<u32>, Vec<String>);
+
+/// How a result is called by default.
+fn default_output(node: &str, index: usize) -> String {
+    format!("{node}_output_{index}")
+}

@@ -1,0 +1,6 @@
+"""A list of NNX modules, whatever flax calls it."""
+
+from flax import nnx
+
+# Flax before 0.12 takes plain lists and has no type for them.
+LayerList = getattr(nnx, "List", list)

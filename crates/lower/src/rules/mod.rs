@@ -14,6 +14,7 @@ mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod dim_as_value;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -43,6 +44,8 @@ mod round;
 mod rsqrt;
 mod scan;
 mod scatter;
+mod select_and_gather_add;
+mod select_and_scatter_add;
 mod select_n;
 mod shift;
 mod slice;
@@ -154,6 +157,7 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "dim_as_value" => f(dim_as_value::lower),
     "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
@@ -212,6 +216,8 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "select_and_gather_add" => f(select_and_gather_add::lower),
+    "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),

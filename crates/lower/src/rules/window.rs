@@ -1,7 +1,9 @@
 //! Sliding windows: ONNX's pooling where it has the same meaning, otherwise one axis at a time by
 //! combining shifted slices, which is exact for every element type.
 
-use onnx::{ValueId, attrs};
+use std::sync::Arc;
+
+use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::monoid::Monoid;
@@ -118,7 +120,28 @@ impl Window {
         (dense && inside).then_some((size, low, high))
     }
 
-    /// `MaxPool` or `AveragePool`, over one to three axes that may lie anywhere.
+    /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
+    /// one to three axes, which may lie anywhere.
+    fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
+        let moving = self.moving_axes();
+        if !(1..=3).contains(&moving.len()) {
+            return None;
+        }
+        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
+        let fits: Vec<_> = fits.collect::<Option<_>>()?;
+        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
+        let pads: Vec<i64> = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect();
+        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
+        let attrs = attrs! {
+            kernel_shape: kernel,
+            strides: at(&self.stride),
+            pads: pads,
+            dilations: at(&self.dilation),
+        };
+        Some((Layout::new(&moving, shape.len()), attrs))
+    }
+
+    /// `MaxPool` or `AveragePool`, if they can do it.
     fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
         let dtype = cx.dtype(x);
         let op = match monoid {
@@ -127,31 +150,43 @@ impl Window {
             _ => return Ok(None),
         };
         let shape = cx.shape(x).to_vec();
-        let moving = self.moving_axes();
-        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
-        let fits: Option<Vec<_>> = fits.collect();
-        let Some(fits) = fits.filter(|f| (1..=3).contains(&f.len())) else { return Ok(None) };
-
-        let layout = Layout::new(&moving, shape.len());
-        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
-        let pads = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect::<Vec<i64>>();
-        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
-        let (strides, dilations) = (at(&self.stride), at(&self.dilation));
-        let volume: i64 = kernel.iter().product();
-        let mut attrs = attrs! {
-            kernel_shape: kernel, strides: strides, pads: pads, dilations: dilations,
-        };
+        let Some((layout, mut attrs)) = self.pooling(&shape) else { return Ok(None) };
         if op == "AveragePool" {
             attrs.extend(attrs! { count_include_pad: 1 });
         }
         let x = layout.enter(cx, x)?;
         let mut pooled = cx.op(op, &[x], attrs)?;
+        let volume: i64 = self.size.iter().filter_map(Dim::as_known).product();
         if op == "AveragePool" && volume != 1 {
             #[expect(clippy::cast_precision_loss, reason = "windows are small")]
             let volume = cx.scalar_like(pooled, volume as f64)?;
-            pooled = cx.op("Mul", &[pooled, volume], vec![])?;
+            pooled = cx.op("Mul", &[pooled, volume], Attrs::new())?;
         }
         Ok(Some(layout.leave(cx, pooled, &shape)?))
+    }
+
+    /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is
+    /// there several times), counted over the whole array.
+    pub(super) fn places_of_extrema(
+        &self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+    ) -> Result<(Layout, ValueId)> {
+        let dtype = cx.dtype(x);
+        let shape = cx.shape(x).to_vec();
+        let pooling = self.pooling(&shape).filter(|_| dtype.is_float());
+        let Some((layout, attrs)) = pooling else {
+            let reason = format!("the place of the extremum in windows of {dtype} that move so");
+            return Err(RuleError::unsupported(reason));
+        };
+        let select: Arc<str> = cx.param("select_prim")?;
+        let x = match &*select {
+            "ge" => x,
+            "le" => cx.op("Neg", &[x], Attrs::new())?,
+            other => return Err(RuleError::unsupported(format!("a selection by `{other}`"))),
+        };
+        let x = layout.enter(cx, x)?;
+        Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
     }
 
     /// One axis after the other, by slices.
@@ -279,16 +314,22 @@ impl Layout {
         Self { perm: [still.as_slice(), moving].concat(), still: still.len() }
     }
 
-    /// `x` with the still axes in front, merged or made up so that they are two.
-    pub(super) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
-        let x = cx.transpose(x, &self.perm)?;
-        let shape = cx.shape(x).to_vec();
+    /// The shape that `enter` gives an array of `shape`.
+    pub(super) fn shape(&self, shape: &[Dim]) -> Vec<Dim> {
+        let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
         let (still, moving) = shape.split_at(self.still);
         let (batch, channel) = match still.split_last() {
             Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
             None => (ONE, ONE),
         };
-        cx.reshape(x, &[&[batch, channel], moving].concat())
+        [&[batch, channel], moving].concat()
+    }
+
+    /// `x` with the still axes in front, merged or made up so that they are two.
+    pub(super) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+        let shape = self.shape(cx.shape(x));
+        let x = cx.transpose(x, &self.perm)?;
+        cx.reshape(x, &shape)
     }
 
     /// A pooled result with its axes where they were in an array of `shape`.

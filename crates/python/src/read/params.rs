@@ -52,7 +52,9 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let ty = value.get_type();
     Ok(if value.is_none() {
         Kind::None
-    } else if value.is_instance(class::python_enum(py)?)? {
+    } else if value.is_instance(class::python_enum(py)?)?
+        || value.is_instance(class::primitive(py)?)?
+    {
         Kind::Enum
     } else if value.is_instance_of::<PyBool>() {
         Kind::Bool

@@ -22,12 +22,16 @@ PLACEMENT = {False: "auto", True: "inline"}
 
 def save(model: "Model", path: str, *, self_contained: bool) -> str:
     """Writes a model, with large weights beside it unless it has to be self-contained."""
-    folder = os.path.dirname(path)
     with writing("output_path", path):
-        if folder:
-            os.makedirs(folder, exist_ok=True)
+        _make_folder(path)
         model.save(path, PLACEMENT[self_contained])
     return path
+
+
+def _make_folder(path: str) -> None:
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
 
 
 @contextmanager
@@ -47,6 +51,7 @@ def save_source_map(model: "Model", path: str) -> None:
     """Writes the source map beside the model, whole or not at all."""
     partial = f"{path}.{os.getpid()}.tmp"
     with writing("source_map", path):
+        _make_folder(path)
         try:
             with open(partial, "w", encoding="utf-8") as file:
                 file.write(model.source_map or "")

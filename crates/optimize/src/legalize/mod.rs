@@ -51,6 +51,12 @@ impl Target {
         rows.any(|row| row.exact || of_sizes(graph, node))
     }
 
+    /// Whether it runs a node with the given element types, right or wrong.
+    fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
+        let mut rows = schema.rows(&node.attrs);
+        self == Target::OnnxRuntime && rows.any(|row| binding.fits(row.types()))
+    }
+
     /// The combinations of element types that it accepts for a node.
     fn rows(self, schema: &'static Schema, node: &Node) -> Vec<Row> {
         if self == Target::Spec {
@@ -82,7 +88,7 @@ fn of_sizes(graph: &Graph, node: &Node) -> bool {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Target::Spec => "the ONNX specification",
+            Target::Spec => "ONNX",
             Target::OnnxRuntime => "onnxruntime",
         })
     }
@@ -151,9 +157,12 @@ impl Work<'_> {
                 casts::apply(self, id, next, schema, &types)?;
                 return Ok(false);
             }
+            Err(_) if self.target.runs(schema, node, &binding) => {
+                "its kernel is right for small numbers only".to_owned()
+            }
             Err(reason) => reason,
         };
-        let dtype = casts::culprit(&binding, &rows);
+        let (_, dtype) = casts::culprit(&binding, &rows);
         self.replace(id, dtype, reason)?;
         Ok(true)
     }

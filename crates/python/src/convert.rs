@@ -127,7 +127,7 @@ fn build(
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
     let opset = match opset {
-        Some(opset) => opset,
+        Some(opset) => onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?,
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;

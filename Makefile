@@ -26,6 +26,7 @@ help: ## Show this list.
 
 demo: $(STAMPS)/build ## Export a function, run the model, show where each node came from.
 	@$(BIN)/python examples/stacktrace_sample.py
+	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 
 test: lint rust-test python-test ## Run all tests, lints and type checks.
 

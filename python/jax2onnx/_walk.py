@@ -50,22 +50,25 @@ class Walker:
     Attributes:
         seen: Every array and every object that can hold others, by its id, in the order of the
             walk. The references keep the ids valid.
+        loose: The containers that belong to no object but are variables of functions, or parts of
+            such, by their id.
         fingerprint: Types, arrays and plain values in the order of the walk. It differs when
             anything differs that a traced function could depend on.
     """
 
     def __init__(self) -> None:
         self.seen: dict[int, Any] = {}
+        self.loose: set[int] = set()
         self.fingerprint: list[object] = []
         self._readers: dict[type, Children | None] = {}
 
     def walk(self, root: Any) -> Branch:
         """Breadth first, so that an object that is reachable in several ways has a short path."""
         branch = Branch()
-        queue = deque([("", iter([("", root)]))])
+        queue = deque([("", True, iter([("", root)]))])
         seen, fingerprint, readers = self.seen, self.fingerprint, self._readers
         while queue and len(seen) < _LIMIT:
-            parent, children = queue.popleft()
+            parent, loose, children = queue.popleft()
             for name, obj in children:
                 kind = type(obj)
                 read = readers[kind] if kind in readers else self._learn(obj)
@@ -84,7 +87,10 @@ class Walker:
                 fingerprint.append(kind)
                 if call_definitions(kind):
                     branch.modules.append((obj, path))
-                queue.append((parent if read is _chosen else path, iter(read(obj))))
+                inside = loose and read not in _OBJECTS
+                if inside:
+                    self.loose.add(id(obj))
+                queue.append((parent if read is _chosen else path, inside, iter(read(obj))))
         return branch
 
     def _learn(self, obj: Any) -> Children | None:
@@ -108,11 +114,16 @@ def package(kind: type) -> str:
 
 @_once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """The classes that define the `__call__` of module type `kind`; none if it is no module."""
+    """The Python classes that define the `__call__` of a module's type; none if it is no module."""
     if hasattr(kind, "__jax_array__"):
         return ()
-    found = (base for base in kind.__mro__ if "__call__" in base.__dict__)
-    return tuple(base for base in found if package(base) not in _OPAQUE_PACKAGES)
+    return tuple(
+        base
+        for base in kind.__mro__
+        if package(base) not in _OPAQUE_PACKAGES
+        and "__call__" in base.__dict__
+        and not isinstance(base.__dict__["__call__"], types.WrapperDescriptorType)
+    )
 
 
 def _reader(obj: Any) -> Children | None:
@@ -203,6 +214,10 @@ def attributes(obj: Any) -> list[tuple[str, Any]]:
             except AttributeError:
                 continue
     return found
+
+
+# The readers of objects, which own the containers that they hold.
+_OBJECTS = (attributes, _box, _chosen)
 
 
 def instance_dict(obj: Any) -> dict[str, Any]:

@@ -210,8 +210,8 @@ impl Window {
             x = if size <= SMALL {
                 run.by_elements(cx, x, stride, monoid)?
             } else {
-                let whole = run.by_doubling(cx, x, monoid)?;
-                run.take(cx, whole, ZERO, cx.shape(whole)[axis].clone(), stride)?
+                let dense = run.by_doubling(cx, x, monoid)?;
+                run.take(cx, dense, 0, 0, stride)?
             };
         }
         Ok(x)
@@ -227,29 +227,22 @@ struct Run {
 }
 
 impl Run {
+    /// Every `step`th element of `x`, without the first `before` and the last `after`.
     #[track_caller]
     fn take(
         self,
         cx: &mut Context<'_>,
         x: ValueId,
-        start: Dim,
-        end: Dim,
+        before: i64,
+        after: i64,
         step: i64,
     ) -> Result<ValueId> {
-        let axis = usize::try_from(self.axis).unwrap_or_default();
-        if (&start, &end, step) == (&ZERO, &cx.shape(x)[axis], 1) {
+        if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
-        cx.slice(x, &[self.axis], &[start], &[end], &[step])
-    }
-
-    /// How far the last element of a window of `size` lies from the first.
-    fn reach(self, size: i64) -> Dim {
-        Dim::Known((size - 1) * self.dilation)
-    }
-
-    fn extent(self, cx: &Context<'_>, x: ValueId) -> Dim {
-        cx.shape(x)[usize::try_from(self.axis).unwrap_or_default()].clone()
+        // Counted from the end, since the axis may be shorter than what is left out.
+        let end = if after == 0 { i64::MAX } else { -after };
+        cx.slice(x, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
     }
 
     /// Combines the first elements of all windows with the second ones, and so on.
@@ -260,11 +253,11 @@ impl Run {
         stride: i64,
         monoid: Monoid,
     ) -> Result<ValueId> {
-        let last = self.extent(cx, x) - self.reach(self.size);
-        let mut sum = self.take(cx, x, ZERO, last.clone(), stride)?;
+        let reach = (self.size - 1) * self.dilation;
+        let mut sum = self.take(cx, x, 0, reach, stride)?;
         for i in 1..self.size {
-            let start = Dim::Known(i * self.dilation);
-            let element = self.take(cx, x, start.clone(), last.clone() + start, stride)?;
+            let before = i * self.dilation;
+            let element = self.take(cx, x, before, reach - before, stride)?;
             sum = monoid.combine(cx, sum, element)?;
         }
         Ok(sum)
@@ -273,28 +266,25 @@ impl Run {
     /// Combines windows of one element to windows of two, of four, and so on; then those whose
     /// sizes add up to the window's.
     fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
-        let extent = self.extent(cx, x);
-        let count = extent.clone() - self.reach(self.size);
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);
         loop {
             if self.size & power != 0 {
-                let start = Dim::Known(done * self.dilation);
-                let end = start.clone() + count.clone();
-                let part = self.take(cx, windows, start, end, 1)?;
+                let before = done * self.dilation;
+                done += power;
+                let after = (self.size - done) * self.dilation;
+                let part = self.take(cx, windows, before, after, 1)?;
                 sum = Some(match sum {
                     None => part,
                     Some(sum) => monoid.combine(cx, sum, part)?,
                 });
-                done += power;
             }
             if done == self.size {
                 return sum.ok_or_else(|| RuleError::Internal("an empty window".to_owned()));
             }
-            let fewer = extent.clone() - self.reach(2 * power);
-            let shift = Dim::Known(power * self.dilation);
-            let left = self.take(cx, windows, ZERO, fewer.clone(), 1)?;
-            let right = self.take(cx, windows, shift.clone(), fewer + shift, 1)?;
+            let shift = power * self.dilation;
+            let left = self.take(cx, windows, 0, shift, 1)?;
+            let right = self.take(cx, windows, shift, 0, 1)?;
             windows = monoid.combine(cx, left, right)?;
             power *= 2;
         }

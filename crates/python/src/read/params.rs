@@ -99,9 +99,14 @@ impl<'py> Reader<'py> {
         Ok(match self.params.of(value)? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.extract()?),
-            Kind::Int => match value.extract() {
-                Ok(int) => Param::Int(int),
-                Err(_) => Param::Opaque("int".into()),
+            Kind::Int => match (value.extract(), value.extract::<i128>()) {
+                (Ok(int), _) => Param::Int(int),
+                // The largest unsigned integers fit no signed one.
+                (Err(_), Ok(int)) => match tensor::Tensor::int_scalar(tensor::DType::U64, int) {
+                    Some(tensor) => Param::Tensor(tensor),
+                    None => Param::Opaque("int".into()),
+                },
+                _ => Param::Opaque("int".into()),
             },
             Kind::Float => Param::Float(value.extract()?),
             Kind::Str => Param::Str(value.extract::<String>()?.into()),

@@ -5,6 +5,7 @@
 
 mod activations;
 mod conv;
+mod conv_transpose;
 mod erf;
 mod exponential;
 mod hyperbolic;
@@ -78,6 +79,7 @@ fn find_f64(op: &str) -> Option<Equivalent> {
         "Atan" => inverse_trigonometric::atan,
         "Atanh" => inverse_hyperbolic::atanh,
         "AveragePool" => pooling::average,
+        "ConvTranspose" => conv_transpose::by_conv,
         "Cosh" => hyperbolic::cosh,
         "Elu" => activations::elu,
         "Erf" => erf::erf,

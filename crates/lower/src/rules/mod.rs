@@ -9,6 +9,7 @@ mod broadcast_in_dim;
 mod call;
 mod cbrt;
 mod clamp;
+mod complex;
 mod concatenate;
 mod cond;
 mod conv_general_dilated;
@@ -63,7 +64,7 @@ use std::panic::Location;
 
 use onnx::{Attrs, Op, ValueId};
 
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 type Result<T = Vec<ValueId>> = std::result::Result<T, RuleError>;
 
@@ -85,7 +86,16 @@ enum Body {
 
 impl Rule {
     /// Emits the rule's nodes.
-    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
+            return complex::apply(self, cx, x);
+        }
+        let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
+        Ok(self.real(cx, &flat)?.into_iter().map(Parts::Real).collect())
+    }
+
+    /// The rule on real values.
+    fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.body {
             Body::Function(lower) => lower(cx, x),
             Body::Op(op, at) => {
@@ -139,8 +149,10 @@ rules! {
     "checkpoint" => f(call::jaxpr),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
+    "complex" => f(complex::never_real),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
+    "conj" => f(complex::never_real),
     "conv_general_dilated" => f(conv_general_dilated::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
@@ -172,6 +184,7 @@ rules! {
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
     "gt" => op("Greater"),
+    "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
     "is_finite" => f(is_finite::lower),
@@ -192,6 +205,7 @@ rules! {
     "pad" => f(pad::lower),
     "pjit" => f(call::jaxpr),
     "pow" => op("Pow"),
+    "real" => f(complex::never_real),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
     "reduce_min" => f(reduce::min),

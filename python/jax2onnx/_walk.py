@@ -16,7 +16,8 @@ import jax
 import numpy as np
 
 T = TypeVar("T")
-Children = Callable[[Any], Iterable[tuple[str, Any]]]
+Pairs = Iterable[tuple[str, Any]]
+Children = Callable[[Any], Pairs]
 
 # A walk that meets more objects than this is not walking a model.
 _LIMIT = 500_000
@@ -135,9 +136,10 @@ def _reader(obj: Any) -> Children | None:
         return None
     for base, read in _BUILTIN:
         if issubclass(kind, base):
-            return _namedtuple if base is tuple and hasattr(kind, "_fields") else read
+            return read
     if package(kind) in _OPAQUE_PACKAGES and kind is not types.SimpleNamespace:
-        return _wrapper if callable(obj) else None
+        # Of these only what JAX makes of a function matters, such as a jitted one.
+        return (lambda obj: [("", getattr(obj, "__wrapped__", None))]) if callable(obj) else None
     if (kind.__module__, kind.__qualname__) in _ONLY:
         return _chosen
     if hasattr(kind, "__jax_array__") or issubclass(kind, Mapping):
@@ -145,62 +147,38 @@ def _reader(obj: Any) -> Children | None:
     return attributes
 
 
-def _array(_: Any) -> Iterable[tuple[str, Any]]:
+def _array(_: Any) -> Pairs:
     return ()
 
 
-def _set(_: Any) -> Iterable[tuple[str, Any]]:
-    return ()
-
-
-def _dict(obj: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
-    return [(str(key), value) for key, value in dict.items(obj)]
-
-
-def _sequence(obj: Any) -> Iterable[tuple[str, Any]]:
+def _sequence(obj: Any) -> Pairs:
     return [(str(index), value) for index, value in enumerate(obj)]
 
 
-def _namedtuple(obj: Any) -> Iterable[tuple[str, Any]]:
-    return zip(type(obj)._fields, obj, strict=True)
+def _tuple(obj: Any) -> Pairs:
+    fields = getattr(type(obj), "_fields", None)
+    return _sequence(obj) if fields is None else zip(fields, obj, strict=True)
 
 
-def _function(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]
-
-
-def _method(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [("", obj.__self__)]
-
-
-def _partial(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]
-
-
-def _wrapper(obj: Any) -> Iterable[tuple[str, Any]]:
-    """What JAX makes of a function, such as a jitted one."""
-    return [("", getattr(obj, "__wrapped__", None))]
-
-
-def _chosen(obj: Any) -> Iterable[tuple[str, Any]]:
+def _chosen(obj: Any) -> Pairs:
     kind = type(obj)
     wanted = _ONLY[kind.__module__, kind.__qualname__]
     return [("", value) for name, value in attributes(obj) if name in wanted]
 
 
-def _box(obj: Any) -> Iterable[tuple[str, Any]]:
+def _box(obj: Any) -> Pairs:
     """An array or a mapping in a box of its own: the box adds nothing to a path."""
     return [("" if name in _CONTENT else name, value) for name, value in attributes(obj)]
 
 
 _BUILTIN: tuple[tuple[type, Children], ...] = (
-    (dict, _dict),
+    (dict, lambda obj: [(str(key), value) for key, value in dict.items(obj)]),
     (list, _sequence),
-    (tuple, _sequence),
-    (set, _set),
-    (types.FunctionType, _function),
-    (types.MethodType, _method),
-    (functools.partial, _partial),
+    (tuple, _tuple),
+    (set, lambda _: ()),
+    (types.FunctionType, lambda obj: [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]),
+    (types.MethodType, lambda obj: [("", obj.__self__)]),
+    (functools.partial, lambda obj: [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]),
 )
 
 

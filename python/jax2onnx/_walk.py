@@ -6,6 +6,7 @@ property, never calls user code and never looks into an array.
 
 import functools
 import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,8 +23,12 @@ Children = Callable[[Any], Pairs]
 # A walk that meets more objects than this is not walking a model.
 _LIMIT = 500_000
 
-# Types whose objects hold no parameters, by the package that defines them.
-_OPAQUE_PACKAGES = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
+# Longer containers of plain values are data, such as a vocabulary.
+_LONG = 1_000
+
+# Packages whose types hold no parameters, beside the standard library.
+_OPAQUE_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy"})
+_STDLIB = sysconfig.get_path("stdlib")
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
@@ -108,9 +113,15 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def package(kind: type) -> str:
-    """The top-level package that defines a type."""
-    return kind.__module__.partition(".")[0]
+@_once_per_type
+def _is_opaque(kind: type) -> bool:
+    """Whether a type holds no parameters because of where it is defined."""
+    package = kind.__module__.partition(".")[0]
+    if package not in sys.stdlib_module_names:
+        return package in _OPAQUE_PACKAGES
+    # A file of the user may have the name of a standard module.
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is None or file.startswith(_STDLIB)
 
 
 @_once_per_type
@@ -121,7 +132,7 @@ def call_definitions(kind: type) -> tuple[type, ...]:
     return tuple(
         base
         for base in kind.__mro__
-        if package(base) not in _OPAQUE_PACKAGES
+        if not _is_opaque(base)
         and "__call__" in base.__dict__
         and not isinstance(base.__dict__["__call__"], types.WrapperDescriptorType)
     )
@@ -137,7 +148,7 @@ def _reader(obj: Any) -> Children | None:
     for base, read in _BUILTIN:
         if issubclass(kind, base):
             return read
-    if package(kind) in _OPAQUE_PACKAGES and kind is not types.SimpleNamespace:
+    if _is_opaque(kind) and kind is not types.SimpleNamespace:
         # Of these only what JAX makes of a function matters, such as a jitted one.
         return (lambda obj: [("", getattr(obj, "__wrapped__", None))]) if callable(obj) else None
     if (kind.__module__, kind.__qualname__) in _ONLY:
@@ -151,7 +162,16 @@ def _array(_: Any) -> Pairs:
     return ()
 
 
+def _dict(obj: dict[Any, Any]) -> Pairs:
+    items = dict.items(obj)
+    if len(items) > _LONG and type(next(iter(items))[1]) in _PLAIN:
+        return ()
+    return [(str(key), value) for key, value in items]
+
+
 def _sequence(obj: Any) -> Pairs:
+    if len(obj) > _LONG and type(obj[0]) in _PLAIN:
+        return ()
     return [(str(index), value) for index, value in enumerate(obj)]
 
 
@@ -172,7 +192,7 @@ def _box(obj: Any) -> Pairs:
 
 
 _BUILTIN: tuple[tuple[type, Children], ...] = (
-    (dict, lambda obj: [(str(key), value) for key, value in dict.items(obj)]),
+    (dict, _dict),
     (list, _sequence),
     (tuple, _tuple),
     (set, lambda _: ()),

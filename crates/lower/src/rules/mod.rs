@@ -29,6 +29,7 @@ mod indices;
 mod integer_pow;
 mod iota;
 mod is_finite;
+mod known;
 mod log1p;
 mod monoid;
 mod ne;

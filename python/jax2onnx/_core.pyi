@@ -1,8 +1,9 @@
 """The compiled half: from a traced function to an ONNX model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Self, final
 
+__all__: list[str]
 __version__: Final[str]
 
 @final
@@ -111,7 +112,7 @@ def convert(
     opset: int | None,
     input_names: Sequence[str],
     output_names: Sequence[str],
-    const_names: Sequence[str | None],
+    name_of: Callable[[object], str | None],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
     detail: str,

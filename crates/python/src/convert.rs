@@ -20,11 +20,11 @@ use crate::record;
 
 /// Converts a closed jaxpr.
 ///
-/// `const_names` has one entry for each of the jaxpr's constants; `entry` is the traceback of the
+/// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
 #[pyfunction]
 #[pyo3(signature = (
-    jaxpr, *, model_name, opset, input_names, output_names, const_names, inputs_as_nchw,
+    jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -35,7 +35,7 @@ pub(crate) fn convert(
     opset: Option<i64>,
     input_names: Vec<String>,
     output_names: Vec<String>,
-    const_names: Vec<Option<String>>,
+    name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
     detail: &str,
@@ -49,7 +49,7 @@ pub(crate) fn convert(
     let detail = error::detail(py, detail)?;
     let resolve = detail != Detail::Off || source_map || record.is_some();
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
-    let traced = read::read(&jaxpr, &const_names, &stacks)
+    let traced = read::read(&jaxpr, &name_of, &stacks)
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
     let Traced { program, mut stacks, tracebacks, entry } = traced;
     if let Some(path) = record {

@@ -19,6 +19,16 @@ pub enum Error {
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
     Graph(String),
+    /// The text of a model cannot be read.
+    #[error("{line}:{column}: {reason}")]
+    Text {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+        /// What is wrong there.
+        reason: String,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

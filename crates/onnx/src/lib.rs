@@ -7,6 +7,7 @@ mod error;
 mod graph;
 mod infer;
 mod intern;
+pub mod text;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};

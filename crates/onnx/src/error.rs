@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use provenance::OriginId;
+
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -15,6 +17,30 @@ pub enum Error {
         op: String,
         /// What is wrong.
         reason: String,
+    },
+    /// A node does not exist at the opset that was asked for.
+    #[error("opset {given} is too old: `{op}` needs opset {needs}{}", because(reason.as_deref()))]
+    OpsetTooOld {
+        /// The operator, or the element type.
+        op: String,
+        /// The first opset that has it.
+        needs: i64,
+        /// The opset that was asked for.
+        given: i64,
+        /// What is too new about it, unless it is all of it.
+        reason: Option<String>,
+        /// Where the node came from.
+        origin: Option<OriginId>,
+    },
+    /// Models cannot be written for the opset that was asked for.
+    #[error("opset {given} is not supported: the oldest is {oldest}, the newest {newest}")]
+    OpsetUnsupported {
+        /// The opset that was asked for.
+        given: i64,
+        /// The oldest supported one.
+        oldest: i64,
+        /// The newest supported one.
+        newest: i64,
     },
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
@@ -44,4 +70,8 @@ impl Error {
     pub fn invalid(op: &str, reason: impl Into<String>) -> Self {
         Error::Invalid { op: op.to_owned(), reason: reason.into() }
     }
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(" ({reason})")).unwrap_or_default()
 }

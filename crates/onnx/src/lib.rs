@@ -7,10 +7,13 @@ mod error;
 mod graph;
 mod infer;
 mod intern;
+pub mod schema;
 pub mod text;
+mod verify;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
+pub use verify::{check_opset, required_opset, verify};

@@ -1,1 +1,24 @@
-//! x
+//! Optimisation: rewrites and passes on the graph, all of which keep results bit for bit.
+//!
+//! A rewrite looks at one node and its neighbourhood; a pass looks at the whole graph. The runner
+//! applies rewrites until none matches, looks after provenance, counts fuel and verifies.
+
+mod edit;
+mod error;
+mod fold;
+mod options;
+mod pass;
+mod passes;
+mod pipeline;
+mod rewrite;
+mod rewrites;
+mod runner;
+#[cfg(test)]
+mod testing;
+
+pub use edit::Editor;
+pub use error::Error;
+pub use options::{Options, Report, Verify};
+pub use pass::{Changed, Pass};
+pub use pipeline::optimize;
+pub use rewrite::{Match, Rewrite, Skip};

@@ -1,0 +1,241 @@
+//! What ONNX accepts and what onnxruntime runs: one [`Schema`] per operator version.
+
+mod binding;
+mod table;
+mod types;
+
+pub use binding::Binding;
+pub use types::Types;
+
+use crate::{Attr, Op};
+
+/// The oldest opset that models are written for.
+pub const OLDEST: i64 = 18;
+/// The newest opset that models are written for.
+pub const NEWEST: i64 = 26;
+
+/// One version of an operator of ONNX's own domain.
+#[derive(Debug)]
+pub struct Schema {
+    /// The operator.
+    pub name: &'static str,
+    /// The first opset that has this version.
+    pub since: i64,
+    /// The last one, up to [`NEWEST`].
+    pub until: i64,
+    /// Its operands.
+    pub inputs: &'static [Param],
+    /// Its results.
+    pub outputs: &'static [Param],
+    /// Its attributes, sorted by name.
+    pub attrs: &'static [AttrSpec],
+    /// The element types of operands and results; parameters refer to them by position.
+    pub types: &'static [Constraint],
+    /// The combinations that onnxruntime's CPU provider runs.
+    pub runs: &'static [Row],
+    /// Whether the specification gives a body, so that a runtime without a kernel can expand it.
+    pub function: bool,
+}
+
+/// An operand or a result.
+#[derive(Debug)]
+pub struct Param {
+    /// Its name in the specification.
+    pub name: &'static str,
+    /// Its place in [`Schema::types`].
+    pub types: usize,
+    /// How often it occurs.
+    pub arity: Arity,
+}
+
+/// How often a parameter occurs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// Exactly once.
+    One,
+    /// Once or not at all.
+    Optional,
+    /// At least so many times, with one element type for all.
+    Many(usize),
+    /// At least so many times, each with its own element type.
+    Mixed(usize),
+}
+
+/// An attribute.
+#[derive(Debug)]
+pub struct AttrSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: AttrKind,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+/// What an attribute holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum AttrKind {
+    Int,
+    Float,
+    String,
+    Ints,
+    Floats,
+    Strings,
+    Tensor,
+    Graph,
+    Graphs,
+    /// Something that [`Attr`] does not have.
+    Other,
+}
+
+impl AttrKind {
+    /// What `attr` holds.
+    pub fn of(attr: &Attr) -> Self {
+        match attr {
+            Attr::Int(_) => Self::Int,
+            Attr::Float(_) => Self::Float,
+            Attr::String(_) => Self::String,
+            Attr::Ints(_) => Self::Ints,
+            Attr::Floats(_) => Self::Floats,
+            Attr::Strings(_) => Self::Strings,
+            Attr::Tensor(_) => Self::Tensor,
+            Attr::Graph(_) => Self::Graph,
+            Attr::Graphs(_) => Self::Graphs,
+        }
+    }
+}
+
+/// The element types that parameters share.
+#[derive(Debug)]
+pub struct Constraint {
+    /// Its name in the specification; a type when only that one is allowed.
+    pub name: &'static str,
+    /// What the specification allows.
+    pub allowed: Types,
+}
+
+/// Element types per constraint: every combination of them runs.
+#[derive(Debug)]
+pub struct Row {
+    /// The value of one of the operator's attributes for which it holds; empty for all.
+    variant: &'static str,
+    masks: &'static [u32],
+}
+
+impl Row {
+    /// One set per constraint.
+    pub fn types(&self) -> impl ExactSizeIterator<Item = Types> {
+        self.masks.iter().map(|mask| Types::from_bits(*mask))
+    }
+}
+
+/// Attribute values that are newer than the attribute: (operator, attribute, value, since).
+const NEW_VALUES: &[(&str, &str, &str, i64)] = &[
+    ("GridSample", "mode", "cubic", 20),
+    ("GridSample", "mode", "linear", 20),
+    ("Pad", "mode", "wrap", 19),
+    ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric", 19),
+];
+
+/// Attribute values that were renamed: (operator, attribute, value, until).
+const OLD_VALUES: &[(&str, &str, &str, i64)] =
+    &[("GridSample", "mode", "bicubic", 19), ("GridSample", "mode", "bilinear", 19)];
+
+/// All versions of an operator, oldest first; empty when ONNX has no such operator.
+pub fn versions(op: &Op) -> &'static [Schema] {
+    if !op.domain.is_empty() {
+        return &[];
+    }
+    let start = table::TABLE.partition_point(|s| s.name < op.name);
+    let rest = &table::TABLE[start..];
+    &rest[..rest.iter().take_while(|s| s.name == op.name).count()]
+}
+
+/// The version of an operator that is current at `opset`.
+pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {
+    versions(op).iter().find(|s| s.since <= opset && opset <= s.until)
+}
+
+impl Schema {
+    /// The parameter of the operand at `index`, and of every further one for a variadic parameter.
+    pub fn input(&self, index: usize) -> Option<&'static Param> {
+        at(self.inputs, index)
+    }
+
+    /// The parameter of the result at `index`.
+    pub fn output(&self, index: usize) -> Option<&'static Param> {
+        at(self.outputs, index)
+    }
+
+    /// The specification of the attribute `name`.
+    pub fn attr(&self, name: &str) -> Option<&'static AttrSpec> {
+        let found = self.attrs.binary_search_by(|spec| spec.name.cmp(name));
+        found.ok().map(|i| &self.attrs[i])
+    }
+
+    /// The value of the attribute that decides which of [`Schema::runs`] hold; empty if none does.
+    fn variant<'a>(&self, attrs: &'a [(&'static str, Attr)]) -> &'a str {
+        let Some((_, name, default)) = table::VARIANTS.iter().find(|row| row.0 == self.name) else {
+            return "";
+        };
+        match attrs.iter().find(|(key, _)| key == name) {
+            Some((_, Attr::String(value))) => value,
+            _ => default,
+        }
+    }
+
+    /// The combinations that onnxruntime runs for a node with these attributes.
+    pub fn rows(&self, attrs: &[(&'static str, Attr)]) -> impl Iterator<Item = &'static Row> {
+        let variant = self.variant(attrs);
+        self.runs.iter().filter(move |row| row.variant.is_empty() || row.variant == variant)
+    }
+}
+
+/// The opsets at which the string attribute `attr` of `op` may have a value: first and last.
+pub(crate) fn value_range(op: &str, attr: &str, value: &str) -> (i64, i64) {
+    let find = |table: &[(&str, &str, &str, i64)]| {
+        table.iter().find(|r| (r.0, r.1, r.2) == (op, attr, value)).map(|r| r.3)
+    };
+    (find(NEW_VALUES).unwrap_or(0), find(OLD_VALUES).unwrap_or(i64::MAX))
+}
+
+fn at(params: &'static [Param], index: usize) -> Option<&'static Param> {
+    let variadic = |p: &&Param| matches!(p.arity, Arity::Many(_) | Arity::Mixed(_));
+    params.get(index).or_else(|| params.last().filter(variadic))
+}
+
+const fn one(name: &'static str, types: usize) -> Param {
+    Param { name, types, arity: Arity::One }
+}
+
+const fn optional(name: &'static str, types: usize) -> Param {
+    Param { name, types, arity: Arity::Optional }
+}
+
+const fn many(name: &'static str, types: usize, least: usize) -> Param {
+    Param { name, types, arity: Arity::Many(least) }
+}
+
+const fn mixed(name: &'static str, types: usize, least: usize) -> Param {
+    Param { name, types, arity: Arity::Mixed(least) }
+}
+
+const fn attr(name: &'static str, kind: AttrKind) -> AttrSpec {
+    AttrSpec { name, kind, required: false }
+}
+
+const fn required(name: &'static str, kind: AttrKind) -> AttrSpec {
+    AttrSpec { name, kind, required: true }
+}
+
+const fn constraint(name: &'static str, mask: u32) -> Constraint {
+    Constraint { name, allowed: Types::from_bits(mask) }
+}
+
+const fn row(variant: &'static str, masks: &'static [u32]) -> Row {
+    Row { variant, masks }
+}
+
+#[cfg(test)]
+mod tests;

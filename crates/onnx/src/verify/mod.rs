@@ -1,0 +1,57 @@
+//! The verifier: what every graph must satisfy, and the choice of the opset.
+
+mod control_flow;
+mod opset;
+mod signature;
+mod structure;
+
+pub use opset::{check_opset, required_opset};
+
+use crate::{Error, Graph, Node, NodeId, Result, ValueId, schema};
+
+/// Checks everything that a graph must satisfy, in time linear in its size.
+///
+/// Every operand is defined before it is read, in the same block or an enclosing one, functions
+/// capture nothing, use lists list the uses, names are unique where they are assigned, and every
+/// node has the operands, results, attributes and subgraphs that its operator asks for.
+///
+/// With an opset, operators are those of that opset and element types must be those that the
+/// specification allows there. Without one, a node must be valid at some opset, and element types
+/// must be consistent but may be any: before legalisation, an operator stands for what it would
+/// compute on any type.
+pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
+    if let Some(opset) = opset {
+        supported(opset)?;
+    }
+    structure::check(graph, opset)
+}
+
+/// An error unless models can be written for `opset`.
+fn supported(opset: i64) -> Result<()> {
+    if (schema::OLDEST..=schema::NEWEST).contains(&opset) {
+        return Ok(());
+    }
+    Err(Error::OpsetUnsupported { given: opset, oldest: schema::OLDEST, newest: schema::NEWEST })
+}
+
+/// How a node is called in messages: by its operator and its name, or else its number.
+fn label(id: NodeId, node: &Node) -> String {
+    if node.name.is_empty() {
+        format!("{} #{}", node.op.name, id.index())
+    } else {
+        format!("{} `{}`", node.op.name, node.name)
+    }
+}
+
+/// How a value is called in messages: by its name, or else its number and type.
+fn value_label(graph: &Graph, id: ValueId) -> String {
+    let value = graph.value(id);
+    if value.name.is_empty() {
+        format!("%{} ({})", id.index(), value.ty)
+    } else {
+        format!("`{}`", value.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The opsets at which a graph is valid.
+
+use tensor::DType;
+
+use super::{label, signature, supported};
+use crate::schema::{self, NEWEST, OLDEST, Schema, Types};
+use crate::{Error, Graph, Node, NodeId, Op, Result};
+
+/// A set of opsets: bit `i` is opset `OLDEST + i`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Opsets(u32);
+
+impl Opsets {
+    fn only(is_in: impl Fn(i64) -> bool) -> Self {
+        let bits = (OLDEST..=NEWEST).filter(|o| is_in(*o)).map(|o| 1 << (o - OLDEST));
+        Opsets(bits.fold(0, |all, bit| all | bit))
+    }
+
+    fn contains(self, opset: i64) -> bool {
+        self.0 & Self::only(|o| o == opset).0 != 0
+    }
+
+    fn first_from(self, floor: i64) -> Option<i64> {
+        (floor..=NEWEST).find(|o| self.contains(*o))
+    }
+}
+
+/// The lowest opset from `floor` on at which every node is valid.
+///
+/// Operators, their operand counts and attributes decide, and the element types that values have at
+/// all. Whether an operator takes a type is not asked: legalisation puts casts around those that
+/// do not.
+pub fn required_opset(graph: &Graph, floor: i64) -> Result<i64> {
+    supported(floor)?;
+    // By opset from `floor` on: the first node that is not valid there.
+    let mut excluded: Vec<(i64, Option<NodeId>)> = (floor..=NEWEST).map(|o| (o, None)).collect();
+    for id in graph.all_nodes() {
+        let node = graph.node(id);
+        if !node.op.domain.is_empty() {
+            continue;
+        }
+        let valid = node_opsets(node);
+        let Some(first) = valid.first_from(floor) else {
+            return Err(never(id, node, floor));
+        };
+        for (opset, by) in &mut excluded {
+            if !valid.contains(*opset) {
+                by.get_or_insert(id);
+            }
+        }
+        if excluded.iter().all(|(_, by)| by.is_some()) {
+            let other = excluded.iter().find(|(o, _)| *o == first).and_then(|(_, by)| *by);
+            let other = other.map(|id| label(id, graph.node(id))).unwrap_or_default();
+            let reason = format!("there is no opset for both it and {other}");
+            return Err(Error::invalid(&label(id, node), reason));
+        }
+    }
+    let floor = types_opset(graph).map_or(floor, |(needs, _)| needs.max(floor));
+    let possible = excluded.iter().find(|(o, by)| *o >= floor && by.is_none());
+    possible.map(|(o, _)| *o).ok_or_else(|| {
+        Error::Graph(format!("its element types need opset {floor}, where a node is not valid"))
+    })
+}
+
+/// An error unless every node is valid at `opset`, apart from the element types that each takes.
+pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
+    supported(opset)?;
+    if let Some((needs, dtype)) = types_opset(graph)
+        && needs > opset
+    {
+        let op = dtype.to_string();
+        let reason = Some("the element type is that new".to_owned());
+        return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin: None });
+    }
+    for id in graph.all_nodes() {
+        let node = graph.node(id);
+        let valid = node_opsets(node);
+        if !node.op.domain.is_empty() || valid.contains(opset) {
+            continue;
+        }
+        let Some(needs) = valid.first_from(opset) else {
+            return Err(never(id, node, opset));
+        };
+        let reason = schema::find(&node.op, opset).and_then(|s| reason(s, node, opset));
+        let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
+        return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin });
+    }
+    Ok(())
+}
+
+/// The opsets at which a node's operator, operand counts and attributes are valid.
+fn node_opsets(node: &Node) -> Opsets {
+    let versions = schema::versions(&node.op);
+    let valid = |s: &&Schema| signature::structure(s, node).is_ok();
+    versions.iter().filter(valid).fold(Opsets(0), |all, s| {
+        let current = |o| s.since <= o && o <= s.until && signature::values(node, o).is_ok();
+        Opsets(all.0 | Opsets::only(current).0)
+    })
+}
+
+/// Why a node is not valid at `opset` although its operator exists.
+fn reason(schema: &Schema, node: &Node, opset: i64) -> Option<String> {
+    let structure = signature::structure(schema, node).err();
+    structure.or_else(|| signature::values(node, opset).err().map(|(reason, _)| reason))
+}
+
+/// The error for a node that is valid at no opset from `floor` on.
+fn never(id: NodeId, node: &Node, floor: i64) -> Error {
+    let latest = schema::find(&node.op, NEWEST);
+    let why = latest.and_then(|s| reason(s, node, NEWEST));
+    let why = why.unwrap_or_else(|| "ONNX has no such operator".to_owned());
+    Error::invalid(&label(id, node), format!("not valid at any opset from {floor} on: {why}"))
+}
+
+/// The first opset that has all element types of the graph's values, and the newest of the types.
+fn types_opset(graph: &Graph) -> Option<(i64, DType)> {
+    let live = graph.live_blocks();
+    let nodes = live.iter().flat_map(|b| graph.nodes_of(*b)).map(|id| graph.node(id));
+    let values = nodes.flat_map(|n| n.outputs.iter().chain(n.inputs.iter().flatten()).copied());
+    let ports = live.iter().map(|b| graph.block(*b));
+    let ports = ports.flat_map(|b| b.inputs.iter().chain(b.outputs()).copied());
+    let used: Types = values.chain(ports).map(|v| graph.ty(v).dtype).collect();
+    let since = |dtype: DType| {
+        let identity = schema::versions(&Op::onnx("Identity")).iter();
+        identity.filter(|s| s.types[0].allowed.contains(dtype)).map(|s| s.since).min()
+    };
+    used.iter().filter_map(|d| Some((since(d)?, d))).max_by_key(|(since, _)| *since)
+}

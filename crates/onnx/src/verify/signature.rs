@@ -1,0 +1,100 @@
+//! A node against the schema of its operator.
+
+use super::label;
+use crate::schema::{self, Arity, AttrKind, Binding, Param, Schema};
+use crate::{Attr, Error, Graph, Node, NodeId, Result};
+
+/// Checks a node against the schema of `opset`, or without one against any of its operator's.
+pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()> {
+    let node = graph.node(id);
+    if !node.op.domain.is_empty() {
+        return Ok(());
+    }
+    let complain = |reason: String| Error::invalid(&label(id, node), reason);
+    let versions = schema::versions(&node.op);
+    let schema = match opset {
+        Some(opset) => schema::find(&node.op, opset),
+        None => versions.iter().rev().find(|s| structure(s, node).is_ok()).or(versions.last()),
+    };
+    let Some(schema) = schema else {
+        let when = opset.map(|o| format!(" at opset {o}")).unwrap_or_default();
+        return Err(complain(format!("ONNX has no such operator{when}")));
+    };
+    structure(schema, node).map_err(complain)?;
+    let binding = Binding::new(schema, graph, node).map_err(complain)?;
+    let Some(opset) = opset else { return Ok(()) };
+    let bad = binding.types().zip(schema.types).find(|(have, c)| !have.is_subset(c.allowed));
+    if let Some((have, constraint)) = bad {
+        let (name, allowed) = (constraint.name, constraint.allowed);
+        return Err(complain(format!("{have} is not among the types of {name}: {allowed}")));
+    }
+    values(node, opset).map_err(|(reason, _)| complain(reason))
+}
+
+/// Operand and result counts and attributes; the reason if they are not what `schema` asks for.
+pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(), String> {
+    params("operand", schema.inputs, node.inputs.len(), |i| node.inputs[i].is_some())?;
+    params("result", schema.outputs, node.outputs.len(), |_| true)?;
+    for (name, attr) in &node.attrs {
+        let Some(spec) = schema.attr(name) else {
+            return Err(format!("unknown attribute `{name}`"));
+        };
+        let kind = AttrKind::of(attr);
+        if spec.kind != kind {
+            return Err(format!("attribute `{name}` is {kind:?}, must be {:?}", spec.kind));
+        }
+    }
+    for spec in schema.attrs.iter().filter(|spec| spec.required) {
+        if node.attr(spec.name).is_none() {
+            return Err(format!("attribute `{}` is missing", spec.name));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `count` operands or results, of which some may be left out, fit the parameters.
+fn params(
+    what: &str,
+    params: &[Param],
+    count: usize,
+    is_there: impl Fn(usize) -> bool,
+) -> std::result::Result<(), String> {
+    for (i, param) in params.iter().enumerate() {
+        let name = param.name;
+        match param.arity {
+            Arity::Optional => {}
+            Arity::One if i < count && is_there(i) => {}
+            Arity::One => return Err(format!("{what} `{name}` is missing")),
+            Arity::Many(least) | Arity::Mixed(least) => {
+                if count < i + least {
+                    return Err(format!("`{name}` takes at least {least} {what}s"));
+                }
+                return match (i..count).find(|i| !is_there(*i)) {
+                    Some(i) => Err(format!("{what} {i} is missing")),
+                    None => Ok(()),
+                };
+            }
+        }
+    }
+    if count > params.len() {
+        return Err(format!("{count} {what}s, at most {} are taken", params.len()));
+    }
+    Ok(())
+}
+
+/// Whether the values of string attributes exist at `opset`; else the reason, and the first opset
+/// that has the value if `opset` is too old.
+pub(super) fn values(node: &Node, opset: i64) -> std::result::Result<(), (String, Option<i64>)> {
+    for (name, attr) in &node.attrs {
+        let Attr::String(value) = attr else { continue };
+        let (since, until) = schema::value_range(node.op.name, name, value);
+        let reason = || format!("attribute `{name}` has no value `{value}` at opset {opset}");
+        if opset < since {
+            return Err((reason(), Some(since)));
+        }
+        if opset > until {
+            return Err((reason(), None));
+        }
+    }
+    Ok(())
+}

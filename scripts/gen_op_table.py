@@ -1,0 +1,237 @@
+"""Writes crates/onnx/src/schema/table.rs: what ONNX and onnxruntime accept, operator by operator.
+
+    python scripts/gen_op_table.py            writes the table
+    python scripts/gen_op_table.py --check    fails if the table is not what would be written
+
+The specification comes from `onnx.defs`. What runs comes from running onnxruntime (see
+`measure_kernels.py`) and, for operators without a sample that runs, from its list of CPU kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import onnx.defs
+import onnxruntime
+from measure_kernels import (
+    ELEMENT_TYPES,
+    VARIANT_ATTRIBUTES,
+    Constraint,
+    Measurement,
+    Version,
+    measure_all,
+)
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+OLDEST, NEWEST = 18, 26
+TABLE = Path(__file__).parent.parent / "crates/onnx/src/schema/table.rs"
+BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
+MAX_INT = 2**31 - 1
+
+Row = tuple[int, ...]
+"""One mask per type constraint: all combinations of them run."""
+
+HEADER = """\
+//! Generated from onnx {onnx} and onnxruntime {ort} by `python scripts/gen_op_table.py`.
+//!
+//! One line per operator version that is current at an opset from {oldest} to {newest}, sorted by
+//! name and version. Masks have one bit per `tensor::DType`.
+
+use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
+use super::{{Schema, attr, constraint, many, mixed, one, optional, required, row}};
+
+/// Operators of which an attribute decides what types run: its name and its default.
+pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
+{variants}];
+
+#[rustfmt::skip]
+pub(super) static TABLE: &[Schema] = &[
+"""
+
+
+def element_type(text: str) -> str | None:
+    """`float` for `tensor(float)`; none for what is no tensor of a type we have."""
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return name if text.startswith("tensor(") and name in ELEMENT_TYPES else None
+
+
+def mask(types: Sequence[str]) -> int:
+    return sum(BIT[t] for t in types)
+
+
+class Schema:
+    """One version of an operator and the opsets at which it is current."""
+
+    def __init__(self, schema: onnx.defs.OpSchema, until: int) -> None:
+        self.schema = schema
+        self.until = until
+        allowed = {t.type_param_str: t.allowed_type_strs for t in schema.type_constraints}
+        self.constraints: list[Constraint] = []
+        self.index: dict[str, int] = {}
+        for param in [*schema.inputs, *schema.outputs]:
+            if param.type_str not in self.index:
+                names = [element_type(t) for t in allowed.get(param.type_str, [param.type_str])]
+                types = tuple(t for t in ELEMENT_TYPES if t in names)
+                self.index[param.type_str] = len(self.constraints)
+                self.constraints.append(Constraint(param.type_str, types))
+
+    def version(self) -> Version:
+        s = self.schema
+        return Version(
+            op=s.name,
+            since=s.since_version,
+            # A function is expanded into the operators of the model's opset: try both ends.
+            opsets=tuple(sorted({max(s.since_version, OLDEST), self.until})),
+            constraints=tuple(self.constraints),
+            inputs=tuple(self.index[p.type_str] for p in s.inputs),
+            outputs=tuple(self.index[p.type_str] for p in s.outputs),
+        )
+
+    def kernel_rows(self) -> set[Row]:
+        """What the kernel list says.
+
+        A kernel without an end serves the one version at which it starts. Constraints are named as
+        in the schema, or (`GatherND`, `Reshape`, `StringNormalizer`) after a parameter; names of an
+        older or newer version of the operator (`BatchNormalization`'s `U`, `QuantizeLinear`'s `T3`)
+        constrain nothing here.
+        """
+        if self.schema.name == "Constant":
+            return {tuple(mask(c.types) for c in self.constraints)}
+        params = [*self.schema.inputs, *self.schema.outputs]
+        names = {p.name: self.index[p.type_str] for p in params} | self.index
+        rows = set()
+        for kernel in get_all_opkernel_def():
+            start, end = kernel.version_range
+            since = self.schema.since_version
+            covers = start <= since <= end if end != MAX_INT else start == since
+            ours = (kernel.op_name, kernel.domain) == (self.schema.name, "")
+            if not (ours and covers and kernel.provider == "CPUExecutionProvider"):
+                continue
+            masks = [mask(c.types) for c in self.constraints]
+            for key, types in kernel.type_constraints.items():
+                if key in names:
+                    known = [t for t in map(element_type, types) if t]
+                    masks[names[key]] &= mask(known)
+            rows.add(tuple(masks))
+        return rows
+
+    def rows(self, measured: dict[str, Measurement]) -> list[tuple[str, Row]]:
+        """The rows of each variant."""
+        if not measured:
+            return [("", row) for row in merge(self.kernel_rows())]
+        found = []
+        for variant, (free, bindings) in sorted(measured.items()):
+            for row in merge({tuple(BIT[t] for t in binding) for binding in bindings}):
+                full = [mask(c.types) for c in self.constraints]
+                for index, types in zip(free, row, strict=True):
+                    full[index] = types
+                found.append((variant, tuple(full)))
+        return found
+
+    def line(self, measured: dict[str, Measurement]) -> str:
+        s = self.schema
+        inputs = ", ".join(self.param(p) for p in s.inputs)
+        outputs = ", ".join(self.param(p) for p in s.outputs)
+        attrs = ", ".join(attribute(a) for _, a in sorted(s.attributes.items()))
+        types = ", ".join(f'constraint("{c.name}", {mask(c.types):#x})' for c in self.constraints)
+        rows = ", ".join(show_row(*row) for row in self.rows(measured))
+        function = str(s.has_function or s.has_context_dependent_function).lower()
+        return (
+            f'    Schema {{ name: "{s.name}", since: {s.since_version}, until: {self.until}, '
+            f"inputs: &[{inputs}], outputs: &[{outputs}], attrs: &[{attrs}], "
+            f"types: &[{types}], runs: &[{rows}], function: {function} }},\n"
+        )
+
+    def param(self, param: onnx.defs.OpSchema.FormalParameter) -> str:
+        kinds = onnx.defs.OpSchema.FormalParameterOption
+        index = self.index[param.type_str]
+        if param.option == kinds.Variadic:
+            kind = "many" if param.is_homogeneous else "mixed"
+            return f'{kind}("{param.name}", {index}, {param.min_arity})'
+        kind = "optional" if param.option == kinds.Optional else "one"
+        return f'{kind}("{param.name}", {index})'
+
+
+def attribute(attr: onnx.defs.OpSchema.Attribute) -> str:
+    kind = attr.type.name.title().replace("_", "")
+    known = {"Int", "Float", "String", "Ints", "Floats", "Strings", "Tensor", "Graph", "Graphs"}
+    kind = kind if kind in known else "Other"
+    return f'{"required" if attr.required else "attr"}("{attr.name}", {kind})'
+
+
+def show_row(variant: str, row: Row) -> str:
+    masks = ", ".join(f"{m:#x}" for m in row)
+    return f'row("{variant}", &[{masks}])'
+
+
+def merge(rows: set[Row]) -> list[Row]:
+    """Fewer rows that stand for the same combinations: rows that differ in one place become one."""
+    width = len(next(iter(rows), ()))
+    changed = True
+    while changed:
+        changed = False
+        for place in range(width):
+            groups: dict[Row, int] = {}
+            for row in rows:
+                rest = row[:place] + row[place + 1 :]
+                groups[rest] = groups.get(rest, 0) | row[place]
+            merged = {rest[:place] + (m,) + rest[place:] for rest, m in groups.items()}
+            changed |= merged != rows
+            rows = merged
+    return sorted(rows)
+
+
+def schemas() -> list[Schema]:
+    """Every operator version that is current at a supported opset and not deprecated."""
+    history: dict[str, list[onnx.defs.OpSchema]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.since_version <= NEWEST:
+            history.setdefault(schema.name, []).append(schema)
+    found = []
+    for _, versions in sorted(history.items()):
+        versions.sort(key=lambda s: s.since_version)
+        ends = [s.since_version - 1 for s in versions[1:]] + [NEWEST]
+        for schema, until in zip(versions, ends, strict=True):
+            if until >= OLDEST and not schema.deprecated:
+                found.append(Schema(schema, until))
+    return found
+
+
+def table(jobs: int) -> str:
+    found = schemas()
+    measured = measure_all([s.version() for s in found], jobs)
+    variants = sorted(VARIANT_ATTRIBUTES.items())
+    header = HEADER.format(
+        onnx=onnx.__version__,
+        ort=onnxruntime.__version__,
+        oldest=OLDEST,
+        newest=NEWEST,
+        variants="".join(f'    ("{op}", "{a}", "{value}"),\n' for op, (a, value) in variants),
+    )
+    lines = [s.line(m) for s, m in zip(found, measured, strict=True)]
+    return header + "".join(lines) + "];\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    text = table(arguments.jobs)
+    if not arguments.check:
+        TABLE.parent.mkdir(parents=True, exist_ok=True)
+        TABLE.write_text(text)
+    elif TABLE.read_text() != text:
+        old, new = TABLE.read_text().splitlines(), text.splitlines()
+        changed = [line for line in new if line not in set(old)]
+        print("\n".join(changed[:20]), file=sys.stderr)
+        sys.exit(f"{TABLE.name} is out of date: {len(changed)} lines differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -100,6 +100,7 @@ impl Builder<'_> {
         let call =
             infer::Call { graph: self.graph, op: &op, inputs: &inputs, attrs: &attrs, count };
         let types = infer::infer(&call)?;
+        let content = infer::content(&call, &types);
         let emitter = Emitter { name: self.name, stage: self.stage, at };
         let origin = match &self.source {
             Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
@@ -107,7 +108,11 @@ impl Builder<'_> {
         };
         let node = (op, inputs, attrs);
         let node = self.graph.add_node(self.block, self.before, node, types, origin);
-        Ok(self.graph.node(node).outputs.clone())
+        let outputs = self.graph.node(node).outputs.clone();
+        if let (Some(content), [result]) = (content, outputs.as_slice()) {
+            self.graph.value_mut(*result).content = Some(content);
+        }
+        Ok(outputs)
     }
 
     /// The type of a value.

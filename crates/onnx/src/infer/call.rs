@@ -1,0 +1,267 @@
+//! A node about to be emitted, and how inference reads it.
+
+use smallvec::SmallVec;
+use tensor::{DType, Dim, Kind, Type};
+
+use crate::{Attr, Attrs, Block, Error, Graph, Op, Result, ValueId};
+
+/// A few integers: axes, pads, repeats.
+pub(super) type Ints = SmallVec<[i64; 8]>;
+/// A few axes, counted from the front.
+pub(super) type Axes = SmallVec<[usize; 8]>;
+/// The elements of a short integer vector.
+pub(super) type Dims = SmallVec<[Dim; 8]>;
+
+/// A node about to be emitted.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) op: &'a Op,
+    pub(crate) inputs: &'a [Option<ValueId>],
+    pub(crate) attrs: &'a Attrs,
+    /// How many results are asked for.
+    pub(crate) count: usize,
+}
+
+impl<'a> Call<'a> {
+    /// A complaint about this node.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> Error {
+        Error::invalid(self.op.name, reason)
+    }
+
+    /// The operand at `index`, if it is there.
+    pub(super) fn optional(&self, index: usize) -> Option<ValueId> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// The operand at `index`, which must be there.
+    pub(super) fn value(&self, index: usize) -> Result<ValueId> {
+        self.optional(index).ok_or_else(|| self.error(format!("input {index} is missing")))
+    }
+
+    /// The type of the operand at `index`, which must be there.
+    pub(super) fn ty(&self, index: usize) -> Result<&'a Type> {
+        Ok(self.graph.ty(self.value(index)?))
+    }
+
+    /// The type of the operand at `index`, if it is there.
+    pub(super) fn optional_ty(&self, index: usize) -> Option<&'a Type> {
+        self.optional(index).map(|value| self.graph.ty(value))
+    }
+
+    /// The type of the operand at `index`, of which the rank must be `rank`.
+    pub(super) fn ranked(&self, index: usize, rank: usize) -> Result<&'a Type> {
+        let ty = self.ty(index)?;
+        if ty.rank() != rank {
+            return Err(self.error(format!("input {index} is {ty}, its rank must be {rank}")));
+        }
+        Ok(ty)
+    }
+
+    /// The type of the operand at `index`, of which the rank must be `rank` or more.
+    pub(super) fn ranked_from(&self, index: usize, rank: usize) -> Result<&'a Type> {
+        let ty = self.ty(index)?;
+        if ty.rank() < rank {
+            let reason = format!("input {index} is {ty}, its rank must be at least {rank}");
+            return Err(self.error(reason));
+        }
+        Ok(ty)
+    }
+
+    /// Demands that two operands have one element type.
+    pub(super) fn same_dtype(&self, a: usize, b: usize) -> Result<()> {
+        let (a, b) = (self.ty(a)?, self.ty(b)?);
+        if a.dtype != b.dtype {
+            return Err(self.error(format!("operands are {a} and {b}")));
+        }
+        Ok(())
+    }
+
+    /// Demands an element type.
+    pub(super) fn dtype_is(&self, index: usize, dtype: DType) -> Result<()> {
+        let ty = self.ty(index)?;
+        if ty.dtype != dtype {
+            return Err(self.error(format!("input {index} is {ty}, it must be {dtype}")));
+        }
+        Ok(())
+    }
+
+    /// Demands `i32` or `i64`, the types of indices.
+    pub(super) fn is_index(&self, index: usize) -> Result<()> {
+        let ty = self.ty(index)?;
+        if !matches!(ty.dtype, DType::I32 | DType::I64) {
+            return Err(self.error(format!("input {index} is {ty}, it must be i32 or i64")));
+        }
+        Ok(())
+    }
+
+    /// Demands floating point.
+    pub(super) fn is_float(&self, index: usize) -> Result<()> {
+        let ty = self.ty(index)?;
+        if ty.dtype.kind() != Kind::Float {
+            return Err(self.error(format!("input {index} is {ty}, it must be floating point")));
+        }
+        Ok(())
+    }
+
+    /// Demands a single element: a scalar, or a vector of one.
+    pub(super) fn is_single(&self, index: usize) -> Result<()> {
+        let ty = self.ty(index)?;
+        if !matches!(ty.shape.as_slice(), [] | [Dim::Known(1)]) {
+            return Err(self.error(format!("input {index} is {ty}, it must be a scalar")));
+        }
+        Ok(())
+    }
+
+    /// The elements of the integer operand at `index`; an error if they are not known.
+    fn content(&self, index: usize) -> Result<Dims> {
+        let value = self.value(index)?;
+        let content = match (&self.graph.value(value).content, self.graph.constant(value)) {
+            (Some(content), _) => Some(content.iter().cloned().collect()),
+            // The common case, decoded without going through wider integers.
+            (None, Some(tensor)) if tensor.dtype() == DType::I64 && tensor.shape().len() < 2 => {
+                let words = tensor.bytes().as_chunks().0.iter();
+                Some(words.map(|word| Dim::Known(i64::from_le_bytes(*word))).collect())
+            }
+            _ => self.graph.content(value).map(SmallVec::from_vec),
+        };
+        content.ok_or_else(|| self.error(format!("input {index} must be known here")))
+    }
+
+    /// The elements of the operand at `index`, a vector of `i32` or `i64`.
+    pub(super) fn vector(&self, index: usize) -> Result<Dims> {
+        self.is_index(index)?;
+        self.ranked(index, 1)?;
+        self.content(index)
+    }
+
+    /// The elements of the operand at `index`, a vector of `i32` or `i64`, as numbers.
+    pub(super) fn numbers(&self, index: usize) -> Result<Ints> {
+        let known = |dim: &Dim| {
+            let reason = || self.error(format!("input {index} holds {dim}, it must be a number"));
+            dim.as_known().ok_or_else(reason)
+        };
+        self.vector(index)?.iter().map(known).collect()
+    }
+
+    /// The one element of the integer operand at `index`.
+    pub(super) fn single(&self, index: usize) -> Result<Dim> {
+        self.is_single(index)?;
+        let mut content = self.content(index)?;
+        content.pop().ok_or_else(|| self.error(format!("input {index} is empty")))
+    }
+
+    /// `axis` counted from the front.
+    pub(super) fn axis(&self, axis: i64, rank: usize) -> Result<usize> {
+        let size = rank as i64;
+        let counted = if axis < 0 { axis.saturating_add(size) } else { axis };
+        match usize::try_from(counted) {
+            Ok(found) if found < rank => Ok(found),
+            _ => Err(self.error(format!("axis {axis} is out of range for rank {rank}"))),
+        }
+    }
+
+    /// The axis that an attribute gives, counted from the front.
+    pub(super) fn axis_attr(&self, default: i64, rank: usize) -> Result<usize> {
+        self.axis(self.int("axis", default)?, rank)
+    }
+
+    /// `axes` counted from the front, in the same order; each may occur once.
+    pub(super) fn axes(&self, axes: &[i64], rank: usize) -> Result<Axes> {
+        let mut found = Axes::new();
+        for &axis in axes {
+            let counted = self.axis(axis, rank)?;
+            if found.contains(&counted) {
+                return Err(self.error(format!("axis {axis} occurs twice")));
+            }
+            found.push(counted);
+        }
+        Ok(found)
+    }
+
+    /// The attribute `name`.
+    pub(super) fn attr(&self, name: &str) -> Option<&'a Attr> {
+        self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    fn wrong_attr(&self, name: &str, expected: &str) -> Error {
+        self.error(format!("attribute `{name}` must be {expected}"))
+    }
+
+    /// The integer attribute `name`, or `default`.
+    pub(super) fn int(&self, name: &str, default: i64) -> Result<i64> {
+        match self.attr(name) {
+            Some(Attr::Int(value)) => Ok(*value),
+            None => Ok(default),
+            Some(_) => Err(self.wrong_attr(name, "an integer")),
+        }
+    }
+
+    /// The integer attribute `name`, which must be there.
+    pub(super) fn required_int(&self, name: &str) -> Result<i64> {
+        match self.attr(name) {
+            Some(_) => self.int(name, 0),
+            None => Err(self.error(format!("attribute `{name}` is missing"))),
+        }
+    }
+
+    /// The integer attribute `name`, read as yes or no.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.int(name, i64::from(default))? != 0)
+    }
+
+    /// The integer-list attribute `name`.
+    pub(super) fn ints(&self, name: &str) -> Result<Option<&'a [i64]>> {
+        match self.attr(name) {
+            Some(Attr::Ints(values)) => Ok(Some(values)),
+            None => Ok(None),
+            Some(_) => Err(self.wrong_attr(name, "a list of integers")),
+        }
+    }
+
+    /// The integer-list attribute `name`, of which the length must be `len` if it is there.
+    pub(super) fn ints_of(&self, name: &str, len: usize) -> Result<Option<&'a [i64]>> {
+        let values = self.ints(name)?;
+        match values {
+            Some(values) if values.len() != len => {
+                Err(self.error(format!("`{name}` has {} entries, not {len}", values.len())))
+            }
+            _ => Ok(values),
+        }
+    }
+
+    /// The text attribute `name`, or `default`.
+    pub(super) fn string(&self, name: &str, default: &'static str) -> Result<&'a str> {
+        match self.attr(name) {
+            Some(Attr::String(value)) => Ok(value),
+            None => Ok(default),
+            Some(_) => Err(self.wrong_attr(name, "a string")),
+        }
+    }
+
+    /// The element type that the attribute `name` stands for.
+    pub(super) fn dtype(&self, name: &str) -> Result<Option<DType>> {
+        if self.attr(name).is_none() {
+            return Ok(None);
+        }
+        let code = self.int(name, 0)?;
+        let dtype = i32::try_from(code).ok().and_then(DType::from_onnx_code);
+        let unknown = || self.error(format!("`{name}` is {code}, which is no element type"));
+        dtype.map(Some).ok_or_else(unknown)
+    }
+
+    /// The block of the subgraph attribute `name`.
+    pub(super) fn block(&self, name: &str) -> Result<&'a Block> {
+        match self.attr(name) {
+            Some(Attr::Graph(block)) => Ok(self.graph.block(*block)),
+            Some(_) => Err(self.wrong_attr(name, "a graph")),
+            None => Err(self.error(format!("attribute `{name}` is missing"))),
+        }
+    }
+}
+
+/// A shape as text, such as `[2,b]`.
+pub(super) fn text(shape: &[Dim]) -> String {
+    let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    format!("[{}]", dims.join(","))
+}

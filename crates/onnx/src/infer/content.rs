@@ -1,0 +1,152 @@
+//! What integer vectors hold that are computed from shapes.
+//!
+//! A shape that is computed in the graph (take the batch size, multiply, concatenate) says the same
+//! as a constant one: its elements are known as dimensions, and what is reshaped by it has a type.
+
+use tensor::{DType, Dim, DimOp, Type};
+
+use super::bounds::{at_least, max, min};
+use super::call::{Call, Dims};
+use super::division::product;
+use super::shape::reported;
+use super::slice::{Slices, clamp};
+use crate::Graph;
+
+/// Longer vectors are data, not shapes.
+const LONGEST: i64 = 64;
+
+/// Products with larger numbers may overflow when the model runs; nothing is said about them.
+const LARGEST: i64 = 1 << 40;
+
+/// The elements of the one result of `call`, which has the type `ty`, if they are known.
+pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
+    let [ty] = types else { return None };
+    if ty.dtype != DType::I64 || !call.op.domain.is_empty() {
+        return None;
+    }
+    let len = short_len(ty)?;
+    let elements = elements(call)?;
+    (elements.len() == len).then(|| elements.into_boxed_slice())
+}
+
+/// The length of a short vector; a scalar has one element.
+fn short_len(ty: &Type) -> Option<usize> {
+    match ty.shape.as_slice() {
+        [] => Some(1),
+        [Dim::Known(len @ 0..=LONGEST)] => usize::try_from(*len).ok(),
+        _ => None,
+    }
+}
+
+/// The elements of a short integer operand.
+fn operand(call: &Call<'_>, index: usize) -> Option<Vec<Dim>> {
+    let value = call.optional(index)?;
+    short_len(call.graph.ty(value))?;
+    Graph::content(call.graph, value)
+}
+
+fn numbers(call: &Call<'_>, index: usize) -> Option<Vec<i64>> {
+    operand(call, index)?.iter().map(Dim::as_known).collect()
+}
+
+fn elements(call: &Call<'_>) -> Option<Vec<Dim>> {
+    match call.op.name {
+        "Add" => pairwise(call, add),
+        "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => operand(call, 0),
+        "Concat" => (0..call.inputs.len()).try_fold(Vec::new(), |mut all, i| {
+            all.append(&mut operand(call, i)?);
+            Some(all)
+        }),
+        "Div" => pairwise(call, div),
+        "Gather" => gather(call),
+        "Max" => pairwise(call, |a, b| Some(max(a, b))),
+        "Min" => pairwise(call, |a, b| Some(min(a, b))),
+        "Mod" if call.int("fmod", 0).ok()? == 0 => pairwise(call, modulo),
+        "Mul" => pairwise(call, mul),
+        "Neg" => operand(call, 0)?.iter().map(|dim| mul(dim, &Dim::Known(-1))).collect(),
+        "ReduceProd" => {
+            let factors = operand(call, 0)?;
+            factors.iter().try_fold(Dim::Known(1), |all, dim| mul(&all, dim)).map(|dim| vec![dim])
+        }
+        "Shape" => Some(call.ty(0).ok()?.shape[reported(call).ok()?].to_vec()),
+        "Size" => Some(vec![product(&call.ty(0).ok()?.shape)]),
+        "Slice" => slice(call),
+        "Sub" => pairwise(call, |a, b| add(a, &mul(b, &Dim::Known(-1))?)),
+        _ => None,
+    }
+}
+
+/// An operation on two vectors, of which one may have a single element.
+fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
+    let [_, _] = call.inputs else { return None };
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    match (a.as_slice(), b.as_slice()) {
+        ([a], b) => b.iter().map(|b| op(a, b)).collect(),
+        (a, [b]) => a.iter().map(|a| op(a, b)).collect(),
+        (a, b) if a.len() == b.len() => a.iter().zip(b).map(|(a, b)| op(a, b)).collect(),
+        _ => None,
+    }
+}
+
+/// Whether arithmetic with `dim` stays in range for every size that fits in memory.
+fn is_moderate(dim: &Dim) -> bool {
+    dim.as_known().is_none_or(|n| (-LARGEST..=LARGEST).contains(&n))
+}
+
+fn add(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a.checked_add(*b).map(Dim::Known),
+        _ => (is_moderate(a) && is_moderate(b)).then(|| a.clone() + b.clone()),
+    }
+}
+
+fn mul(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map(Dim::Known),
+        _ => (is_moderate(a) && is_moderate(b)).then(|| a.clone() * b.clone()),
+    }
+}
+
+/// ONNX divides integers towards zero, dimensions downwards: the same where nothing is negative.
+fn div(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a.checked_div(*b).map(Dim::Known),
+        _ => (at_least(a, 0) && at_least(b, 1)).then(|| Dim::op(DimOp::FloorDiv, a, b)),
+    }
+}
+
+fn modulo(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => DimOp::Mod.apply(*a, *b).map(Dim::Known),
+        _ => at_least(b, 1).then(|| Dim::op(DimOp::Mod, a, b)),
+    }
+}
+
+fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let data = operand(call, 0)?;
+    if call.ty(0).ok()?.rank() != 1 {
+        return None;
+    }
+    let pick = |index: i64| {
+        let index = if index < 0 { index + data.len() as i64 } else { index };
+        data.get(usize::try_from(index).ok()?).cloned()
+    };
+    numbers(call, 1)?.into_iter().map(pick).collect()
+}
+
+fn slice(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let data = operand(call, 0)?;
+    let slices = Slices::read(call).ok()?;
+    let known = |dims: &Dims| match dims.as_slice() {
+        [Dim::Known(n)] => Some(*n),
+        _ => None,
+    };
+    let (start, end, step) = (known(&slices.starts)?, known(&slices.ends)?, *slices.steps.first()?);
+    let (mut at, last) = clamp(data.len() as i64, start, end, step);
+    let mut taken = Vec::new();
+    while (step > 0 && at < last) || (step < 0 && at > last) {
+        taken.push(data.get(usize::try_from(at).ok()?)?.clone());
+        at = at.checked_add(step)?;
+    }
+    Some(taken)
+}

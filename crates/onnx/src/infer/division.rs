@@ -1,0 +1,129 @@
+//! Division of sizes that must come out even.
+
+use std::cmp::Ordering;
+
+use tensor::{Atom, Dim};
+
+use super::bounds::same;
+
+/// A factor and the atoms it multiplies, sorted, with their powers.
+type Term = (i64, Vec<(Atom, u32)>);
+
+/// The product of all sizes of a shape.
+pub(super) fn product(shape: &[Dim]) -> Dim {
+    shape.iter().cloned().fold(Dim::Known(1), |product, dim| product * dim)
+}
+
+/// `a / b`, if `b` divides `a` for every value of the variables.
+pub(super) fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => {
+            (a.checked_rem(*b)? == 0).then(|| Dim::Known(a.wrapping_div(*b)))
+        }
+        (_, Dim::Known(1)) => Some(a.clone()),
+        _ if a == b => Some(Dim::Known(1)),
+        _ => divide(a, b),
+    }
+}
+
+/// The quotient of the products of two shapes, if it comes out even.
+pub(super) fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
+    let mut above: Vec<&Dim> = a.iter().collect();
+    let mut below = Dim::Known(1);
+    for dim in b {
+        // Sizes that stand on both sides cancel even where the quotient is no polynomial.
+        match above.iter().position(|other| same(other, dim)) {
+            Some(at) if *dim != Dim::Known(0) => drop(above.swap_remove(at)),
+            _ => below = below * dim.clone(),
+        }
+    }
+    let above = above.into_iter().cloned().fold(Dim::Known(1), |product, dim| product * dim);
+    exact_div(&above, &below)
+}
+
+/// Long division of polynomials: the leading terms must divide each other at every step.
+fn divide(a: &Dim, b: &Dim) -> Option<Dim> {
+    let divisor = leading(b)?;
+    let mut rest = a.clone();
+    let mut quotient = Dim::Known(0);
+    while let Some(term) = leading(&rest) {
+        let step = divide_term(&term, &divisor)?;
+        rest = rest - step.clone() * b.clone();
+        quotient = quotient + step;
+    }
+    Some(quotient)
+}
+
+/// The largest term in lexicographic order, which products respect; `None` for zero.
+fn leading(dim: &Dim) -> Option<Term> {
+    let terms = dim.terms().into_iter().filter(|(factor, _)| *factor != 0);
+    terms.max_by(|(_, a), (_, b)| compare(a, b))
+}
+
+fn compare(a: &[(Atom, u32)], b: &[(Atom, u32)]) -> Ordering {
+    for (x, y) in a.iter().zip(b) {
+        // The side that holds the smaller atom holds it to a higher power than the other side.
+        let order = y.0.cmp(&x.0).then(x.1.cmp(&y.1));
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+fn divide_term((factor, atoms): &Term, (by, below): &Term) -> Option<Dim> {
+    if factor.checked_rem(*by)? != 0 {
+        return None;
+    }
+    let power_of = |atom: &Atom, atoms: &[(Atom, u32)]| {
+        atoms.iter().find(|(other, _)| other == atom).map_or(0, |(_, power)| *power)
+    };
+    if below.iter().any(|(atom, power)| power_of(atom, atoms) < *power) {
+        return None;
+    }
+    let mut quotient = Dim::Known(factor.wrapping_div(*by));
+    for (atom, power) in atoms {
+        let base = match atom {
+            Atom::Var(name) => Dim::var(name),
+            Atom::Op(op, a, b) => Dim::op(*op, a, b),
+        };
+        for _ in power_of(atom, below)..*power {
+            quotient = quotient * base.clone();
+        }
+    }
+    Some(quotient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotients_come_out_even_or_not_at_all() {
+        for (a, b, expected) in [
+            ("12", "4", Some("3")),
+            ("12", "5", None),
+            ("12", "0", None),
+            ("6*b + 4", "2", Some("3*b + 2")),
+            ("6*b + 3", "2", None),
+            ("b*t", "b", Some("t")),
+            ("b^2 - 1", "b + 1", Some("b - 1")),
+            ("b^2*t + b*t^2", "b + t", Some("b*t")),
+            ("b", "t", None),
+            ("b", "2*b", None),
+            ("2*floordiv(b, 2)*t", "floordiv(b, 2)", Some("2*t")),
+            ("0", "b", Some("0")),
+        ] {
+            let dim = |text| Dim::parse(text).unwrap();
+            assert_eq!(exact_div(&dim(a), &dim(b)), expected.map(dim), "{a} / {b}");
+        }
+    }
+
+    #[test]
+    fn products_cancel() {
+        let dim = |text| Dim::parse(text).unwrap();
+        let (a, b) = ([dim("b + 1"), dim("4"), dim("t")], [dim("2"), dim("b + 1")]);
+        assert_eq!(exact_div_products(&a, &b), Some(dim("2*t")));
+        assert_eq!(exact_div_products(&[dim("0")], &[dim("0")]), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Operators that read or write elements at computed places.
+
+use tensor::{DType, Dim, Shape, Type};
+
+use super::bounds::same_shape;
+use super::call::{Call, text};
+use crate::{Error, Result};
+
+pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
+    let (data, indices) = (call.ranked_from(0, 1)?, call.ty(1)?);
+    call.is_index(1)?;
+    let axis = call.axis_attr(0, data.rank())?;
+    let mut shape = Shape::with_capacity(data.rank() - 1 + indices.rank());
+    shape.extend_from_slice(&data.shape[..axis]);
+    shape.extend_from_slice(&indices.shape);
+    shape.extend_from_slice(&data.shape[axis + 1..]);
+    Ok(vec![Type::new(data.dtype, shape)])
+}
+
+/// Demands indices of the rank of the data, and no larger than them outside `axis`.
+fn check_elements(call: &Call<'_>) -> Result<()> {
+    let data = call.ranked_from(0, 1)?;
+    let indices = call.ranked(1, data.rank())?;
+    call.is_index(1)?;
+    let axis = call.axis_attr(0, data.rank())?;
+    for (i, (a, b)) in data.shape.iter().zip(&indices.shape).enumerate() {
+        if let (Dim::Known(a), Dim::Known(b)) = (a, b)
+            && b > a
+            && i != axis
+        {
+            return Err(call.error(format!("indices are {indices}, data are {data}")));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn gather_elements(call: &Call<'_>) -> Result<Vec<Type>> {
+    check_elements(call)?;
+    Ok(vec![Type::new(call.ty(0)?.dtype, call.ty(1)?.shape.clone())])
+}
+
+fn check_reduction(call: &Call<'_>) -> Result<()> {
+    match call.string("reduction", "none")? {
+        "none" | "add" | "mul" | "max" | "min" => Ok(()),
+        other => Err(call.error(format!("the reduction `{other}` does not exist"))),
+    }
+}
+
+fn wrong_updates(call: &Call<'_>, updates: &Type, expected: &[Dim]) -> Error {
+    call.error(format!("updates are {updates}, their shape must be {}", text(expected)))
+}
+
+pub(super) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
+    check_elements(call)?;
+    check_reduction(call)?;
+    call.same_dtype(0, 2)?;
+    let (indices, updates) = (call.ty(1)?, call.ty(2)?);
+    if !same_shape(&indices.shape, &updates.shape) {
+        return Err(wrong_updates(call, updates, &indices.shape));
+    }
+    Ok(vec![call.ty(0)?.clone()])
+}
+
+/// The part of the indices' shape before the last axis, and how many axes an index names.
+fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)> {
+    let (data, indices) = (call.ranked_from(0, 1)?, call.ranked_from(1, 1)?);
+    call.dtype_is(1, DType::I64)?;
+    let (last, tuples) = match indices.shape.split_last() {
+        Some((Dim::Known(last), tuples)) => (usize::try_from(*last).unwrap_or(0), tuples),
+        _ => return Err(call.error(format!("the last size of {indices} must be a number"))),
+    };
+    if last + batch > data.rank() {
+        let reason = format!("indices of {last} numbers do not fit {data}");
+        return Err(call.error(reason));
+    }
+    Ok((tuples, last))
+}
+
+pub(super) fn gather_nd(call: &Call<'_>) -> Result<Vec<Type>> {
+    let (data, indices) = (call.ty(0)?, call.ty(1)?);
+    let batch = call.int("batch_dims", 0)?;
+    let least = data.rank().min(indices.rank());
+    let batch = match usize::try_from(batch) {
+        Ok(batch) if batch < least => batch,
+        _ => return Err(call.error(format!("`batch_dims` is {batch} for {data}, {indices}"))),
+    };
+    let (tuples, last) = index_tuples(call, batch)?;
+    if !same_shape(&data.shape[..batch], &tuples[..batch]) {
+        return Err(call.error(format!("{data} and {indices} differ on batch axes")));
+    }
+    let mut shape = tuples.to_vec();
+    shape.extend_from_slice(&data.shape[batch + last..]);
+    Ok(vec![Type::new(data.dtype, shape)])
+}
+
+pub(super) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
+    let (data, updates) = (call.ty(0)?, call.ty(2)?);
+    check_reduction(call)?;
+    call.same_dtype(0, 2)?;
+    let (tuples, last) = index_tuples(call, 0)?;
+    let slice = &data.shape[last..];
+    let fits = updates.rank() == tuples.len() + slice.len()
+        && same_shape(&updates.shape[..tuples.len()], tuples)
+        && same_shape(&updates.shape[tuples.len()..], slice);
+    if !fits {
+        return Err(wrong_updates(call, updates, &[tuples, slice].concat()));
+    }
+    Ok(vec![data.clone()])
+}
+
+pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
+    let (indices, values) = (call.ty(0)?, call.ranked(2, 1)?);
+    if values.shape[0] != Dim::Known(2) {
+        return Err(call.error(format!("input 2 is {values}, it must hold two values")));
+    }
+    let axis = call.axis_attr(-1, indices.rank() + 1)?;
+    let depth = call.single(1)?;
+    if depth.as_known().is_some_and(|depth| depth < 1) {
+        return Err(call.error(format!("the depth is {depth}")));
+    }
+    let mut shape = indices.shape.clone();
+    shape.insert(axis, depth);
+    Ok(vec![Type::new(values.dtype, shape)])
+}
+
+pub(super) fn top_k(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ranked_from(0, 1)?;
+    let axis = call.axis_attr(-1, ty.rank())?;
+    call.dtype_is(1, DType::I64)?;
+    call.ranked(1, 1)?;
+    let k = call.single(1)?;
+    let fits = match (&k, &ty.shape[axis]) {
+        (Dim::Known(k), Dim::Known(size)) => (0..=*size).contains(k),
+        (Dim::Known(k), _) => *k >= 0,
+        _ => true,
+    };
+    if !fits {
+        return Err(call.error(format!("{k} elements of axis {axis} of {ty}")));
+    }
+    let mut values = ty.clone();
+    values.shape[axis] = k;
+    let indices = Type::new(DType::I64, values.shape.clone());
+    Ok(vec![values, indices])
+}
+
+pub(super) fn eye_like(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ranked(0, 2)?;
+    Ok(vec![Type::new(call.dtype("dtype")?.unwrap_or(ty.dtype), ty.shape.clone())])
+}
+
+/// Operators whose result has a size that no type can say.
+pub(super) fn data_dependent(call: &Call<'_>) -> Result<Vec<Type>> {
+    Err(call.error("the size of the result depends on the data"))
+}

@@ -1,0 +1,62 @@
+//! Operators that reduce along axes.
+
+use tensor::{DType, Dim, Shape, Type};
+
+use super::call::Call;
+use crate::Result;
+
+fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
+    let mut out = Shape::with_capacity(shape.len());
+    for (i, dim) in shape.iter().enumerate() {
+        match (gone(i), keep) {
+            (false, _) => out.push(dim.clone()),
+            (true, true) => out.push(Dim::Known(1)),
+            (true, false) => {}
+        }
+    }
+    out
+}
+
+/// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
+pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ty(0)?;
+    let keep = call.flag("keepdims", true)?;
+    let noop = call.flag("noop_with_empty_axes", false)?;
+    let axes = match call.optional(1) {
+        Some(_) => call.axes(&call.numbers(1)?, ty.rank())?,
+        None => Default::default(),
+    };
+    let shape = match (axes.is_empty(), noop) {
+        (true, true) => ty.shape.clone(),
+        (true, false) => reduced(&ty.shape, |_| true, keep),
+        (false, _) => reduced(&ty.shape, |i| axes.contains(&i), keep),
+    };
+    Ok(vec![Type::new(ty.dtype, shape)])
+}
+
+/// `ArgMax` and `ArgMin`.
+pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ty(0)?;
+    let axis = call.axis_attr(0, ty.rank())?;
+    if ty.shape[axis] == Dim::Known(0) {
+        return Err(call.error(format!("axis {axis} of {ty} is empty")));
+    }
+    let shape = reduced(&ty.shape, |i| i == axis, call.flag("keepdims", true)?);
+    Ok(vec![Type::new(DType::I64, shape)])
+}
+
+/// The determinants of the matrices on the last two axes.
+pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ranked_from(0, 2)?;
+    let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
+    if !super::bounds::same(&matrix[0], &matrix[1]) {
+        return Err(call.error(format!("input 0 is {ty}, its matrices must be square")));
+    }
+    Ok(vec![Type::new(ty.dtype, batch)])
+}
+
+/// The `Global*Pool` operators: every axis after batch and channels becomes one.
+pub(super) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = call.ranked_from(0, 2)?;
+    Ok(vec![Type::new(ty.dtype, reduced(&ty.shape, |i| i >= 2, true))])
+}

@@ -1,0 +1,93 @@
+//! Operators about shapes, and those that make tensors from them.
+
+use tensor::{DType, Dim, Type};
+
+use super::bounds::{ceil_div, non_negative};
+use super::call::Call;
+use super::movement::sizes;
+use crate::{Attr, Result};
+
+/// The axes that `Shape` reports.
+pub(super) fn reported(call: &Call<'_>) -> Result<std::ops::Range<usize>> {
+    let rank = call.ty(0)?.rank();
+    let place = |at: i64| {
+        let counted = if at < 0 { at.saturating_add(rank as i64) } else { at };
+        usize::try_from(counted).unwrap_or(0).min(rank)
+    };
+    let start = place(call.int("start", 0)?);
+    let end = place(call.int("end", i64::MAX)?);
+    Ok(start..end.max(start))
+}
+
+pub(super) fn shape(call: &Call<'_>) -> Result<Vec<Type>> {
+    Ok(vec![Type::new(DType::I64, [reported(call)?.len().into()])])
+}
+
+pub(super) fn size(_: &Call<'_>) -> Result<Vec<Type>> {
+    Ok(vec![Type::new(DType::I64, [])])
+}
+
+pub(super) fn constant_of_shape(call: &Call<'_>) -> Result<Vec<Type>> {
+    call.dtype_is(0, DType::I64)?;
+    let dtype = match call.attr("value") {
+        None => DType::F32,
+        Some(Attr::Tensor(value)) if value.len() == 1 => value.dtype(),
+        Some(_) => return Err(call.error("`value` must be a tensor of one element")),
+    };
+    Ok(vec![Type::new(dtype, sizes(call, 0)?.into_vec())])
+}
+
+pub(super) fn range(call: &Call<'_>) -> Result<Vec<Type>> {
+    for i in 0..3 {
+        call.ranked(i, 0)?;
+        call.same_dtype(0, i)?;
+    }
+    let dtype = call.ty(0)?.dtype;
+    let count = if dtype.is_float() { float_count(call)? } else { integer_count(call)? };
+    Ok(vec![Type::new(dtype, [count])])
+}
+
+fn integer_count(call: &Call<'_>) -> Result<Dim> {
+    let (start, limit, step) = (call.single(0)?, call.single(1)?, call.single(2)?);
+    let count = match step {
+        Dim::Known(0) => return Err(call.error("the step is 0")),
+        Dim::Known(step @ 1..) => ceil_div(limit - start, step),
+        Dim::Known(step) => ceil_div(start - limit, step.saturating_neg()),
+        step => return Err(call.error(format!("the step is {step}, it must be a number"))),
+    };
+    Ok(non_negative(&count))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "sizes are far below the limits of a float")]
+fn float_count(call: &Call<'_>) -> Result<Dim> {
+    let read = |i: usize| {
+        let values = call.graph.constant(call.value(i)?).and_then(tensor::Tensor::to_f64s);
+        let value = values.and_then(|values| values.first().copied());
+        value.ok_or_else(|| call.error(format!("input {i} must be known here")))
+    };
+    let (start, limit, step) = (read(0)?, read(1)?, read(2)?);
+    // The distance is rounded to the element type before it is divided.
+    let distance = match call.ty(0)?.dtype {
+        DType::F64 => limit - start,
+        DType::F32 => f64::from(limit as f32 - start as f32),
+        other => return Err(call.error(format!("how {other} rounds here is not known"))),
+    };
+    let count = (distance / step).ceil();
+    if !count.is_finite() || count > 1e15 {
+        return Err(call.error(format!("{start} to {limit} by {step} is no range")));
+    }
+    Ok(Dim::Known((count as i64).max(0)))
+}
+
+/// A constant, given by one of several attributes.
+pub(super) fn constant(call: &Call<'_>) -> Result<Vec<Type>> {
+    let ty = match call.attrs.as_slice() {
+        [("value", Attr::Tensor(tensor))] => tensor.ty(),
+        [("value_int", Attr::Int(_))] => Type::new(DType::I64, []),
+        [("value_float", Attr::Float(_))] => Type::new(DType::F32, []),
+        [("value_ints", Attr::Ints(values))] => Type::new(DType::I64, [values.len().into()]),
+        [("value_floats", Attr::Floats(values))] => Type::new(DType::F32, [values.len().into()]),
+        _ => return Err(call.error("there must be one numeric value attribute and nothing else")),
+    };
+    Ok(vec![ty])
+}

@@ -1,0 +1,103 @@
+//! `Slice`.
+
+use tensor::{Dim, Type};
+
+use super::bounds::{at_least, ceil_div, max, min, non_negative};
+use super::call::{Axes, Call, Dims, Ints};
+use crate::Result;
+
+/// Numbers of this size and beyond stand for an end of the axis, as the specification recommends.
+const FAR: i64 = i32::MAX as i64;
+
+/// What a `Slice` takes of each of its axes.
+pub(super) struct Slices {
+    pub(super) axes: Axes,
+    pub(super) starts: Dims,
+    pub(super) ends: Dims,
+    pub(super) steps: Ints,
+}
+
+impl Slices {
+    pub(super) fn read(call: &Call<'_>) -> Result<Self> {
+        let rank = call.ty(0)?.rank();
+        let (starts, ends) = (call.vector(1)?, call.vector(2)?);
+        let axes = match call.optional(3) {
+            Some(_) => call.axes(&call.numbers(3)?, rank)?,
+            None if starts.len() <= rank => (0..starts.len()).collect(),
+            None => return Err(call.error(format!("{} starts, rank {rank}", starts.len()))),
+        };
+        let steps = match call.optional(4) {
+            Some(_) => call.numbers(4)?,
+            None => Ints::from_elem(1, axes.len()),
+        };
+        let lens = [axes.len(), starts.len(), ends.len(), steps.len()];
+        if lens.iter().any(|len| *len != lens[0]) {
+            let [a, b, c, d] = lens;
+            let reason = format!("{a} axes, {b} starts, {c} ends and {d} steps");
+            return Err(call.error(reason));
+        }
+        if steps.contains(&0) {
+            return Err(call.error("a step is 0"));
+        }
+        Ok(Self { axes, starts, ends, steps })
+    }
+}
+
+pub(super) fn slice(call: &Call<'_>) -> Result<Vec<Type>> {
+    let mut ty = call.ty(0)?.clone();
+    let slices = Slices::read(call)?;
+    for (i, &axis) in slices.axes.iter().enumerate() {
+        let (start, end, step) = (&slices.starts[i], &slices.ends[i], slices.steps[i]);
+        ty.shape[axis] = match (&ty.shape[axis], start, end) {
+            (Dim::Known(size), Dim::Known(start), Dim::Known(end)) => {
+                let (first, last) = clamp(*size, *start, *end, step);
+                Dim::Known(count(first, last, step))
+            }
+            (size, start, end) => symbolic(call, size, start, end, step)?,
+        };
+    }
+    Ok(vec![ty])
+}
+
+/// The first index taken and the first not taken, in a known axis.
+pub(super) fn clamp(size: i64, start: i64, end: i64, step: i64) -> (i64, i64) {
+    let wrap = |n: i64| if n < 0 { n.saturating_add(size) } else { n };
+    let (start, end) = (wrap(start), wrap(end));
+    match step > 0 {
+        true => (start.clamp(0, size), end.clamp(0, size)),
+        // An empty axis leaves nothing to start from.
+        false if size == 0 => (-1, -1),
+        false => (start.clamp(0, size - 1), end.clamp(-1, size - 1)),
+    }
+}
+
+fn count(first: i64, last: i64, step: i64) -> i64 {
+    let distance = if step > 0 { last - first } else { first - last };
+    let step = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
+    if distance <= 0 { 0 } else { (distance - 1) / step + 1 }
+}
+
+fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Dim> {
+    let one = Dim::Known(1);
+    if step > 0 {
+        let place = |at| place(call, size, at, &Dim::Known(0), size);
+        return Ok(non_negative(&ceil_div(place(end)? - place(start)?, step)));
+    }
+    let last = size.clone() - one;
+    let start = place(call, size, start, &Dim::Known(0), &last)?;
+    let end = place(call, size, end, &Dim::Known(-1), &last)?;
+    Ok(non_negative(&ceil_div(start - end, step.saturating_neg())))
+}
+
+/// Where the index `at` falls in an axis, clamped to `low..=high`.
+fn place(call: &Call<'_>, size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> Result<Dim> {
+    match at {
+        Dim::Known(FAR..) => Ok(high.clone()),
+        Dim::Known(..=NEGATIVE_FAR) => Ok(low.clone()),
+        at if at_least(at, 0) => Ok(min(high, at)),
+        at if at_least(&-at.clone(), 1) => Ok(max(&(size.clone() + at.clone()), low)),
+        at => Err(call.error(format!("whether the index {at} is negative is not known"))),
+    }
+}
+
+const NEGATIVE_FAR: i64 = -FAR;

@@ -82,8 +82,13 @@ impl<'a, 'o> Reader<'a, 'o> {
     }
 
     fn lookup(&self, name: &Name) -> Read<ValueId> {
-        let known = self.scope.values.get(name.text.as_str()).copied();
-        known.map_or_else(|| fail(name.at, format!("unknown value `{}`", name.text)), Ok)
+        if let Some(known) = self.scope.values.get(name.text.as_str()) {
+            return Ok(*known);
+        }
+        let declared = self.scope.types.contains_key(name.text.as_str());
+        let why =
+            if declared { "has no data, and no node computes it before" } else { "is unknown" };
+        fail(name.at, format!("`{}` {why}", name.text))
     }
 
     fn body(&mut self, block: BlockId, body: &'a Body) -> Read<()> {

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Constants that have a name (parameters) are initializers, those that have none are `Constant`
-//! nodes. Types of intermediate values are inferred; the ones that inference cannot know stand in the
-//! list of initializers, without data. Where this syntax goes beyond `onnx.parser`: 16-bit floats are
-//! written as numbers with a point (a plain integer is a bit pattern, as it is there).
+//! nodes. Types of intermediate values are inferred; the ones that inference cannot know stand in
+//! the list of initializers, without data. Where this syntax goes beyond `onnx.parser`: 16-bit
+//! floats are written as numbers with a point (a plain integer is a bit pattern, as it is there).
 
 mod attribute;
 mod build;

@@ -1,4 +1,5 @@
-//! Optimisation: rewrites and passes on the graph, all of which keep results bit for bit.
+//! Optimisation: rewrites and passes on the graph. Clean-ups keep results bit for bit; fusions may
+//! change the order in which sums are added up.
 //!
 //! A rewrite looks at one node and its neighbourhood; a pass looks at the whole graph. The runner
 //! applies rewrites until none matches, looks after provenance, counts fuel and verifies.
@@ -15,9 +16,11 @@ mod rewrites;
 mod runner;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use edit::Editor;
-pub use error::Error;
+pub use error::{Error, Problem};
 pub use options::{Options, Report, Verify};
 pub use pass::{Changed, Pass};
 pub use pipeline::optimize;

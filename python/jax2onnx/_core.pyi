@@ -3,7 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Self, final
 
-__all__: list[str]
+__all__ = [
+    "Frame",
+    "Model",
+    "Source",
+    "SourceMap",
+    "Tensors",
+    "__version__",
+    "convert",
+    "main",
+    "primitives",
+]
 __version__: Final[str]
 
 @final

@@ -8,34 +8,48 @@ mod bitwise;
 mod broadcast_in_dim;
 mod call;
 mod cbrt;
+mod cholesky;
 mod clamp;
 mod concatenate;
 mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod custom_linear_solve;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
+mod eigh;
+mod entries;
 mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
 mod gather;
+mod geqrf;
+mod householder_product;
 mod identity;
 mod indices;
 mod integer_pow;
 mod iota;
 mod is_finite;
+mod iteration;
+mod jacobi;
 mod log1p;
+mod lu;
+mod lu_pivots_to_permutation;
+mod matrix;
 mod monoid;
 mod ne;
+mod ormqr;
 mod pad;
+mod qr;
 mod reduce;
 mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
+mod reflectors;
 mod rem;
 mod reshape;
 mod rev;
@@ -50,9 +64,12 @@ mod sort;
 mod split;
 mod square;
 mod squeeze;
+mod svd;
+mod symmetric_product;
 mod tile;
 mod top_k;
 mod transpose;
+mod triangular_solve;
 mod while_;
 mod window;
 
@@ -134,6 +151,7 @@ rules! {
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
+    "cholesky" => f(cholesky::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "concatenate" => f(concatenate::lower),
@@ -151,6 +169,7 @@ rules! {
     "cumprod" => f(cumulative::prod),
     "cumsum" => f(cumulative::sum),
     "custom_jvp_call" => f(call::call_jaxpr),
+    "custom_linear_solve" => f(custom_linear_solve::lower),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
@@ -158,6 +177,7 @@ rules! {
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
+    "eigh" => f(eigh::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
@@ -167,7 +187,9 @@ rules! {
     "floor" => op("Floor"),
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
+    "geqrf" => f(geqrf::lower),
     "gt" => op("Greater"),
+    "householder_product" => f(householder_product::lower),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
     "is_finite" => f(is_finite::lower),
@@ -177,6 +199,8 @@ rules! {
     "log1p" => f(log1p::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
+    "lu" => f(lu::lower),
+    "lu_pivots_to_permutation" => f(lu_pivots_to_permutation::lower),
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
@@ -185,9 +209,11 @@ rules! {
     "not" => f(bitwise::not),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
+    "ormqr" => f(ormqr::lower),
     "pad" => f(pad::lower),
     "pjit" => f(call::jaxpr),
     "pow" => op("Pow"),
+    "qr" => f(qr::lower),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
     "reduce_min" => f(reduce::min),
@@ -227,11 +253,14 @@ rules! {
     "squeeze" => f(squeeze::lower),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
+    "svd" => f(svd::lower),
+    "symmetric_product" => f(symmetric_product::lower),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
+    "triangular_solve" => f(triangular_solve::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

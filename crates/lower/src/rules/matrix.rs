@@ -112,6 +112,16 @@ pub(super) fn from_scalars(cx: &mut Context<'_>, stack: Entries) -> Result<Entri
     })
 }
 
+/// `x` with an axis turned round.
+#[track_caller]
+pub(super) fn reversed(cx: &mut Context<'_>, x: Entries, axis: i64) -> Result<Entries> {
+    let (start, end) = (Dim::Known(-1), Dim::Known(i64::MIN));
+    x.each(cx, |cx, part| {
+        let (start, end) = (std::slice::from_ref(&start), std::slice::from_ref(&end));
+        cx.slice(part, &[axis], start, end, &[-1])
+    })
+}
+
 /// `x` with zeros behind its last row and column, so that it has the given sides.
 #[track_caller]
 pub(super) fn padded(

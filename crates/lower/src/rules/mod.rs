@@ -9,6 +9,7 @@ mod broadcast_in_dim;
 mod call;
 mod cbrt;
 mod cholesky;
+mod cholesky_update;
 mod clamp;
 mod concatenate;
 mod cond;
@@ -16,6 +17,7 @@ mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
 mod custom_linear_solve;
+mod dft;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -25,8 +27,10 @@ mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod fft;
 mod gather;
 mod geqrf;
+mod hessenberg;
 mod householder_product;
 mod identity;
 mod indices;
@@ -70,6 +74,8 @@ mod tile;
 mod top_k;
 mod transpose;
 mod triangular_solve;
+mod tridiagonal;
+mod tridiagonal_solve;
 mod while_;
 mod window;
 
@@ -152,6 +158,7 @@ rules! {
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
     "cholesky" => f(cholesky::lower),
+    "cholesky_update" => f(cholesky_update::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "concatenate" => f(concatenate::lower),
@@ -184,11 +191,13 @@ rules! {
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
+    "fft" => f(fft::lower),
     "floor" => op("Floor"),
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
     "geqrf" => f(geqrf::lower),
     "gt" => op("Greater"),
+    "hessenberg" => f(hessenberg::lower),
     "householder_product" => f(householder_product::lower),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
@@ -261,6 +270,8 @@ rules! {
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
     "triangular_solve" => f(triangular_solve::lower),
+    "tridiagonal" => f(tridiagonal::lower),
+    "tridiagonal_solve" => f(tridiagonal_solve::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

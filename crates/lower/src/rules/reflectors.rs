@@ -91,6 +91,23 @@ impl Reflector {
         x.sub(cx, share)
     }
 
+    /// `column`, which has the pivot at the place `at`, as LAPACK leaves it: what was before the
+    /// pivot, the multiple, and the rest of the vector.
+    #[track_caller]
+    pub(super) fn packed(
+        &self,
+        cx: &mut Context<'_>,
+        column: Entries,
+        places: ValueId,
+        at: ValueId,
+    ) -> Result<Entries> {
+        let before = cx.op("Less", &[places, at], Attrs::new())?;
+        let packed = column.or(cx, before, self.vector)?;
+        let here = cx.op("Equal", &[places, at], Attrs::new())?;
+        let elsewhere = cx.op("Not", &[here], Attrs::new())?;
+        packed.or_real(cx, elsewhere, self.beta)
+    }
+
     /// The adjoint.
     #[track_caller]
     pub(super) fn adjoint(&self, cx: &mut Context<'_>) -> Result<Self> {

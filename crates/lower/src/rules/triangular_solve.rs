@@ -61,12 +61,7 @@ pub(super) fn solve(
         let rest = carry[0].sub(cx, share)?;
         Ok(Round { carry: vec![rest], stack: vec![unknown] })
     })?;
-    let mut rows = done.stack[0];
-    if !forward {
-        let (end, step) = (Dim::Known(i64::MIN), [-1]);
-        rows = rows.each(cx, |cx, part| {
-            cx.slice(part, &[0], &[Dim::Known(-1)], std::slice::from_ref(&end), &step)
-        })?;
-    }
+    let rows = done.stack[0];
+    let rows = if forward { rows } else { matrix::reversed(cx, rows, 0)? };
     matrix::from_rows(cx, rows)
 }

@@ -73,27 +73,28 @@ class Specs:
             raise _invalid(where, value, _ACCEPTED) from error
 
     def _shape(self, where: str, shape: Any) -> tuple[Any, ...]:
-        dims = (shape,) if isinstance(shape, str) else shape
-        return tuple(size for dim in dims for size in self._dimensions(where, shape, dim))
+        return tuple(self._dimension(where, shape, dim) for dim in shape)
 
-    def _dimensions(self, where: str, shape: Any, dim: Any) -> tuple[Any, ...]:
+    def _dimension(self, where: str, shape: Any, dim: Any) -> Any:
         if isinstance(dim, str):
             return self._symbolic(where, shape, dim)
         if isinstance(dim, numbers.Integral) and int(dim) >= 0:
-            return (int(dim),)
+            return int(dim)
         if _jax.is_symbolic(dim):
-            return (dim,)
+            return dim
         raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
 
-    def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
+    def _symbolic(self, where: str, shape: Any, text: str) -> Any:
         from jax import export
 
         if self._symbols is None:
             self._symbols = export.SymbolicScope()
         try:
-            return tuple(export.symbolic_shape(text, scope=self._symbols))
+            (dim,) = export.symbolic_shape(text, scope=self._symbols)
         except ValueError as error:
-            raise _invalid(where, shape, str(error)) from error
+            right = "write a name or an expression such as 2*T + 1"
+            raise _invalid(where, shape, f"{text!r} is no dimension; {right}") from error
+        return dim
 
     def _adopt_symbols(self, entries: Any) -> None:
         """Takes over the scope of symbolic dimensions that the user made."""
@@ -121,8 +122,14 @@ def check_arguments(
             "wrong-arguments",
             f"the function does not take {given}: {error}",
             "  --> {0}:{2} in {1}".format(*function) if function else "",
-            help=f"its signature is {signature}",
+            help=f"its signature is {_without_annotations(signature)}",
         ) from None
+
+
+def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
+    empty = inspect.Parameter.empty
+    plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return signature.replace(parameters=plain, return_annotation=empty)
 
 
 def _is_leaf(value: Any) -> bool:
@@ -130,9 +137,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _is_shape(value: Any) -> bool:
-    """A string or a plain sequence of dimensions: `()` is a shape, `[]` an empty list."""
-    if isinstance(value, str):
-        return True
+    """A plain sequence of dimensions; `()` is the shape of a scalar, `[]` an empty list."""
     if type(value) is list:
         return bool(value) and all(map(_is_dimension, value))
     return type(value) is tuple and all(map(_is_dimension, value))

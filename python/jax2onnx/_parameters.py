@@ -26,12 +26,13 @@ class Tree:
 
     Attributes:
         modules: Every module (an object with a Python `__call__`) with its path.
-        objects: Every array and every object that can hold others.
+        objects: Every array and every object that can hold others, and whether it is a variable of
+            a function rather than part of another object.
         key: Differs when anything differs that a traced function could depend on.
     """
 
     modules: list[tuple[Any, str]]
-    objects: list[Any]
+    objects: list[tuple[Any, bool]]
     key: str
     _arrays: dict[object, str]
 
@@ -56,7 +57,8 @@ def tree_of(fn: Any) -> Tree:
             full = join(prefix, _without_collection(obj, path)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
     key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
-    return Tree(modules, list(walker.seen.values()), f"{key:x}", arrays)
+    objects = [(obj, id(obj) in walker.loose) for obj in walker.seen.values()]
+    return Tree(modules, objects, f"{key:x}", arrays)
 
 
 def function_of(fn: Any) -> tuple[str, str, int] | None:

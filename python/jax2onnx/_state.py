@@ -21,32 +21,28 @@ _TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
 }
 
 _MISSING = object()
+_CONTAINERS: tuple[Any, ...] = (dict, list, set)
 _IMMUTABLE = (jax.Array, np.ndarray, tuple)
 
 
 class Snapshot:
-    """The shallow contents of a number of objects."""
+    """The shallow contents of a number of objects, each given with whether it is loose: a variable
+    of a function, which other code may use at the same time.
+    """
 
-    def __init__(self, objects: Iterable[Any]) -> None:
-        self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
-        self._lists: list[tuple[list[Any], list[Any]]] = []
-        self._sets: list[tuple[set[Any], set[Any]]] = []
+    def __init__(self, objects: Iterable[tuple[Any, bool]]) -> None:
+        self._containers: list[tuple[Any, Any, bool]] = []
         self._slots: list[tuple[Any, Any, Any]] = []
-        for obj in objects:
-            if not isinstance(obj, _IMMUTABLE):
-                self._save(obj)
-
-    def _save(self, obj: Any) -> None:
-        if isinstance(obj, dict):
-            self._dicts.append((obj, dict(obj)))
-        elif isinstance(obj, list):
-            self._lists.append((obj, list(obj)))
-        elif isinstance(obj, set):
-            self._sets.append((obj, set(obj)))
-        if stored := instance_dict(obj):
-            self._dicts.append((stored, dict(stored)))
-        for slot in slots(type(obj)):
-            self._slots.append((slot, obj, _get(slot, obj)))
+        for obj, loose in objects:
+            if isinstance(obj, _IMMUTABLE):
+                continue
+            for kind in _CONTAINERS:
+                if isinstance(obj, kind):
+                    self._containers.append((obj, kind.copy(obj), loose))
+            if stored := instance_dict(obj):
+                self._containers.append((stored, stored.copy(), loose))
+            for slot in slots(type(obj)):
+                self._slots.append((slot, obj, _get(slot, obj)))
 
     def adopt(self) -> None:
         """Lets the current trace update the objects."""
@@ -57,33 +53,40 @@ class Snapshot:
                 renewed[name] = _TRACE_MARKS[name](mark)
             return renewed[name]
 
-        for stored, saved in self._dicts:
-            for name in _TRACE_MARKS.keys() & saved.keys():
-                stored[name] = renew(name, saved[name])
+        for stored, saved, _ in self._containers:
+            if isinstance(saved, dict):
+                for name in _TRACE_MARKS.keys() & saved.keys():
+                    stored[name] = renew(name, saved[name])
         for slot, obj, value in self._slots:
             if slot.__name__ in _TRACE_MARKS and value is not _MISSING:
                 slot.__set__(obj, renew(slot.__name__, value))
 
     def restore(self) -> None:
-        """Puts back what was replaced, added or removed. What is unchanged is not written."""
-        for found, saved in self._dicts:
-            if not _same(found.values(), saved.values()) or list(found) != list(saved):
+        """Puts back what was replaced, added or removed; in loose containers only if tracers were
+        left there. What is unchanged is not written.
+        """
+        for found, saved, loose in self._containers:
+            if not _same(found, saved) and not (loose and not _has_tracers(found)):
                 found.clear()
-                found.update(saved)
-        for items, kept in self._lists:
-            if not _same(items, kept):
-                items[:] = kept
-        for members, before in self._sets:
-            if members != before:
-                members.clear()
-                members.update(before)
+                found.extend(saved) if isinstance(found, list) else found.update(saved)
         for slot, obj, value in self._slots:
             if _get(slot, obj) is not value:
                 slot.__delete__(obj) if value is _MISSING else slot.__set__(obj, value)
 
 
-def _same(one: Iterable[Any], other: Iterable[Any]) -> bool:
+def _same(one: Any, other: Any) -> bool:
+    """Whether two containers of one type hold the same objects."""
+    if isinstance(one, set):
+        return bool(one == other)
+    if isinstance(one, dict):
+        return list(map(id, one.values())) == list(map(id, other.values())) and [*one] == [*other]
     return list(map(id, one)) == list(map(id, other))
+
+
+def _has_tracers(container: Any) -> bool:
+    values = container.values() if isinstance(container, dict) else container
+    leaves = jax.tree_util.tree_leaves(list(values))
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def _get(slot: Any, obj: Any) -> Any:

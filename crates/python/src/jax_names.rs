@@ -101,6 +101,7 @@ pub(crate) mod class {
         closed_jaxpr = "jax.extend.core", "ClosedJaxpr";
         jaxpr = "jax.extend.core", "Jaxpr";
         literal = "jax.extend.core", "Literal";
+        primitive = "jax.extend.core", "Primitive";
         scope = "jax._src.source_info_util", "Scope";
         numpy_dtype = "numpy", "dtype";
         numpy_array = "numpy", "ndarray";

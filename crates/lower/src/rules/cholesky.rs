@@ -7,9 +7,9 @@ use tensor::DType;
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::{Result, indices, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]]);

@@ -5,9 +5,9 @@ use onnx::{Attrs, ValueId};
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::{Result, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (factor, vector) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
     if matrix::is_empty(cx, factor) {
         return Ok(vec![x[0]]);

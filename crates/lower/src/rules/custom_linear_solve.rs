@@ -14,5 +14,6 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let start = count("matvec")? + count("vecmat")?;
     let end = start + count("solve")?;
     let sides = end + count("transpose_solve")?;
+    let (start, end, sides) = (cx.in_count(start), cx.in_count(end), cx.in_count(sides));
     cx.inline(solve, &[&x[start..end], &x[sides..]].concat())
 }

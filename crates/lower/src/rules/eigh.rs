@@ -7,9 +7,9 @@ use super::entries::Entries;
 use super::iteration::{Round, repeat, repeat_while};
 use super::jacobi::{self, Pairs};
 use super::{Result, matrix};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
     let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
     let a = Entries::read(cx, x[0])?;
@@ -21,8 +21,8 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             .with_help("compute all of them, and take those you need"));
     }
     if matrix::is_empty(cx, a) {
-        let values = cx.out(1);
-        return Ok(vec![x[0], cx.full(values.dtype, 0.0, &values.shape)?]);
+        let values = Entries::real(a.re);
+        return Ok(vec![x[0], Entries::zeros(cx, 1, values)?]);
     }
     let Some(n) = n.as_known() else {
         return Err(RuleError::unsupported("eigenvalues of a matrix of symbolic size"));

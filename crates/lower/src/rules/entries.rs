@@ -4,10 +4,10 @@
 //! LAPACK, which JAX calls, has nothing narrower.
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim, Kind};
+use tensor::{DType, Dim};
 
 use super::Result;
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 /// An array of numbers: a complex one is two real arrays of one shape.
 #[derive(Clone, Copy, Debug)]
@@ -18,22 +18,33 @@ pub(super) struct Entries {
 
 impl Entries {
     /// The numbers of an operand.
-    pub(super) fn read(cx: &mut Context<'_>, value: ValueId) -> Result<Self> {
-        let dtype = match cx.dtype(value) {
+    pub(super) fn read(cx: &mut Context<'_>, operand: Parts) -> Result<Self> {
+        let numbers = match operand {
+            Parts::Real(re) => Self { re, im: None },
+            Parts::Complex(re, im) => Self { re, im: Some(im) },
+        };
+        let dtype = match cx.dtype(numbers.re) {
             DType::F16 | DType::BF16 => DType::F32,
-            dtype if dtype.kind() == Kind::Complex => return Err(complex_numbers()),
             dtype => dtype,
         };
-        Ok(Self::real(cx.cast(value, dtype)?))
+        numbers.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
     }
 
     /// The numbers as the equation's result at `index`.
-    pub(super) fn write(self, cx: &mut Context<'_>, index: usize) -> Result<ValueId> {
+    pub(super) fn write(self, cx: &mut Context<'_>, index: usize) -> Result<Parts> {
         let dtype = cx.out(index).dtype;
-        if self.im.is_some() || dtype.kind() == Kind::Complex {
-            return Err(complex_numbers());
-        }
-        Ok(cx.cast(self.re, dtype)?)
+        let numbers = self.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))?;
+        Ok(match numbers.im {
+            None => Parts::Real(numbers.re),
+            Some(im) => Parts::Complex(numbers.re, im),
+        })
+    }
+
+    /// Zeros, of the kind of `like`, as the equation's result at `index`.
+    pub(super) fn zeros(cx: &mut Context<'_>, index: usize, like: Self) -> Result<Parts> {
+        let ty = cx.out(index);
+        let zeros = Self::real(cx.full(ty.dtype, 0.0, &ty.shape)?);
+        zeros.in_kind_of(cx, like)?.write(cx, index)
     }
 
     /// An array without imaginary parts. It need not hold numbers: loops carry masks, too.
@@ -262,8 +273,4 @@ impl Entries {
             _ => Ok(self),
         }
     }
-}
-
-fn complex_numbers() -> RuleError {
-    RuleError::unsupported("complex numbers")
 }

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
+use tensor::Dim;
 
 use super::entries::Entries;
 use super::{Result, dft};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let kind: Arc<str> = cx.param("fft_type")?;
     let lengths: Vec<i64> = cx.param("fft_lengths")?;
-    let Some((&last, others)) = lengths.split_last() else { return Ok(vec![x[0]]) };
-    if lengths.contains(&0) || cx.out(0).shape.contains(&tensor::Dim::Known(0)) {
-        let ty = cx.out(0);
-        return Ok(vec![cx.full(ty.dtype, 0.0, &ty.shape)?]);
-    }
+    let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
     let x = Entries::read(cx, x[0])?;
+    if lengths.contains(&0) || cx.out(0).shape.contains(&Dim::Known(0)) {
+        let im = (&*kind != "IRFFT").then_some(x.re);
+        let like = Entries { re: x.re, im };
+        return Ok(vec![Entries::zeros(cx, 0, like)?]);
+    }
     let (forward, inverse) = (dft::forward, dft::inverse);
-    let (others, count) = (others.len(), lengths.len());
+    let count = lengths.len();
     let result = match &*kind {
         "FFT" => each_axis(cx, x, 0..count, forward)?,
         "IFFT" => each_axis(cx, x, 0..count, inverse)?,
@@ -27,7 +29,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             each_axis(cx, half, 1..count, forward)?
         }
         "IRFFT" => {
-            let x = each_axis(cx, x, 1..others + 1, inverse)?;
+            let x = each_axis(cx, x, 1..count, inverse)?;
             Entries::real(dft::inverse_real(cx, x, last)?)
         }
         other => return Err(RuleError::unsupported(format!("the Fourier transform {other}"))),

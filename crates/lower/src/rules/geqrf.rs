@@ -1,16 +1,13 @@
 //! geqrf(a) → Loop over columns, a Householder reflector each; packed as LAPACK does
 
-use onnx::ValueId;
-
 use super::entries::Entries;
 use super::{Result, matrix, reflectors};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
-    let taus = cx.out(1);
     if matrix::is_empty(cx, a) {
-        return Ok(vec![x[0], cx.full(taus.dtype, 0.0, &taus.shape)?]);
+        return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
     }
     let (m, n) = matrix::sides(cx, a);
     let (reflectors, triangle) = reflectors::factor(cx, a)?;

@@ -1,25 +1,24 @@
 //! hessenberg(a) → Loop over columns, a Householder reflector each, from both sides; packed as
 //! LAPACK does
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 use tensor::Dim;
 
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::reflectors::Reflector;
 use super::{Result, matrix};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
-    let taus = cx.out(1);
     let (n, _) = matrix::sides(cx, a);
     if n == Dim::Known(0) {
         // JAX thinks that there are minus one factors.
         return Err(RuleError::unsupported("a matrix without rows"));
     }
     if matrix::is_empty(cx, a) || n == Dim::Known(1) {
-        return Ok(vec![x[0], cx.full(taus.dtype, 0.0, &taus.shape)?]);
+        return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
     }
     let places = matrix::places(cx, &n)?;
     let one = cx.i64s(&[1]);

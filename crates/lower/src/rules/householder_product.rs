@@ -1,13 +1,11 @@
 //! householder_product(a, taus) → Loop over the reflectors, the last one first, applied to ones
 
-use onnx::ValueId;
-
 use super::entries::Entries;
 use super::reflectors::Reflectors;
 use super::{Result, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (a, taus) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]]);

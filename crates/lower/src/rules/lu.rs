@@ -6,18 +6,19 @@ use tensor::{DType, Dim, DimOp};
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::{Result, indices, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
-    let (lu, pivots, order) = (0, cx.out(1).clone(), cx.out(2).clone());
+    let (pivots, order) = (cx.out(1), cx.out(2));
     let places = matrix::places(cx, &m)?;
     let initial = matrix::batched(cx, places, a)?;
     if matrix::is_empty(cx, a) {
         let none = cx.full(pivots.dtype, 0.0, &pivots.shape)?;
         let initial = cx.squeeze(initial, &[-1])?;
-        return Ok(vec![x[0], none, cx.cast(initial, order.dtype)?]);
+        let initial = cx.cast(initial, order.dtype)?;
+        return Ok(vec![x[0], Parts::Real(none), Parts::Real(initial)]);
     }
     let steps = Dim::op(DimOp::Min, &m, &n);
     let never = cx.op("Less", &[initial, initial], Attrs::new())?;
@@ -52,10 +53,11 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let right = matrix::from_rows(cx, done.stack[1])?;
     let right = matrix::upper(cx, right, 0)?;
     let (left, right) = (matrix::padded(cx, left, &m, &n)?, matrix::padded(cx, right, &m, &n)?);
-    let both = left.add(cx, right)?.write(cx, lu)?;
+    let both = left.add(cx, right)?.write(cx, 0)?;
     let taken = matrix::from_scalars(cx, done.stack[2])?.re;
     let order = cx.squeeze(order, &[-1])?;
-    Ok(vec![both, cx.cast(taken, pivots.dtype)?, cx.cast(order, DType::I32)?])
+    let (taken, order) = (cx.cast(taken, pivots.dtype)?, cx.cast(order, DType::I32)?);
+    Ok(vec![both, Parts::Real(taken), Parts::Real(order)])
 }
 
 /// The place (…, 1, 1) of the largest number that `column` has at or behind the place `at`.

@@ -11,6 +11,7 @@ mod cbrt;
 mod cholesky;
 mod cholesky_update;
 mod clamp;
+mod complex;
 mod concatenate;
 mod cond;
 mod conv_general_dilated;
@@ -18,6 +19,7 @@ mod convert_element_type;
 mod cumulative;
 mod custom_linear_solve;
 mod dft;
+mod dim_as_value;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -39,6 +41,7 @@ mod iota;
 mod is_finite;
 mod iteration;
 mod jacobi;
+mod known;
 mod log1p;
 mod lu;
 mod lu_pivots_to_permutation;
@@ -61,6 +64,8 @@ mod round;
 mod rsqrt;
 mod scan;
 mod scatter;
+mod select_and_gather_add;
+mod select_and_scatter_add;
 mod select_n;
 mod shift;
 mod slice;
@@ -83,7 +88,7 @@ use std::panic::Location;
 
 use onnx::{Attrs, Op, ValueId};
 
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 type Result<T = Vec<ValueId>> = std::result::Result<T, RuleError>;
 
@@ -101,13 +106,31 @@ enum Body {
     Op(&'static str, &'static Location<'static>),
     /// A function of its own file.
     Function(fn(&mut Context<'_>, &[ValueId]) -> Result),
+    /// A function of its own file for real and complex numbers alike.
+    Numbers(fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>),
 }
 
 impl Rule {
     /// Emits the rule's nodes.
-    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if let Body::Numbers(lower) = self.body {
+            return lower(cx, x);
+        }
+        if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
+            return complex::apply(self, cx, x);
+        }
+        let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
+        Ok(self.real(cx, &flat)?.into_iter().map(Parts::Real).collect())
+    }
+
+    /// The rule on real values.
+    fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.body {
             Body::Function(lower) => lower(cx, x),
+            Body::Numbers(lower) => {
+                let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
+                Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
+            }
             Body::Op(op, at) => {
                 let inputs = x.iter().map(|v| Some(*v)).collect();
                 Ok(cx.emit(Op::onnx(op), inputs, Attrs::new(), 1, at)?)
@@ -125,7 +148,7 @@ macro_rules! rules {
     ($($primitive:literal => $body:expr,)*) => {
         /// The rule of a primitive.
         pub(crate) fn find(primitive: &str) -> Option<Rule> {
-            use Body::Function as f;
+            use Body::{Function as f, Numbers as numbers};
             let (name, body) = match primitive {
                 $($primitive => ($primitive, $body),)*
                 _ => return None,
@@ -157,12 +180,14 @@ rules! {
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
-    "cholesky" => f(cholesky::lower),
-    "cholesky_update" => f(cholesky_update::lower),
+    "cholesky" => numbers(cholesky::lower),
+    "cholesky_update" => numbers(cholesky_update::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
+    "complex" => f(complex::never_real),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
+    "conj" => f(complex::never_real),
     "conv_general_dilated" => f(conv_general_dilated::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
@@ -180,25 +205,27 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "dim_as_value" => f(dim_as_value::lower),
     "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
-    "eigh" => f(eigh::lower),
+    "eigh" => numbers(eigh::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
-    "fft" => f(fft::lower),
+    "fft" => numbers(fft::lower),
     "floor" => op("Floor"),
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
-    "geqrf" => f(geqrf::lower),
+    "geqrf" => numbers(geqrf::lower),
     "gt" => op("Greater"),
-    "hessenberg" => f(hessenberg::lower),
-    "householder_product" => f(householder_product::lower),
+    "hessenberg" => numbers(hessenberg::lower),
+    "householder_product" => numbers(householder_product::lower),
+    "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
     "is_finite" => f(is_finite::lower),
@@ -208,7 +235,7 @@ rules! {
     "log1p" => f(log1p::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
-    "lu" => f(lu::lower),
+    "lu" => numbers(lu::lower),
     "lu_pivots_to_permutation" => f(lu_pivots_to_permutation::lower),
     "max" => f(extremum::max),
     "min" => f(extremum::min),
@@ -218,11 +245,12 @@ rules! {
     "not" => f(bitwise::not),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
-    "ormqr" => f(ormqr::lower),
+    "ormqr" => numbers(ormqr::lower),
     "pad" => f(pad::lower),
     "pjit" => f(call::jaxpr),
     "pow" => op("Pow"),
-    "qr" => f(qr::lower),
+    "qr" => numbers(qr::lower),
+    "real" => f(complex::never_real),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
     "reduce_min" => f(reduce::min),
@@ -247,6 +275,8 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "select_and_gather_add" => f(select_and_gather_add::lower),
+    "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),
@@ -262,16 +292,16 @@ rules! {
     "squeeze" => f(squeeze::lower),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
-    "svd" => f(svd::lower),
+    "svd" => numbers(svd::lower),
     "symmetric_product" => f(symmetric_product::lower),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
-    "triangular_solve" => f(triangular_solve::lower),
-    "tridiagonal" => f(tridiagonal::lower),
-    "tridiagonal_solve" => f(tridiagonal_solve::lower),
+    "triangular_solve" => numbers(triangular_solve::lower),
+    "tridiagonal" => numbers(tridiagonal::lower),
+    "tridiagonal_solve" => numbers(tridiagonal_solve::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

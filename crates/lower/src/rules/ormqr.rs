@@ -1,13 +1,11 @@
 //! ormqr[left, transpose](a, taus, c) → Loop over the reflectors, each applied to c
 
-use onnx::ValueId;
-
 use super::entries::Entries;
 use super::reflectors::{Order, Reflectors};
 use super::{Result, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (left, transpose): (bool, bool) = (cx.param("left")?, cx.param("transpose")?);
     let (a, taus) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
     let c = Entries::read(cx, x[2])?;

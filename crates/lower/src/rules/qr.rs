@@ -7,9 +7,9 @@ use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::reflectors::{self, Reflector, Reflectors};
 use super::{Result, indices, lu, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
     let pivoting: bool = cx.param_or("pivoting", false)?;
     let a = Entries::read(cx, x[0])?;
@@ -33,21 +33,23 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let r = matrix::padded(cx, triangle, &inner, &n)?.write(cx, 1)?;
     let mut results = vec![q, r];
     if let Some(order) = order {
-        results.push(order);
+        results.push(Parts::Real(order));
     }
     Ok(results)
 }
 
-fn empty(cx: &mut Context<'_>, a: Entries, m: &Dim, inner: &Dim, pivoting: bool) -> Result {
+fn empty(
+    cx: &mut Context<'_>,
+    a: Entries,
+    m: &Dim,
+    inner: &Dim,
+    pivoting: bool,
+) -> Result<Vec<Parts>> {
     let eye = matrix::eye(cx, cx.dtype(a.re), m, inner)?;
     let q = Entries::real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?.write(cx, 0)?;
-    let zeros = |cx: &mut Context<'_>, index: usize| {
-        let (dtype, shape) = (cx.out(index).dtype, cx.out(index).shape.clone());
-        cx.full(dtype, 0.0, &shape)
-    };
-    let mut results = vec![q, zeros(cx, 1)?];
+    let mut results = vec![q, Entries::zeros(cx, 1, a)?];
     if pivoting {
-        results.push(zeros(cx, 2)?);
+        results.push(Entries::zeros(cx, 2, Entries::real(a.re))?);
     }
     Ok(results)
 }

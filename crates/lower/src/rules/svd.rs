@@ -8,9 +8,9 @@ use super::entries::Entries;
 use super::iteration::{Round, repeat, repeat_while};
 use super::jacobi::{self, Pairs};
 use super::{Result, matrix, reflectors};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
     let vectors: bool = cx.param("compute_uv")?;
     let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
@@ -22,7 +22,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             .with_help("compute all of them, and take those you need"));
     }
     if matrix::is_empty(cx, a) {
-        return empty(cx);
+        return empty(cx, a, vectors);
     }
     let (Some(rows), Some(columns)) = (m.as_known(), n.as_known()) else {
         return Err(RuleError::unsupported("singular values of a matrix of symbolic size"));
@@ -33,12 +33,12 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (a, scale) = matrix::balanced(cx, a)?;
     // A wide matrix is the adjoint of a tall one.
     let tall = if rows < columns { a.adjoint(cx)? } else { a };
-    let parts = decompose(cx, tall, vectors.then_some(full))?;
-    let values = cx.op("Mul", &[parts.values, scale], Attrs::new())?;
+    let triple = decompose(cx, tall, vectors.then_some(full))?;
+    let values = cx.op("Mul", &[triple.values, scale], Attrs::new())?;
     let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
     let values = Entries::real(cx.squeeze(values, &[-1])?);
     let mut results = vec![values.write(cx, 0)?];
-    if let Some((left, right)) = parts.vectors {
+    if let Some((left, right)) = triple.vectors {
         let (left, right) =
             if rows < columns { (right.adjoint(cx)?, left.adjoint(cx)?) } else { (left, right) };
         for (i, side) in [left, right].into_iter().enumerate() {
@@ -49,30 +49,30 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 /// As JAX has it: the vectors of full matrices are those of the identity.
-fn empty(cx: &mut Context<'_>) -> Result {
-    let mut results = Vec::with_capacity(cx.out_count());
-    for i in 0..cx.out_count() {
-        let ty = cx.out(i);
-        let zeros = cx.full(ty.dtype, 0.0, &ty.shape)?;
-        let rank = ty.rank();
-        results.push(if i > 0 && ty.shape[rank - 2] == ty.shape[rank - 1] {
-            let eye = matrix::eye(cx, ty.dtype, &ty.shape[rank - 2], &ty.shape[rank - 1])?;
-            matrix::batched(cx, eye, Entries::real(zeros))?
+fn empty(cx: &mut Context<'_>, a: Entries, vectors: bool) -> Result<Vec<Parts>> {
+    let mut results = vec![Entries::zeros(cx, 0, Entries::real(a.re))?];
+    for i in 1..if vectors { 3 } else { 1 } {
+        let shape = cx.out(i).shape;
+        let rank = shape.len();
+        results.push(if shape[rank - 2] == shape[rank - 1] {
+            let eye = matrix::eye(cx, cx.dtype(a.re), &shape[rank - 2], &shape[rank - 1])?;
+            let eye = Entries::real(matrix::batched(cx, eye, a)?);
+            eye.in_kind_of(cx, a)?.write(cx, i)?
         } else {
-            zeros
+            Entries::zeros(cx, i, a)?
         });
     }
     Ok(results)
 }
 
 /// Singular values (…, n, 1), left vectors as columns, conjugated right vectors as rows.
-struct Parts {
+struct Triple {
     values: ValueId,
     vectors: Option<(Entries, Entries)>,
 }
 
 /// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.
-fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Parts> {
+fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Triple> {
     let (m, n) = matrix::sides(cx, a);
     let (reflectors, square) = if m == n {
         (None, a)
@@ -91,7 +91,7 @@ fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Par
     let lengths = Entries::real(lengths).transpose(cx)?.re;
     let (values, order) = jacobi::sorted(cx, lengths, count, true)?;
     let (Some(turned), Some(full)) = (turned, full) else {
-        return Ok(Parts { values, vectors: None });
+        return Ok(Triple { values, vectors: None });
     };
     let rows = jacobi::reordered(cx, rows, order)?;
     let right = normalized(cx, rows)?.adjoint(cx)?;
@@ -109,7 +109,7 @@ fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Par
             basis.matmul(cx, left)?
         }
     };
-    Ok(Parts { values, vectors: Some((left, right)) })
+    Ok(Triple { values, vectors: Some((left, right)) })
 }
 
 /// Rows rotated until they are orthogonal; and the rows of the identity, rotated with them.

@@ -1,15 +1,15 @@
 //! triangular_solve(a, b) → Loop over the unknowns: each is divided by its diagonal element and its
 //! multiple of a column taken away from the right-hand sides
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 use tensor::Dim;
 
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::{Result, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let left: bool = cx.param("left_side")?;
     let lower: bool = cx.param("lower")?;
     let transpose: bool = cx.param("transpose_a")?;

@@ -1,25 +1,22 @@
 //! tridiagonal[lower](a) → Loop over columns, a Householder reflector each, from both sides; packed
 //! as LAPACK does
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 use tensor::Dim;
 
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::reflectors::Reflector;
 use super::{Result, indices, matrix};
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
     let a = Entries::read(cx, x[0])?;
     if matrix::is_empty(cx, a) {
-        let mut results = vec![x[0]];
-        for i in 1..4 {
-            let ty = cx.out(i);
-            results.push(cx.full(ty.dtype, 0.0, &ty.shape)?);
-        }
-        return Ok(results);
+        let real = Entries::real(a.re);
+        let (on, beside) = (Entries::zeros(cx, 1, real)?, Entries::zeros(cx, 2, real)?);
+        return Ok(vec![x[0], on, beside, Entries::zeros(cx, 3, a)?]);
     }
     // For an upper triangle, LAPACK goes from the last column to the first.
     let a = if is_lower { a } else { flipped(cx, a, &[-2, -1])? };

@@ -1,20 +1,20 @@
 //! tridiagonal_solve(dl, d, du, b) → a Loop of eliminations that exchange neighbouring rows where
 //! that is safer, as LAPACK does, and a Loop back; NaN for a singular matrix
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 use tensor::Dim;
 
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
 use super::{Result, matrix};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 const ONE: Dim = Dim::Known(1);
 
 /// A row of the matrix from the diagonal on, and its right-hand sides.
 type Row = [Entries; 4];
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if cx.param_or("perturb_singular", false)? {
         return Err(RuleError::unsupported("a singular tridiagonal system, made regular"));
     }

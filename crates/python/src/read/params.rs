@@ -52,7 +52,9 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let ty = value.get_type();
     Ok(if value.is_none() {
         Kind::None
-    } else if value.is_instance(class::python_enum(py)?)? {
+    } else if value.is_instance(class::python_enum(py)?)?
+        || value.is_instance(class::primitive(py)?)?
+    {
         Kind::Enum
     } else if value.is_instance_of::<PyBool>() {
         Kind::Bool
@@ -97,9 +99,14 @@ impl<'py> Reader<'py> {
         Ok(match self.params.of(value)? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.extract()?),
-            Kind::Int => match value.extract() {
-                Ok(int) => Param::Int(int),
-                Err(_) => Param::Opaque("int".into()),
+            Kind::Int => match (value.extract(), value.extract::<i128>()) {
+                (Ok(int), _) => Param::Int(int),
+                // The largest unsigned integers fit no signed one.
+                (Err(_), Ok(int)) => match tensor::Tensor::int_scalar(tensor::DType::U64, int) {
+                    Some(tensor) => Param::Tensor(tensor),
+                    None => Param::Opaque("int".into()),
+                },
+                _ => Param::Opaque("int".into()),
             },
             Kind::Float => Param::Float(value.extract()?),
             Kind::Str => Param::Str(value.extract::<String>()?.into()),

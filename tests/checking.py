@@ -1,0 +1,74 @@
+"""Compares an exported model, run by ONNX Runtime, with JAX."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import onnx
+import onnxruntime
+
+from jax2onnx import to_onnx
+
+# Relative and absolute tolerance by the type that JAX computes in.
+TOLERANCE = {
+    "float16": (1e-2, 1e-3),
+    "float32": (1e-4, 1e-5),
+    "float64": (1e-8, 1e-10),
+}
+
+
+def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> onnx.ModelProto:
+    """Exports `fn`, runs the model on `args` and compares; returns the model."""
+    model = to_onnx(fn, list(args), **options)
+    onnx.checker.check_model(model, full_check=True)
+    expected = jax.tree_util.tree_leaves(fn(*args))
+    assert_close(run(model, jax.tree_util.tree_leaves(args)), expected)
+    return model
+
+
+def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[Any]) -> None:
+    """Exports `fn` once, for symbolic sizes, and compares runs of different sizes."""
+    model = to_onnx(fn, list(specs))
+    onnx.checker.check_model(model, full_check=True)
+    for args in runs:
+        assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
+
+
+def op_types(model: onnx.ModelProto) -> list[str]:
+    """The operators of the main graph, in order."""
+    return [node.op_type for node in model.graph.node]
+
+
+def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]:
+    """The outputs of a model, or of the model in a file, for flat inputs in their order."""
+    source = model if isinstance(model, str) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    feeds = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
+    return session.run(None, feeds)
+
+
+def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Types and shapes are the same, numbers within the tolerance of their type."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, map(np.asarray, expected), strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
+
+
+def scopes(jaxpr: Any) -> list[str]:
+    """The distinct name stacks of a jaxpr's equations, in their order, with inner jaxprs."""
+    return list(dict.fromkeys(_scopes(jaxpr, "")))
+
+
+def _scopes(jaxpr: Any, outer: str) -> list[str]:
+    found = []
+    for eqn in jaxpr.eqns:
+        parts = (part.name for part in eqn.source_info.name_stack.stack)
+        scope = "/".join(filter(None, [outer, *(p for p in parts if p not in ("vmap", "jit"))]))
+        inner = eqn.params.get("jaxpr")
+        found += [scope] if inner is None else _scopes(inner, scope)
+    return found

@@ -1,0 +1,192 @@
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from jax2onnx import InvalidInputError, to_onnx
+from jax2onnx._inputs import Specs
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Batch:
+    image: Any
+    label: Any
+
+
+class Described:
+    """Has a shape and a dtype, and nothing else."""
+
+    shape = [2, "B"]  # noqa: RUF012
+    dtype = "int32"
+
+
+def spec(entry: Any, *, double: bool = False) -> Any:
+    (result,) = Specs(double=double).positional([entry])
+    return result
+
+
+def described(entry: Any) -> Any:
+    return jax.tree.map(lambda s: (str(s.dtype), tuple(map(str, s.shape))), entry)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (jax.ShapeDtypeStruct((2, 3), jnp.int32), ("int32", ("2", "3"))),
+        (np.zeros((2, 3), np.float16), ("float16", ("2", "3"))),
+        (np.zeros((2, 3)), ("float32", ("2", "3"))),
+        (np.float32(1), ("float32", ())),
+        (jnp.zeros((4,), jnp.bfloat16), ("bfloat16", ("4",))),
+        (Described(), ("int32", ("2", "B"))),
+        (("B", 28, 28), ("float32", ("B", "28", "28"))),
+        ([28, np.int64(28)], ("float32", ("28", "28"))),
+        ((), ("float32", ())),
+        (("B", "T + 1"), ("float32", ("B", "T + 1"))),
+    ],
+)
+def test_a_leaf_becomes_a_spec(entry: Any, expected: Any) -> None:
+    assert described(spec(entry)) == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"b": (2,), "a": ("B",)}, {"a": ("float32", ("B",)), "b": ("float32", ("2",))}),
+        (((2,), (3, 4)), (("float32", ("2",)), ("float32", ("3", "4")))),
+        ([(2,), [3]], [("float32", ("2",)), ("float32", ("3",))]),
+        (Pair((1,), ()), Pair(("float32", ("1",)), ("float32", ()))),
+        ([], []),
+        (None, None),
+    ],
+)
+def test_containers_are_pytrees_of_specs(entry: Any, expected: Any) -> None:
+    result = jax.tree.map(
+        lambda s: (str(s.dtype), tuple(map(str, s.shape))),
+        spec(entry),
+        is_leaf=lambda x: isinstance(x, jax.ShapeDtypeStruct),
+    )
+    assert result == expected
+
+
+def test_registered_dataclasses_are_pytrees() -> None:
+    result = spec(Batch(image=("B", 4), label=np.zeros(3, np.int32)))
+    assert isinstance(result, Batch)
+    assert described(result.image) == ("float32", ("B", "4"))
+    assert described(result.label) == ("int32", ("3",))
+
+
+def test_bare_shapes_are_double_on_request() -> None:
+    assert spec((2,), double=True).dtype == np.float64
+    assert spec(jax.ShapeDtypeStruct((2,), np.float32), double=True).dtype == np.float32
+
+
+def test_equal_names_are_the_same_dimension() -> None:
+    first, second = Specs(double=False).positional([("B", 2), {"x": ("B",)}])
+    assert first.shape[0] == second["x"].shape[0]
+
+
+def test_the_scope_of_given_dimensions_is_used() -> None:
+    batch = export.symbolic_shape("B")
+    first, second = Specs(double=False).positional([("B",), jax.ShapeDtypeStruct(batch, "float32")])
+    assert first.shape == second.shape == batch
+
+
+def test_weak_types_are_kept() -> None:
+    assert spec(jnp.asarray(1.0)).weak_type
+    assert not spec(jnp.ones(2)).weak_type
+
+
+def test_parameters_may_be_plain_scalars() -> None:
+    result = Specs(double=False).keyword({"flag": True, "scale": 0.5, "mask": ("B",)})
+    assert described(result) == {
+        "flag": ("bool", ()),
+        "scale": ("float32", ()),
+        "mask": ("float32", ("B",)),
+    }
+
+
+ACCEPTED = (
+    "  help: give a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, "
+    'a shape such as ("B", 28, 28), or a dict, list, tuple or named tuple of these'
+)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            (2, 3),
+            "[invalid-inputs] `inputs` is (2, 3)\n"
+            "  help: for one argument of this shape give [(2, 3)]",
+        ),
+        (
+            ["B", 3],
+            "[invalid-inputs] `inputs` is ['B', 3]\n"
+            "  help: for one argument of this shape give [('B', 3)]",
+        ),
+        (
+            {"x": (2,)},
+            "[invalid-inputs] `inputs` is {'x': (2,)}\n"
+            "  help: give a list with one entry for each argument",
+        ),
+        ([{"x": "B"}], f"[invalid-inputs] `inputs[0]` is 'B'\n{ACCEPTED}"),
+        ([0.5], f"[invalid-inputs] `inputs[0]` is 0.5\n{ACCEPTED}"),
+        ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]` is 3\n{ACCEPTED}"),
+        (
+            [(2, -1)],
+            "[invalid-inputs] `inputs[0]` is (2, -1)\n"
+            "  help: a dimension is a non-negative integer or a name",
+        ),
+        (
+            [("B+", 2)],
+            "[invalid-inputs] `inputs[0]` is ('B+', 2)\n"
+            "  help: 'B+' is no dimension; write a name or an expression such as 2*T + 1",
+        ),
+    ],
+)
+def test_wrong_inputs_say_what_is_right(inputs: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(lambda x: x, inputs)
+    assert str(caught.value) == message
+
+
+def add(x: jax.Array, y: jax.Array, *, scale: float = 1.0) -> jax.Array:
+    return x + scale * y
+
+
+@pytest.mark.parametrize(
+    ("inputs", "params", "reason"),
+    [
+        ([(2,)], None, "1 `inputs`: missing a required argument: 'y'"),
+        ([(2,), (2,), (2,)], None, "3 `inputs`: too many positional arguments"),
+        (
+            [(2,), (2,)],
+            {"size": 1.0},
+            "2 `inputs` and 1 `input_params`: got an unexpected keyword argument 'size'",
+        ),
+    ],
+)
+def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(add, inputs, params)
+    line = add.__code__.co_firstlineno
+    assert str(caught.value) == (
+        f"[wrong-arguments] the function does not take {reason}\n"
+        f"  --> {__file__}:{line} in add\n"
+        "  help: its signature is (x, y, *, scale=1.0)"
+    )
+
+
+def test_a_value_that_is_no_function_is_an_error() -> None:
+    with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` is 3\n"):
+        to_onnx(3, [(2,)])  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jax2onnx import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError, to_onnx
+from jax2onnx._options import positions
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"return_mode": "bytes"},
+            "[invalid-option] `return_mode` is 'bytes'\n"
+            "  help: `return_mode` is one of: proto, ir, file",
+        ),
+        (
+            {"export_mode": None},
+            "[invalid-option] `export_mode` is None\n"
+            "  help: `export_mode` is one of: standard, web",
+        ),
+        (
+            {"normalization_mode": "fast"},
+            "[invalid-option] `normalization_mode` is 'fast'\n"
+            "  help: `normalization_mode` is one of: auto, prefer_native, force_decomposed",
+        ),
+        (
+            {"opset": "23"},
+            "[invalid-option] `opset` is '23'\n"
+            "  help: give an integer, or None for the lowest that is needed",
+        ),
+        (
+            {"opset": True},
+            "[invalid-option] `opset` is True\n"
+            "  help: give an integer, or None for the lowest that is needed",
+        ),
+        (
+            {"model_name": ""},
+            "[invalid-option] `model_name` is ''\n  help: give a non-empty string",
+        ),
+        (
+            {"return_mode": "file"},
+            '[missing-output-path] `return_mode="file"` needs an `output_path`\n'
+            '  help: give the path of the model, such as output_path="model.onnx"',
+        ),
+        (
+            {"output_path": Path("model.onnx")},
+            '[unused-output-path] `output_path` has no effect with `return_mode="proto"`\n'
+            '  help: add return_mode="file" to write the model',
+        ),
+        (
+            {"return_mode": "file", "output_path": 3},
+            "[invalid-option] `output_path` is 3\n  help: give a path",
+        ),
+        (
+            {"record_primitive_calls_file": b"calls"},
+            "[invalid-option] `record_primitive_calls_file` is b'calls'\n  help: give a path",
+        ),
+    ],
+)
+def test_wrong_options_list_the_right_ones(options: Any, message: str) -> None:
+    def untraced(x: Any) -> Any:
+        pytest.fail("options are checked before the function is traced")
+
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(untraced, [(2,)], **options)
+    assert str(caught.value) == message
+
+
+def test_layouts_are_chosen_by_position_or_name() -> None:
+    names, ranks = ["x", "image", "mask"], [2, 4, 4]
+    assert positions("inputs_as_nchw", None, names, ranks) == []
+    assert positions("inputs_as_nchw", [2, "image", 1], names, ranks) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            "image",
+            "[invalid-option] `inputs_as_nchw` is 'image'\n"
+            "  help: give a list of positions or names; the names are: x, image",
+        ),
+        (
+            [2],
+            "[invalid-option] `inputs_as_nchw` is 2\n"
+            "  help: give positions below 2 or names; the names are: x, image",
+        ),
+        (
+            ["mask"],
+            "[invalid-option] `inputs_as_nchw` is 'mask'\n"
+            "  help: give positions below 2 or names; the names are: x, image",
+        ),
+        (
+            ["x"],
+            "[invalid-option] `inputs_as_nchw` is 'x'\n"
+            "  help: only rank 4 has a layout, `x` has rank 2",
+        ),
+    ],
+)
+def test_wrong_layouts_list_the_right_ones(chosen: Any, message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        positions("inputs_as_nchw", chosen, ["x", "image"], [2, 4])
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (UnsupportedError, NotImplementedError),
+        (InvalidInputError, ValueError),
+        (InternalError, RuntimeError),
+    ],
+)
+def test_errors_are_diagnostics(error: type[Jax2OnnxError], builtin: type[Exception]) -> None:
+    raised = error("some-code", "it failed", "  --> model.py:1:2 in f", "do better")
+    assert isinstance(raised, builtin)
+    assert raised.code == "some-code"
+    assert str(raised) == "[some-code] it failed\n  --> model.py:1:2 in f\n  help: do better"
+    assert str(pickle.loads(pickle.dumps(raised))) == str(raised)
+    assert str(error("some-code", "it failed")) == "[some-code] it failed"
+
+
+def test_errors_of_jax_are_passed_on() -> None:
+    import jax
+
+    def branches_on_a_value(x: Any) -> Any:
+        return -x if x > 0 else x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        to_onnx(branches_on_a_value, [()])

@@ -8,6 +8,8 @@ mod bitwise;
 mod broadcast_in_dim;
 mod call;
 mod cbrt;
+mod cholesky;
+mod cholesky_update;
 mod clamp;
 mod complex;
 mod concatenate;
@@ -15,30 +17,46 @@ mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod custom_linear_solve;
+mod dft;
 mod dim_as_value;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
+mod eigh;
+mod entries;
 mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod fft;
 mod gather;
+mod geqrf;
+mod hessenberg;
+mod householder_product;
 mod identity;
 mod indices;
 mod integer_pow;
 mod iota;
 mod is_finite;
+mod iteration;
+mod jacobi;
 mod known;
 mod log1p;
+mod lu;
+mod lu_pivots_to_permutation;
+mod matrix;
 mod monoid;
 mod ne;
+mod ormqr;
 mod pad;
+mod qr;
 mod reduce;
 mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
+mod reflectors;
 mod rem;
 mod reshape;
 mod rev;
@@ -55,9 +73,14 @@ mod sort;
 mod split;
 mod square;
 mod squeeze;
+mod svd;
+mod symmetric_product;
 mod tile;
 mod top_k;
 mod transpose;
+mod triangular_solve;
+mod tridiagonal;
+mod tridiagonal_solve;
 mod while_;
 mod window;
 
@@ -83,11 +106,16 @@ enum Body {
     Op(&'static str, &'static Location<'static>),
     /// A function of its own file.
     Function(fn(&mut Context<'_>, &[ValueId]) -> Result),
+    /// A function of its own file for real and complex numbers alike.
+    Numbers(fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>),
 }
 
 impl Rule {
     /// Emits the rule's nodes.
     pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if let Body::Numbers(lower) = self.body {
+            return lower(cx, x);
+        }
         if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
             return complex::apply(self, cx, x);
         }
@@ -99,6 +127,10 @@ impl Rule {
     fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.body {
             Body::Function(lower) => lower(cx, x),
+            Body::Numbers(lower) => {
+                let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
+                Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
+            }
             Body::Op(op, at) => {
                 let inputs = x.iter().map(|v| Some(*v)).collect();
                 Ok(cx.emit(Op::onnx(op), inputs, Attrs::new(), 1, at)?)
@@ -116,7 +148,7 @@ macro_rules! rules {
     ($($primitive:literal => $body:expr,)*) => {
         /// The rule of a primitive.
         pub(crate) fn find(primitive: &str) -> Option<Rule> {
-            use Body::Function as f;
+            use Body::{Function as f, Numbers as numbers};
             let (name, body) = match primitive {
                 $($primitive => ($primitive, $body),)*
                 _ => return None,
@@ -148,6 +180,8 @@ rules! {
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
+    "cholesky" => numbers(cholesky::lower),
+    "cholesky_update" => numbers(cholesky_update::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "complex" => f(complex::never_real),
@@ -167,6 +201,7 @@ rules! {
     "cumprod" => f(cumulative::prod),
     "cumsum" => f(cumulative::sum),
     "custom_jvp_call" => f(call::call_jaxpr),
+    "custom_linear_solve" => f(custom_linear_solve::lower),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
@@ -175,16 +210,21 @@ rules! {
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
+    "eigh" => numbers(eigh::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
+    "fft" => numbers(fft::lower),
     "floor" => op("Floor"),
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
+    "geqrf" => numbers(geqrf::lower),
     "gt" => op("Greater"),
+    "hessenberg" => numbers(hessenberg::lower),
+    "householder_product" => numbers(householder_product::lower),
     "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
@@ -195,6 +235,8 @@ rules! {
     "log1p" => f(log1p::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
+    "lu" => numbers(lu::lower),
+    "lu_pivots_to_permutation" => f(lu_pivots_to_permutation::lower),
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
@@ -203,9 +245,11 @@ rules! {
     "not" => f(bitwise::not),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
+    "ormqr" => numbers(ormqr::lower),
     "pad" => f(pad::lower),
     "pjit" => f(call::jaxpr),
     "pow" => op("Pow"),
+    "qr" => numbers(qr::lower),
     "real" => f(complex::never_real),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
@@ -248,11 +292,16 @@ rules! {
     "squeeze" => f(squeeze::lower),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
+    "svd" => numbers(svd::lower),
+    "symmetric_product" => f(symmetric_product::lower),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
+    "triangular_solve" => numbers(triangular_solve::lower),
+    "tridiagonal" => numbers(tridiagonal::lower),
+    "tridiagonal_solve" => numbers(tridiagonal_solve::lower),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

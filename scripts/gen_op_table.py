@@ -188,7 +188,7 @@ def merge(rows: set[Row]) -> list[Row]:
             for row in rows:
                 rest = row[:place] + row[place + 1 :]
                 groups[rest] = groups.get(rest, 0) | row[place]
-            merged = {rest[:place] + (m,) + rest[place:] for rest, m in groups.items()}
+            merged = {(*rest[:place], m, *rest[place:]) for rest, m in groups.items()}
             changed |= merged != rows
             rows = merged
     return sorted(rows)

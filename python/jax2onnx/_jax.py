@@ -42,11 +42,6 @@ def traceback() -> object:
     return source_info_util.current().traceback
 
 
-def consts(jaxpr: Any) -> list[Any]:
-    """The constants that a traced function closes over."""
-    return list(jaxpr.consts)
-
-
 def is_symbolic(dim: Any) -> bool:
     """Whether `dim` is a symbolic dimension."""
     from jax import export

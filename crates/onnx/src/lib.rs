@@ -19,6 +19,7 @@ mod read;
 mod save;
 pub mod schema;
 mod stream;
+pub mod text;
 mod verify;
 
 pub use attr::{Attr, Attrs};

@@ -201,6 +201,7 @@ impl Gather {
             axes.push(Axis::Operand(axis));
             if self.sizes[axis] != ONE {
                 let offsets = indices::count(cx, &self.sizes[axis])?;
+                at = cx.cast(at, DType::I64)?;
                 at = cx.op("Add", &[at, offsets], Attrs::new())?;
             }
         }
@@ -249,6 +250,7 @@ impl Gather {
 
         let mut axes = self.index_batch.clone();
         axes.extend((0..self.index_rank).filter(|axis| !self.index_batch.contains(axis)));
+        let starts = cx.cast(starts, DType::I64)?;
         let at = elements_of(cx, starts, places)?;
         let at = cx.transpose(at, &[axes.as_slice(), &[self.index_rank]].concat())?;
         let mut axes: Vec<Axis> = axes.into_iter().map(Axis::Index).collect();

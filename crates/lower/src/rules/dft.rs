@@ -11,7 +11,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::entries::Entries;
-use super::{Result, pad};
+use super::{Result, matrix, pad};
 use crate::{Context, RuleError};
 
 /// Up to this length, a transform is a product with a table.
@@ -212,12 +212,11 @@ fn by_convolution(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<Entries> {
     }
     let zero = cx.scalar_like(x.re, 0.0)?;
     let x = x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))?;
-    // The other side of the product: conjugated, from the middle to both ends.
-    let kernel = (0..size).map(|j| match j.min(size - j) {
-        j if j < n => (chirp(j).0, -chirp(j).1),
-        _ => (0.0, 0.0),
-    });
-    let kernel = roots(cx, x, &[size], kernel)?;
+    // The other side of the product: conjugated, from its middle to both ends.
+    let middle = shift.conj(cx)?;
+    let gap = Entries::real(cx.full(DType::F64, 0.0, &[(size - 2 * n + 1).into()])?);
+    let back = matrix::reversed(cx, middle, 0)?.slice(cx, 0, &Dim::Known(0), &(n - 1).into())?;
+    let kernel = middle.concat(cx, 0, gap)?.concat(cx, 0, back)?;
     let (x, kernel) = (forward(cx, x)?, forward(cx, kernel)?);
     let x = x.mul(cx, kernel)?;
     let x = inverse(cx, x)?.slice(cx, -1, &Dim::Known(0), &n.into())?;

@@ -1,6 +1,6 @@
 //! eigh(a) → Loop of Jacobi sweeps until the matrix is diagonal; eigenvalues in ascending order
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Attrs, ValueId};
 use tensor::Dim;
 
 use super::entries::Entries;
@@ -53,7 +53,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
     let vectors = matrix::eye(cx, cx.dtype(a.re), &even.into(), &n.into())?;
     let vectors = Entries::real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
     let pairs = Pairs::new(cx, even);
-    let norm = sum_of_squares(cx, a)?;
+    let norm = matrix::sum_of_squares(cx, a)?;
     let epsilon = matrix::epsilon(cx, a);
     let limit = cx.scalar_like(norm, epsilon * epsilon)?;
     let limit = cx.op("Mul", &[norm, limit], Attrs::new())?;
@@ -81,7 +81,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
             Ok(Round { carry: vec![a, vectors], stack: Vec::new() })
         })?;
         let rest = sweep.carry[0].keep(cx, beside)?;
-        let rest = sum_of_squares(cx, rest)?;
+        let rest = matrix::sum_of_squares(cx, rest)?;
         let more = cx.op("Greater", &[rest, limit], Attrs::new())?;
         Ok((matrix::any(cx, more)?, sweep.carry))
     })?;
@@ -95,12 +95,6 @@ fn elements(cx: &mut Context<'_>, x: Entries, places: &[i64]) -> Result<Entries>
     let flat = [&shape[..shape.len() - 2], &[m * n, Dim::Known(1)]].concat();
     let places = cx.i64s(places);
     x.each(cx, |cx, part| cx.reshape(part, &flat))?.take(cx, -2, places)
-}
-
-#[track_caller]
-fn sum_of_squares(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
-    let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
-    Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
 }
 
 /// Everything but the places of the elements that a round makes zero, after the rows and columns

@@ -197,3 +197,17 @@ pub(super) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
     let most = cx.op("ReduceMax", &[numbers], attrs! { keepdims: false })?;
     Ok(cx.cast(most, DType::Bool)?)
 }
+
+/// The sums (…, 1, 1) of the squares of all elements.
+#[track_caller]
+pub(super) fn sum_of_squares(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
+    Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
+}
+
+/// The Frobenius norms (…, 1, 1).
+#[track_caller]
+pub(super) fn norm(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let square = sum_of_squares(cx, x)?;
+    Ok(cx.op("Sqrt", &[square], Attrs::new())?)
+}

@@ -23,6 +23,7 @@ mod dim_as_value;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
+mod eig;
 mod eigh;
 mod entries;
 mod erfc;
@@ -64,6 +65,7 @@ mod round;
 mod rsqrt;
 mod scan;
 mod scatter;
+mod schur;
 mod select_and_gather_add;
 mod select_and_scatter_add;
 mod select_n;
@@ -210,6 +212,7 @@ rules! {
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
+    "eig" => numbers(eig::lower),
     "eigh" => numbers(eigh::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
@@ -275,6 +278,7 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "schur" => numbers(schur::lower),
     "select_and_gather_add" => f(select_and_gather_add::lower),
     "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from jax2onnx import _core
+from jax2onnx.errors import InvalidInputError
 
 KEY = "pkg.jax2onnx.sourcemap"
 
@@ -26,7 +27,13 @@ class SourceMap:
         props = source.metadata_props
         if not isinstance(props, dict):
             props = {entry.key: entry.value for entry in props}
-        return cls(_core.SourceMap.parse(props.get(KEY, "")))
+        if KEY not in props:
+            raise InvalidInputError(
+                "no-source-map",
+                "the model carries no source map",
+                help='export with stacktrace_metadata="sourcemap", or give the map file',
+            )
+        return cls(_core.SourceMap.parse(props[KEY]))
 
     def lookup(self, name: str) -> list["_core.Source"]:
         """The sources of the node that computes the value `name`, or else is called so.

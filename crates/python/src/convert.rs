@@ -11,7 +11,6 @@ use optimize::legalize::{self, Target, legalize};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::error::{self, Places};
@@ -55,7 +54,7 @@ pub(crate) fn convert(
     let Traced { program, mut stacks, tracebacks, entry } = traced;
     if let Some(path) = record {
         record::write(&path, &program, &stacks)
-            .map_err(|e| PyOSError::new_err((e.raw_os_error(), e.to_string(), path)))?;
+            .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
     }
 
     let boundary =

@@ -4,16 +4,19 @@
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
 mod arg_extremum;
+mod bitcast_convert_type;
 mod bitwise;
 mod broadcast_in_dim;
 mod call;
 mod cbrt;
 mod clamp;
+mod clz;
 mod concatenate;
 mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -21,25 +24,32 @@ mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod fraction;
 mod gather;
 mod identity;
 mod indices;
 mod integer_pow;
 mod iota;
+mod iota_2x32_shape;
 mod is_finite;
 mod log1p;
 mod monoid;
+mod mulhi;
 mod ne;
 mod pad;
+mod philox;
+mod population_count;
 mod reduce;
+mod reduce_precision;
 mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
-mod rem;
 mod reshape;
 mod rev;
+mod rng_bit_generator;
 mod round;
+mod rounds;
 mod rsqrt;
 mod scan;
 mod scatter;
@@ -50,11 +60,14 @@ mod sort;
 mod split;
 mod square;
 mod squeeze;
+mod stack;
+mod threefry;
 mod tile;
 mod top_k;
 mod transpose;
 mod while_;
 mod window;
+mod words;
 
 use std::panic::Location;
 
@@ -124,18 +137,21 @@ rules! {
     "add" => op("Add"),
     "add_any" => op("Add"),
     "and" => f(bitwise::and),
+    "approx_top_k" => f(call::call_jaxpr),
     "argmax" => f(arg_extremum::max),
     "argmin" => f(arg_extremum::min),
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),
     "atanh" => op("Atanh"),
+    "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
+    "clz" => f(clz::lower),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
     "conv_general_dilated" => f(conv_general_dilated::lower),
@@ -154,7 +170,7 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
-    "div" => op("Div"),
+    "div" => f(division::div),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
@@ -170,6 +186,7 @@ rules! {
     "gt" => op("Greater"),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
+    "iota_2x32_shape" => f(iota_2x32_shape::lower),
     "is_finite" => f(is_finite::lower),
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
@@ -180,29 +197,45 @@ rules! {
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
+    "mulhi" => f(mulhi::lower),
     "ne" => f(ne::lower),
     "neg" => op("Neg"),
     "not" => f(bitwise::not),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
     "pad" => f(pad::lower),
+    "philox2x32" => f(philox::two),
+    "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
+    "population_count" => f(population_count::lower),
     "pow" => op("Pow"),
+    "random_bits" => f(call::call_jaxpr),
+    "random_clone" => f(identity::lower),
+    "random_fold_in" => f(call::call_jaxpr),
+    "random_gamma" => f(call::call_jaxpr),
+    "random_seed" => f(call::call_jaxpr),
+    "random_split" => f(call::call_jaxpr),
+    "random_unwrap" => f(identity::lower),
+    "random_wrap" => f(identity::lower),
+    "reduce" => f(reduce::lower),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
     "reduce_min" => f(reduce::min),
     "reduce_or" => f(reduce::or),
+    "reduce_precision" => f(reduce_precision::lower),
     "reduce_prod" => f(reduce::prod),
     "reduce_sum" => f(reduce::sum),
     "reduce_window" => f(reduce_window::lower),
     "reduce_window_max" => f(reduce_window_max::lower),
     "reduce_window_min" => f(reduce_window_min::lower),
     "reduce_window_sum" => f(reduce_window_sum::lower),
-    "rem" => f(rem::lower),
+    "reduce_xor" => f(reduce::xor),
+    "rem" => f(division::rem),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),
     "rev" => f(rev::lower),
+    "rng_bit_generator" => f(rng_bit_generator::lower),
     "round" => f(round::lower),
     "rsqrt" => f(rsqrt::lower),
     "scan" => f(scan::lower),
@@ -212,6 +245,8 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "select_and_gather_add" => f(call::call_jaxpr),
+    "select_and_scatter_add" => f(call::call_jaxpr),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),
@@ -225,13 +260,17 @@ rules! {
     "sqrt" => op("Sqrt"),
     "square" => f(square::lower),
     "squeeze" => f(squeeze::lower),
+    "stack" => f(stack::stack),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
+    "threefry2x32" => f(threefry::two),
+    "threefry4x32" => f(threefry::four),
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
+    "unstack" => f(stack::unstack),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

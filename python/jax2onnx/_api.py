@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
@@ -183,20 +184,22 @@ def to_onnx(
 
     from jax2onnx import _core
 
-    model = _core.convert(
-        traced.jaxpr,
-        model_name=options.model_name,
-        opset=options.opset,
-        input_names=in_names,
-        output_names=out_names,
-        const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
-        inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
-        outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
-        detail=options.detail,
-        entry=_jax.traceback(),
-        function=function,
-        record=options.record,
-    )
+    # Equations that JAX expands are traced here, in the mode that the function was traced in.
+    with _jax.x64(True) if enable_double_precision else nullcontext():
+        model = _core.convert(
+            traced.jaxpr,
+            model_name=options.model_name,
+            opset=options.opset,
+            input_names=in_names,
+            output_names=out_names,
+            const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
+            inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
+            outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
+            detail=options.detail,
+            entry=_jax.traceback(),
+            function=function,
+            record=options.record,
+        )
     if options.path is not None:
         return _result.save(model, options.path, self_contained=options.self_contained)
     return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)

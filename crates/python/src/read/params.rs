@@ -6,6 +6,7 @@ use pyo3::types::{
     PyBool, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple,
 };
 use rustc_hash::FxHashMap;
+use tensor::{DType, Tensor};
 
 use super::{Address, Reader, Result, address};
 use crate::error::ReadError;
@@ -99,7 +100,11 @@ impl<'py> Reader<'py> {
             Kind::Bool => Param::Bool(value.extract()?),
             Kind::Int => match value.extract() {
                 Ok(int) => Param::Int(int),
-                Err(_) => Param::Opaque("int".into()),
+                Err(_) => match value.extract::<u64>() {
+                    Ok(int) => Tensor::int_scalar(DType::U64, i128::from(int))
+                        .map_or_else(|| Param::Opaque("int".into()), Param::Tensor),
+                    Err(_) => Param::Opaque("int".into()),
+                },
             },
             Kind::Float => Param::Float(value.extract()?),
             Kind::Str => Param::Str(value.extract::<String>()?.into()),
@@ -150,7 +155,7 @@ impl<'py> Reader<'py> {
     fn array_param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         let tensor = self.array(value)?;
         if tensor.shape().is_empty() {
-            if tensor.dtype() == tensor::DType::Bool {
+            if tensor.dtype() == DType::Bool {
                 return Ok(Param::Bool(tensor.bytes() == [1]));
             }
             if let Some([int]) = tensor.to_i64s().as_deref() {

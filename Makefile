@@ -14,6 +14,7 @@ CARGO_TEST := $(if $(shell command -v cargo-nextest),nextest run,test)
 
 export CARGO_TERM_QUIET ?= true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_QUIET := 1
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 # A GPU would only slow the tests down and change their numbers.
 export JAX_PLATFORMS ?= cpu
@@ -26,6 +27,7 @@ help: ## Show this list.
 
 demo: $(STAMPS)/build ## Export a function, run the model, show where each node came from.
 	@$(BIN)/python examples/stacktrace_sample.py
+	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 
 test: lint rust-test python-test ## Run all tests, lints and type checks.
 
@@ -63,15 +65,15 @@ python-test: $(STAMPS)/build $(STAMPS)/test
 $(STAMPS)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --upgrade 'pip>=25.1'
 	mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/jax: $(STAMPS)/python
-	$(BIN)/pip install --quiet 'jax$(if $(JAX),==$(JAX),>=0.7)'
+	$(BIN)/pip install 'jax$(if $(JAX),==$(JAX),>=0.7)'
 	touch $@
 
 $(STAMPS)/demo $(STAMPS)/test $(STAMPS)/lint: $(STAMPS)/%: $(STAMPS)/jax pyproject.toml
-	$(BIN)/pip install --quiet --group $* $(if $(JAX),'jax==$(JAX)')
+	$(BIN)/pip install --group $* $(if $(JAX),'jax==$(JAX)')
 	touch $@
 
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml

@@ -4,7 +4,8 @@
     python scripts/gen_op_table.py --check    fails if the table is not what would be written
 
 The specification comes from `onnx.defs`. What runs comes from running onnxruntime (see
-`measure_kernels.py`) and, for operators without a sample that runs, from its list of CPU kernels.
+`measure_kernels.py`; `measure_integers.py` finds what runs and is wrong) and, for operators without
+a sample that runs, from its list of CPU kernels.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import onnx
 import onnx.defs
 import onnxruntime
+from measure_integers import wrong_types
 from measure_kernels import (
     ELEMENT_TYPES,
     VARIANT_ATTRIBUTES,
@@ -35,6 +37,8 @@ MAX_INT = 2**31 - 1
 
 Row = tuple[int, ...]
 """One mask per type constraint: all combinations of them run."""
+WrongTypes = dict[tuple[str, str], set[str]]
+"""By operator and variant: the types whose results are right for small numbers only."""
 
 HEADER = """\
 //! Generated from onnx {onnx} and onnxruntime {ort} by `python scripts/gen_op_table.py`.
@@ -43,7 +47,7 @@ HEADER = """\
 //! name and version. Masks have one bit per `tensor::DType`.
 
 use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
-use super::{{Schema, attr, constraint, many, mixed, one, optional, required, row}};
+use super::{{Schema, attr, constraint, many, mixed, one, optional, required, row, small}};
 
 /// Operators of which an attribute decides what types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
@@ -120,26 +124,30 @@ class Schema:
             rows.add(tuple(masks))
         return rows
 
-    def rows(self, measured: dict[str, Measurement]) -> list[tuple[str, Row]]:
-        """The rows of each variant."""
+    def rows(self, measured: dict[str, Measurement], wrong: WrongTypes) -> list[str]:
+        """The rows of each variant: those that are always right, then those that are not."""
         if not measured:
-            return [("", row) for row in merge(self.kernel_rows())]
+            return [show_row("row", "", row) for row in merge(self.kernel_rows())]
         found = []
         for variant, (free, bindings) in sorted(measured.items()):
-            for row in merge({tuple(BIT[t] for t in binding) for binding in bindings}):
-                full = [mask(c.types) for c in self.constraints]
-                for index, types in zip(free, row, strict=True):
-                    full[index] = types
-                found.append((variant, tuple(full)))
+            bad = wrong.get((self.schema.name, variant), set())
+            data = free.index(0) if 0 in free else None
+            small = {b for b in bindings if data is not None and b[data] in bad}
+            for kind, some in ("row", bindings - small), ("small", small):
+                for row in merge({tuple(BIT[t] for t in binding) for binding in some}):
+                    full = [mask(c.types) for c in self.constraints]
+                    for index, types in zip(free, row, strict=True):
+                        full[index] = types
+                    found.append(show_row(kind, variant, tuple(full)))
         return found
 
-    def line(self, measured: dict[str, Measurement]) -> str:
+    def line(self, measured: dict[str, Measurement], wrong: WrongTypes) -> str:
         s = self.schema
         inputs = ", ".join(self.param(p) for p in s.inputs)
         outputs = ", ".join(self.param(p) for p in s.outputs)
         attrs = ", ".join(attribute(a) for _, a in sorted(s.attributes.items()))
         types = ", ".join(f'constraint("{c.name}", {mask(c.types):#x})' for c in self.constraints)
-        rows = ", ".join(show_row(*row) for row in self.rows(measured))
+        rows = ", ".join(self.rows(measured, wrong))
         function = str(s.has_function or s.has_context_dependent_function).lower()
         return (
             f'    Schema {{ name: "{s.name}", since: {s.since_version}, until: {self.until}, '
@@ -164,9 +172,9 @@ def attribute(attr: onnx.defs.OpSchema.Attribute) -> str:
     return f'{"required" if attr.required else "attr"}("{attr.name}", {kind})'
 
 
-def show_row(variant: str, row: Row) -> str:
+def show_row(kind: str, variant: str, row: Row) -> str:
     masks = ", ".join(f"{m:#x}" for m in row)
-    return f'row("{variant}", &[{masks}])'
+    return f'{kind}("{variant}", &[{masks}])'
 
 
 def merge(rows: set[Row]) -> list[Row]:
@@ -213,7 +221,8 @@ def table(jobs: int) -> str:
         newest=NEWEST,
         variants="".join(f'    ("{op}", "{a}", "{value}"),\n' for op, (a, value) in variants),
     )
-    lines = [s.line(m) for s, m in zip(found, measured, strict=True)]
+    wrong = wrong_types()
+    lines = [s.line(m, wrong) for s, m in zip(found, measured, strict=True)]
     return header + "".join(lines) + "];\n"
 
 

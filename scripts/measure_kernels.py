@@ -35,6 +35,7 @@ NOT_MEASURED = {"If", "Loop", "Scan", "Constant", "ImageDecoder", "SequenceMap"}
 # Operators of which an attribute decides which types run: its name and its default.
 VARIANT_ATTRIBUTES = {
     "Gelu": ("approximate", "none"),
+    "Mod": ("fmod", "0"),
     "Resize": ("mode", "nearest"),
     "ScatterElements": ("reduction", "none"),
     "ScatterND": ("reduction", "none"),
@@ -205,10 +206,6 @@ def one_node_model(
         node.input[i] = f"i{i}"
         initializers.append(numpy_helper.from_array(typed, node.input[i]))
     set_result_type(version, node, binding)
-    if version.op == "Mod" and binding[0] not in INTEGERS:
-        # The specification has no other remainder of floats.
-        del node.attribute[:]
-        node.attribute.append(helper.make_attribute("fmod", 1))
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = helper.make_graph([node], "g", [], outputs, initializers)
     opsets = [helper.make_opsetid("", opset)]
@@ -264,7 +261,8 @@ def free_constraints(version: Version, sample: Sample) -> list[int]:
 def variant(op: str, node: onnx.NodeProto) -> str:
     """The value of the attribute that decides which kernels there are; empty if none does."""
     name, default = VARIANT_ATTRIBUTES.get(op, ("", ""))
-    return next((a.s.decode() for a in node.attribute if a.name == name), default)
+    values = {a.name: a.s.decode() or str(a.i) for a in node.attribute}
+    return values.get(name, default)
 
 
 def measure(version: Version, cases: Iterable[Sample]) -> dict[str, Measurement]:
@@ -278,7 +276,7 @@ def measure(version: Version, cases: Iterable[Sample]) -> dict[str, Measurement]
         good = set()
         for binding in itertools.product(*sets):
             types = dict(zip(free, binding, strict=True))
-            models = (one_node_model(version, opset, case, types) for opset in version.opsets)
+            models = [one_node_model(version, opset, case, types) for opset in version.opsets]
             if all(not runs(model) for model in models):
                 good.add(binding)
         if not good:

@@ -27,6 +27,19 @@ def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> 
     return model
 
 
+def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[Any]) -> None:
+    """Exports `fn` once, for symbolic sizes, and compares runs of different sizes."""
+    model = to_onnx(fn, list(specs))
+    onnx.checker.check_model(model, full_check=True)
+    for args in runs:
+        assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
+
+
+def op_types(model: onnx.ModelProto) -> list[str]:
+    """The operators of the main graph, in order."""
+    return [node.op_type for node in model.graph.node]
+
+
 def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]:
     """The outputs of a model, or of the model in a file, for flat inputs in their order."""
     source = model if isinstance(model, str) else model.SerializeToString()

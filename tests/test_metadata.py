@@ -49,7 +49,7 @@ def test_an_unknown_level_lists_the_known_ones(monkeypatch: pytest.MonkeyPatch) 
         detail(None)
     assert str(caught.value) == (
         "[invalid-option] `JAX2ONNX_STACKTRACE_DETAIL` is 'verbose'\n"
-        "  help: `JAX2ONNX_STACKTRACE_DETAIL` is one of: minimal, full"
+        "  help: `JAX2ONNX_STACKTRACE_DETAIL` is one of: minimal, full, sourcemap"
     )
 
 
@@ -59,5 +59,5 @@ def test_an_unknown_argument_lists_the_known_ones(argument: Any) -> None:
         detail(argument)
     assert str(caught.value) == (
         f"[invalid-option] `stacktrace_metadata` is {argument!r}\n"
-        "  help: `stacktrace_metadata` is one of: True, False, minimal, full"
+        "  help: `stacktrace_metadata` is one of: True, False, minimal, full, sourcemap"
     )

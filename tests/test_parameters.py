@@ -1,5 +1,8 @@
 import dataclasses
 import functools
+import importlib
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -192,6 +195,35 @@ def test_properties_are_not_evaluated() -> None:
 
     model = Lazy()
     assert names(lambda x: model(x)) == ["w"]
+
+
+def test_long_data_is_not_walked() -> None:
+    vocabulary = {f"token{index}": index for index in range(100_000)}
+    ids = list(range(100_000))
+    w = jnp.ones(3)
+    tree = tree_of(lambda x: x * w + len(vocabulary) + len(ids))
+    assert len(tree.objects) < 100
+    assert tree.name_of(w) == "w"
+
+
+def test_a_module_may_be_called_like_one_of_the_standard_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+class Model:
+    def __init__(self, w):
+        self.w = w
+
+    def __call__(self, x):
+        return x * self.w
+"""
+    (tmp_path / "code.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "code", raising=False)
+    module: Any = importlib.import_module("code")
+    monkeypatch.setitem(sys.modules, "code", module)  # undone afterwards
+    model = module.Model(jnp.ones(3))
+    assert names(model) == ["w"]
 
 
 def test_cycles_end() -> None:

@@ -1,12 +1,30 @@
 """Converts JAX functions to ONNX models in which every node knows its line of Python."""
 
+from typing import TYPE_CHECKING, Any
+
 from jax2onnx._api import to_onnx
+from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
-__all__ = ["InternalError", "InvalidInputError", "Jax2OnnxError", "UnsupportedError", "to_onnx"]
+if TYPE_CHECKING:
+    from jax2onnx._source_map import SourceMap
+
+__all__ = [
+    "InternalError",
+    "InvalidInputError",
+    "Jax2OnnxError",
+    "SourceMap",
+    "UnsupportedError",
+    "stacktrace_metadata",
+    "to_onnx",
+]
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    if name == "SourceMap":
+        from jax2onnx._source_map import SourceMap
+
+        return SourceMap
     if name == "__version__":
         from importlib.metadata import version
 

@@ -7,7 +7,7 @@ def main() -> int:
     """Runs the tool with the arguments of the process."""
     from jax2onnx import _core
 
-    return _core.main(sys.argv)
+    return _core.main(sys.argv[1:])
 
 
 if __name__ == "__main__":

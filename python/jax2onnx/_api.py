@@ -9,6 +9,7 @@ import jax
 
 from jax2onnx import _jax, _result
 from jax2onnx._inputs import Specs, check_arguments
+from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, signature_of
 from jax2onnx._options import Layout, check_options, positions
 from jax2onnx._parameters import function_of
@@ -33,7 +34,10 @@ class _Common(TypedDict, total=False):
     output_names: Sequence[str] | None
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
-    stacktrace_metadata: bool | Literal["minimal", "full"] | None
+    stacktrace_metadata: Level | None
+    source_map: Path | None
+    source_text: bool
+    paths: Literal["relative", "absolute"]
 
 
 @overload
@@ -95,7 +99,10 @@ def to_onnx(
     output_names: Sequence[str] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
-    stacktrace_metadata: bool | Literal["minimal", "full"] | None = None,
+    stacktrace_metadata: Level | None = None,
+    source_map: Path | None = None,
+    source_text: bool = False,
+    paths: Literal["relative", "absolute"] = "relative",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
@@ -136,9 +143,15 @@ def to_onnx(
         normalization_mode: How normalisation layers are written: "auto", "prefer_native" for ONNX's
             own operators, "force_decomposed" for elementary ones. The model computes the same.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
-            from: True or "minimal", "full" for complete stacks too, False for none. None means what
-            the environment says (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`,
-            `JAX2ONNX_STACKTRACE_DETAIL`).
+            from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
+            the model's own metadata, which survives optimisers, False for none. None means what the
+            context manager `jax2onnx.stacktrace_metadata` or else the environment says
+            (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
+        source_map: Writes the source map to this file; the model carries only its digest. So a
+            model can be shipped while the map stays at home.
+        source_text: Puts the text of the user's files into the source map.
+        paths: "relative" writes files relative to the working directory or to their package,
+            "absolute" writes whole paths.
 
     Returns:
         The model, in the form that `return_mode` says.
@@ -158,14 +171,17 @@ def to_onnx(
         export_mode=export_mode,
         normalization_mode=normalization_mode,
         stacktrace_metadata=stacktrace_metadata,
+        source_map=source_map,
+        paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
     )
     if not callable(fn):
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
         )
-    specs = Specs(double=enable_double_precision)
-    args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+    with _jax.precision(double=enable_double_precision):
+        specs = Specs(double=enable_double_precision)
+        args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
@@ -185,7 +201,8 @@ def to_onnx(
     from jax2onnx import _core
 
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
-    with _jax.x64(True) if enable_double_precision else nullcontext():
+    mode = _jax.x64(True) if enable_double_precision else nullcontext()
+    with _result.writing("record_primitive_calls_file", options.record), mode:
         model = _core.convert(
             traced.jaxpr,
             model_name=options.model_name,
@@ -196,10 +213,15 @@ def to_onnx(
             inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
             outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
             detail=options.detail,
+            source_map=options.source_map is not None,
+            embed_sources=source_text,
+            absolute_paths=paths == "absolute",
             entry=_jax.traceback(),
             function=function,
             record=options.record,
         )
+    if options.source_map is not None:
+        _result.save_source_map(model, options.source_map)
     if options.path is not None:
         return _result.save(model, options.path, self_contained=options.self_contained)
     return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)

@@ -267,65 +267,6 @@ def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -
     return arrays
 
 
-# -- windows of which one element is chosen
-
-
-def _choice(eqn: Any) -> Function:
-    """Of two numbers, each with something that belongs to it, the one that the primitive prefers."""
-    select = eqn.params["select_prim"]
-
-    def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
-        first = select.bind(x, y)
-        return jnp.where(first, x, y), jnp.where(first, mine, other)
-
-    return combine
-
-
-def _worst(eqn: Any, dtype: Any) -> Any:
-    """The number that every other one is preferred to."""
-    largest = eqn.params["select_prim"].name == "ge"
-    if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.array(-jnp.inf if largest else jnp.inf, dtype)
-    if dtype == bool:
-        return jnp.array(not largest)
-    limits = jnp.iinfo(dtype)
-    return jnp.array(limits.min if largest else limits.max, dtype)
-
-
-def _select_and_gather_add(eqn: Any) -> Function:
-    combine = _choice(eqn)
-
-    def function(tangents: Any, numbers: Any) -> Any:
-        worst = _worst(eqn, numbers.dtype)
-        fills = (worst, jnp.zeros((), tangents.dtype))
-        chosen = _slide(combine, (numbers, tangents), fills, eqn.params)
-        starts = [jnp.full_like(x, fill) for x, fill in zip(chosen, fills, strict=True)]
-        return combine(*starts, *chosen)[1]
-
-    return function
-
-
-def _select_and_scatter_add(eqn: Any) -> Function:
-    combine, padding = _choice(eqn), eqn.params["padding"]
-
-    def function(source: Any, numbers: Any) -> Any:
-        shape = tuple(low + n + high for n, (low, high) in zip(numbers.shape, padding, strict=True))
-        size = math.prod(shape)
-        pads = [(low, high, 0) for low, high in padding]
-        numbers = jax.lax.pad(numbers, _worst(eqn, numbers.dtype), pads)
-        places = jax.lax.iota(jnp.int32, size).reshape(shape)
-        window = dict(eqn.params, padding=[(0, 0)] * len(shape))
-        fills = (jnp.zeros((), numbers.dtype), jnp.zeros((), places.dtype))
-        _, chosen = _slide(combine, (numbers, places), fills, window)
-        nothing = jnp.zeros(size, source.dtype).at[chosen.ravel()]
-        add = nothing.max if source.dtype == bool else nothing.add
-        sums = add(source.ravel(), mode="promise_in_bounds")
-        inside = [slice(low, low + n) for n, (low, _) in zip(eqn.outvars[0].aval.shape, padding)]
-        return sums.reshape(shape)[tuple(inside)]
-
-    return function
-
-
 def _approx_top_k(eqn: Any) -> Function:
     """Exact, as it is everywhere but on TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
@@ -349,6 +290,4 @@ _EXPANSIONS: dict[str, Callable[[Any], Function | None]] = {
     "random_split": _random_split,
     "reduce": _reduce,
     "reduce_window": _reduce_window,
-    "select_and_gather_add": _select_and_gather_add,
-    "select_and_scatter_add": _select_and_scatter_add,
 }

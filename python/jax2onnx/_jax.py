@@ -3,7 +3,7 @@
 The compiled half has a list of its own for what it reads of a jaxpr.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -12,10 +12,12 @@ import jax.experimental
 from jax2onnx._walk import cells
 
 
-def x64(enabled: bool) -> AbstractContextManager[Any]:
-    """Turns 64-bit types on or off for the current thread."""
+def precision(*, double: bool) -> AbstractContextManager[Any]:
+    """Turns 64-bit types on for the current thread, or leaves them as they are."""
+    if not double:
+        return nullcontext()
     namespace: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before JAX 0.8
-    context: AbstractContextManager[Any] = namespace.enable_x64(enabled)
+    context: AbstractContextManager[Any] = namespace.enable_x64(True)
     return context
 
 

@@ -1,26 +1,52 @@
-"""How much provenance a model carries: the argument and the environment switches."""
+"""How much provenance a model carries: the argument, the context manager and the environment."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal
 
 from jax2onnx.errors import bad_option
 
 ENABLE = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL = "JAX2ONNX_STACKTRACE_DETAIL"
-LEVELS = ("minimal", "full")
+LEVELS = ("minimal", "full", "sourcemap")
 OFF = "off"
 
+Level = bool | Literal["minimal", "full", "sourcemap"]
+
 _FALSE = ("", "0", "false", "off", "no")
+_level_in_force: ContextVar[Level | None] = ContextVar("stacktrace_metadata", default=None)
 
 
-def detail(argument: bool | str | None) -> str:
-    """The level that applies: "off" or one of `LEVELS`. The argument beats the environment."""
-    if argument is None:
-        argument = os.environ.get(ENABLE, "").strip().lower() not in _FALSE
-    if argument is False:
+@contextmanager
+def stacktrace_metadata(level: Level = True) -> Iterator[None]:
+    """Sets how much provenance the models exported inside carry.
+
+    `with stacktrace_metadata("full"):` is the same as giving `stacktrace_metadata="full"` to every
+    call of `to_onnx` that gives none itself.
+    """
+    detail(level)  # a wrong level is an error here, where it was given
+    token = _level_in_force.set(level)
+    try:
+        yield
+    finally:
+        _level_in_force.reset(token)
+
+
+def detail(argument: Level | None) -> str:
+    """The level that applies: "off" or one of `LEVELS`.
+
+    The argument beats the context manager, which beats the environment.
+    """
+    level: object = _level_in_force.get() if argument is None else argument
+    if level is None:
+        level = os.environ.get(ENABLE, "").strip().lower() not in _FALSE
+    if level is False:
         return OFF
-    if argument is True:
+    if level is True:
         return _level(DETAIL, os.environ.get(DETAIL, "").strip().lower() or LEVELS[0], LEVELS)
-    return _level("stacktrace_metadata", argument, ("True", "False", *LEVELS))
+    return _level("stacktrace_metadata", level, ("True", "False", *LEVELS))
 
 
 def _level(name: str, value: object, allowed: tuple[str, ...]) -> str:

@@ -4,11 +4,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jax2onnx._metadata import detail
+from jax2onnx._metadata import Level, detail
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
 EXPORT_MODES = ("standard", "web")
+PATHS = ("relative", "absolute")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 
 Layout = Sequence[int | str] | None
@@ -24,6 +25,7 @@ class Options:
     path: str | None
     self_contained: bool
     detail: str
+    source_map: str | None
     record: str | None
 
 
@@ -35,7 +37,9 @@ def check_options(
     output_path: object,
     export_mode: object,
     normalization_mode: object,
-    stacktrace_metadata: bool | str | None,
+    stacktrace_metadata: Level | None,
+    source_map: object,
+    paths: object,
     record_primitive_calls_file: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
@@ -46,6 +50,7 @@ def check_options(
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
     _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
+    _choice("paths", paths, PATHS)
     path = _path("output_path", output_path)
     if mode == "file" and path is None:
         raise InvalidInputError(
@@ -66,6 +71,7 @@ def check_options(
         path=path,
         self_contained=export == "web",
         detail=detail(stacktrace_metadata),
+        source_map=_path("source_map", source_map),
         record=_path("record_primitive_calls_file", record_primitive_calls_file),
     )
 

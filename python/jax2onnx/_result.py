@@ -1,6 +1,7 @@
 """What `to_onnx` returns: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jax2onnx.errors import InvalidInputError
@@ -13,49 +14,80 @@ if TYPE_CHECKING:
 
     from jax2onnx._core import Model
 
+    Buffer = bytes | memoryview
+
+# Where the weights of a file go, by whether it has to be self-contained.
+PLACEMENT = {False: "auto", True: "inline"}
+
 
 def save(model: "Model", path: str, *, self_contained: bool) -> str:
     """Writes a model, with large weights beside it unless it has to be self-contained."""
+    with writing("output_path", path):
+        _make_folder(path)
+        model.save(path, PLACEMENT[self_contained])
+    return path
+
+
+def _make_folder(path: str) -> None:
     folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+
+
+@contextmanager
+def writing(option: str, path: str | None) -> "Iterator[None]":
+    """Says which option is wrong when a file cannot be written."""
     try:
-        if folder:
-            os.makedirs(folder, exist_ok=True)
-        model.save(path, "inline" if self_contained else "auto")
+        yield
     except OSError as error:
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help="give an `output_path` in a folder that can be written",
+            help=f"give an `{option}` in a folder that can be written",
         ) from error
-    return path
+
+
+def save_source_map(model: "Model", path: str) -> None:
+    """Writes the source map beside the model, whole or not at all."""
+    partial = f"{path}.{os.getpid()}.tmp"
+    with writing("source_map", path):
+        _make_folder(path)
+        try:
+            with open(partial, "w", encoding="utf-8") as file:
+                file.write(model.source_map or "")
+            os.replace(partial, path)
+        except OSError:
+            if os.path.exists(partial):
+                os.remove(partial)
+            raise
 
 
 def to_proto(model: "Model") -> "onnx.ModelProto":
     """The model as protobuf. It may hold more than protobuf can serialise."""
     result = _skeleton(model)
-    tensors = dict(model.tensors())
-    for tensor in _initializers(result.graph):
-        if tensor.name in tensors:
-            tensor.raw_data = bytes(tensors[tensor.name])
+    initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
+    for name, data in model.tensors():
+        initializers[name].raw_data = data
     return result
 
 
 def to_ir(model: "Model") -> "onnx_ir.Model":
-    """The model as `onnx_ir` objects, whose weights are views of the arrays that JAX holds."""
+    """The model as `onnx_ir` objects."""
     import onnx_ir
 
     result = onnx_ir.from_proto(_skeleton(model))
     assert isinstance(result, onnx_ir.Model)
-    tensors = dict(model.tensors())
-    for graph in result.graphs():
-        for name, value in graph.initializers.items():
-            if value.const_value is not None and name in tensors:
-                value.const_value = _view(value.const_value, tensors[name])
+    graphs = result.graphs()
+    values = {name: value for graph in graphs for name, value in graph.initializers.items()}
+    for name, data in model.tensors():
+        empty = values[name].const_value
+        assert empty is not None
+        values[name].const_value = _filled(empty, data)
     return result
 
 
-def _view(empty: "onnx_ir.TensorProtocol", data: memoryview) -> "onnx_ir.TensorProtocol":
-    """A tensor like `empty` with the elements in `data`."""
+def _filled(empty: "onnx_ir.TensorProtocol", data: "Buffer") -> "onnx_ir.TensorProtocol":
+    """A tensor like `empty` whose elements are a view of `data`."""
     import numpy as np
     import onnx_ir
 

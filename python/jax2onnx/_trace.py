@@ -41,8 +41,7 @@ def trace(
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree.modules)
-        if double:
-            stack.enter_context(_jax.x64(True))
+        stack.enter_context(_jax.precision(double=double))
         if scopes:
             stack.enter_context(_jax.tracing_key(tree.key))
         stack.enter_context(scopes.open())

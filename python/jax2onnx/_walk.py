@@ -6,6 +6,7 @@ property, never calls user code and never looks into an array.
 
 import functools
 import sys
+import sysconfig
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,13 +17,18 @@ import jax
 import numpy as np
 
 T = TypeVar("T")
-Children = Callable[[Any], Iterable[tuple[str, Any]]]
+Pairs = Iterable[tuple[str, Any]]
+Children = Callable[[Any], Pairs]
 
 # A walk that meets more objects than this is not walking a model.
 _LIMIT = 500_000
 
-# Types whose objects hold no parameters, by the package that defines them.
-_OPAQUE_PACKAGES = sys.stdlib_module_names | {"jax", "jaxlib", "ml_dtypes", "numpy"}
+# Longer containers of plain values are data, such as a vocabulary.
+_LONG = 1_000
+
+# Packages whose types hold no parameters, beside the standard library.
+_OPAQUE_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy"})
+_STDLIB = sysconfig.get_path("stdlib")
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
@@ -107,18 +113,29 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def package(kind: type) -> str:
-    """The top-level package that defines a type."""
-    return kind.__module__.partition(".")[0]
+@_once_per_type
+def _is_opaque(kind: type) -> bool:
+    """Whether a type holds no parameters because of where it is defined."""
+    package = kind.__module__.partition(".")[0]
+    if package not in sys.stdlib_module_names:
+        return package in _OPAQUE_PACKAGES
+    # A file of the user may have the name of a standard module.
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is None or file.startswith(_STDLIB)
 
 
 @_once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """The classes that define the `__call__` of module type `kind`; none if it is no module."""
+    """The Python classes that define the `__call__` of a module's type; none if it is no module."""
     if hasattr(kind, "__jax_array__"):
         return ()
-    found = (base for base in kind.__mro__ if "__call__" in base.__dict__)
-    return tuple(base for base in found if package(base) not in _OPAQUE_PACKAGES)
+    return tuple(
+        base
+        for base in kind.__mro__
+        if not _is_opaque(base)
+        and "__call__" in base.__dict__
+        and not isinstance(base.__dict__["__call__"], types.WrapperDescriptorType)
+    )
 
 
 def _reader(obj: Any) -> Children | None:
@@ -130,9 +147,10 @@ def _reader(obj: Any) -> Children | None:
         return None
     for base, read in _BUILTIN:
         if issubclass(kind, base):
-            return _namedtuple if base is tuple and hasattr(kind, "_fields") else read
-    if package(kind) in _OPAQUE_PACKAGES and kind is not types.SimpleNamespace:
-        return _wrapper if callable(obj) else None
+            return read
+    if _is_opaque(kind) and kind is not types.SimpleNamespace:
+        # Of these only what JAX makes of a function matters, such as a jitted one.
+        return (lambda obj: [("", getattr(obj, "__wrapped__", None))]) if callable(obj) else None
     if (kind.__module__, kind.__qualname__) in _ONLY:
         return _chosen
     if hasattr(kind, "__jax_array__") or issubclass(kind, Mapping):
@@ -140,50 +158,35 @@ def _reader(obj: Any) -> Children | None:
     return attributes
 
 
-def _array(_: Any) -> Iterable[tuple[str, Any]]:
+def _array(_: Any) -> Pairs:
     return ()
 
 
-def _set(_: Any) -> Iterable[tuple[str, Any]]:
-    return ()
+def _dict(obj: dict[Any, Any]) -> Pairs:
+    items = dict.items(obj)
+    if len(items) > _LONG and type(next(iter(items))[1]) in _PLAIN:
+        return ()
+    return [(str(key), value) for key, value in items]
 
 
-def _dict(obj: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
-    return [(str(key), value) for key, value in dict.items(obj)]
-
-
-def _sequence(obj: Any) -> Iterable[tuple[str, Any]]:
+def _sequence(obj: Any) -> Pairs:
+    if len(obj) > _LONG and type(obj[0]) in _PLAIN:
+        return ()
     return [(str(index), value) for index, value in enumerate(obj)]
 
 
-def _namedtuple(obj: Any) -> Iterable[tuple[str, Any]]:
-    return zip(type(obj)._fields, obj, strict=True)
+def _tuple(obj: Any) -> Pairs:
+    fields = getattr(type(obj), "_fields", None)
+    return _sequence(obj) if fields is None else zip(fields, obj, strict=True)
 
 
-def _function(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]
-
-
-def _method(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [("", obj.__self__)]
-
-
-def _partial(obj: Any) -> Iterable[tuple[str, Any]]:
-    return [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]
-
-
-def _wrapper(obj: Any) -> Iterable[tuple[str, Any]]:
-    """What JAX makes of a function, such as a jitted one."""
-    return [("", getattr(obj, "__wrapped__", None))]
-
-
-def _chosen(obj: Any) -> Iterable[tuple[str, Any]]:
+def _chosen(obj: Any) -> Pairs:
     kind = type(obj)
     wanted = _ONLY[kind.__module__, kind.__qualname__]
     return [("", value) for name, value in attributes(obj) if name in wanted]
 
 
-def _box(obj: Any) -> Iterable[tuple[str, Any]]:
+def _box(obj: Any) -> Pairs:
     """An array or a mapping in a box of its own: the box adds nothing to a path."""
     return [("" if name in _CONTENT else name, value) for name, value in attributes(obj)]
 
@@ -191,11 +194,11 @@ def _box(obj: Any) -> Iterable[tuple[str, Any]]:
 _BUILTIN: tuple[tuple[type, Children], ...] = (
     (dict, _dict),
     (list, _sequence),
-    (tuple, _sequence),
-    (set, _set),
-    (types.FunctionType, _function),
-    (types.MethodType, _method),
-    (functools.partial, _partial),
+    (tuple, _tuple),
+    (set, lambda _: ()),
+    (types.FunctionType, lambda obj: [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]),
+    (types.MethodType, lambda obj: [("", obj.__self__)]),
+    (functools.partial, lambda obj: [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]),
 )
 
 

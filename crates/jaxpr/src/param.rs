@@ -15,7 +15,7 @@ pub enum Param {
     Int(i64),
     Float(f64),
     Str(Arc<str>),
-    /// A member of a Python enum, by its name.
+    /// A member of a Python enum or a primitive, by its name.
     Enum(Arc<str>),
     DType(DType),
     /// A symbolic dimension.

@@ -70,6 +70,14 @@ impl Jaxpr {
     pub fn ty(&self, var: VarId) -> &Type {
         &self.vars[var.0 as usize]
     }
+
+    /// The type of a variable or literal.
+    pub fn atom_ty(&self, atom: &Atom) -> Type {
+        match atom {
+            Atom::Var(var) => self.ty(*var).clone(),
+            Atom::Literal(tensor) => tensor.ty(),
+        }
+    }
 }
 
 /// A traced function with all jaxprs it is made of.

@@ -10,6 +10,7 @@ use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
 use crate::RuleError;
 use crate::driver::{Driver, Place, State};
+use crate::parts::{Parts, part_type, width};
 
 /// The equation being lowered, and the builder its nodes go through.
 #[derive(Debug)]
@@ -71,14 +72,32 @@ impl<'a> Context<'a> {
         if self.eqn.params.raw(name).is_none() { Ok(default) } else { self.param(name) }
     }
 
-    /// The type that JAX gives the result at `index`.
-    pub fn out(&self, index: usize) -> &'a Type {
-        self.jaxpr.ty(self.eqn.outputs[index])
+    /// The type that JAX gives the result at `index`; of a complex result, that of its parts.
+    pub fn out(&self, index: usize) -> Type {
+        part_type(self.jaxpr.ty(self.eqn.outputs[index]))
     }
 
-    /// How many results the equation has.
+    /// How many values the equation's results are: a complex one is two.
     pub fn out_count(&self) -> usize {
-        self.eqn.outputs.len()
+        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype)).sum()
+    }
+
+    /// How many values the equation's first `count` operands are: a complex one is two.
+    pub fn in_count(&self, count: usize) -> usize {
+        let operands = self.eqn.inputs.iter().take(count);
+        operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
+    }
+
+    /// Whether the equation's first result is complex.
+    pub fn is_complex(&self) -> bool {
+        self.eqn.outputs.first().is_some_and(|var| self.jaxpr.ty(*var).dtype.is_complex())
+    }
+
+    /// The equation's results, from the values they are made of.
+    pub(crate) fn regroup(&self, flat: &mut impl Iterator<Item = ValueId>) -> Result<Vec<Parts>> {
+        let parts = self.eqn.outputs.iter().map(|var| Parts::take(self.jaxpr.ty(*var).dtype, flat));
+        let parts: Option<Vec<Parts>> = parts.collect();
+        parts.ok_or_else(|| RuleError::Internal("the rule returned too few values".to_owned()))
     }
 
     /// A jaxpr of the program.
@@ -86,7 +105,8 @@ impl<'a> Context<'a> {
         self.program.jaxpr(id)
     }
 
-    /// Lowers the jaxpr `id`, called with `inputs`, in place.
+    /// Lowers the jaxpr `id`, called with `inputs`, in place. Complex inputs and results are two
+    /// values each.
     #[track_caller]
     pub fn inline(&mut self, id: JaxprId, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
         let block = self.builder.block;

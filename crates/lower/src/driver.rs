@@ -1,6 +1,8 @@
 //! The driver: walks equations, enters each one's place in the program, calls its rule, and checks
 //! what comes back.
 
+use std::sync::Arc;
+
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program};
 use onnx::{BlockId, Builder, Graph, Source, ValueId};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
@@ -9,6 +11,7 @@ use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
 use crate::context::Context;
+use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
 use crate::{Error, RuleError, preflight, rules};
 
 /// The names and layouts of the model's inputs and outputs, by position.
@@ -25,6 +28,9 @@ pub struct Boundary {
     /// The outputs that the model returns as NCHW where the function returns NHWC.
     pub outputs_as_nchw: Vec<usize>,
 }
+
+/// The values of a jaxpr's variables, by their ids.
+type Env = Vec<Option<Parts>>;
 
 /// What the driver remembers over the whole program.
 #[derive(Debug, Default)]
@@ -69,7 +75,7 @@ pub fn lower(
     let inputs = driver.inputs(main, boundary)?;
     let place = Place { block: Graph::MAIN, scope: Origins::ROOT, caller: None };
     let outputs = driver.jaxpr(main, &inputs, place)?;
-    let outputs = driver.outputs(&outputs, boundary)?;
+    let outputs = driver.outputs(main, &outputs, boundary)?;
     graph.set_outputs(Graph::MAIN, &outputs);
     Ok(graph)
 }
@@ -79,9 +85,9 @@ impl Driver<'_> {
         let jaxpr = self.program.jaxpr(main);
         let mut inputs = Vec::with_capacity(jaxpr.inputs.len());
         for (i, var) in jaxpr.inputs.iter().enumerate() {
-            let ty = jaxpr.ty(*var).clone();
+            let ty = jaxpr.ty(*var);
             let nchw = boundary.inputs_as_nchw.contains(&i);
-            let outer = if nchw { permuted(&ty, NHWC_TO_NCHW)? } else { ty };
+            let outer = if nchw { permuted(ty, NHWC_TO_NCHW)? } else { boundary_type(ty) };
             let value = self.graph.add_input(Graph::MAIN, outer);
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
@@ -91,27 +97,44 @@ impl Driver<'_> {
                     self.state.symbols.entry(symbol.to_owned()).or_insert((value, axis));
                 }
             }
-            inputs.push(if nchw {
+            if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
-                builder
-                    .transpose(value, &NCHW_TO_NHWC)
-                    .map_err(|e| Error::Boundary(e.to_string()))?
+                inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
+            } else if ty.dtype.is_complex() {
+                let parts = unpack(&mut self.boundary("input"), value).map_err(at_boundary)?;
+                inputs.extend(parts.flat());
             } else {
-                value
-            });
+                inputs.push(value);
+            }
         }
         Ok(inputs)
     }
 
-    fn outputs(&mut self, outputs: &[ValueId], boundary: &Boundary) -> Result<Vec<ValueId>, Error> {
-        let mut result = outputs.to_vec();
-        for &i in &boundary.outputs_as_nchw {
-            let value = result[i];
-            permuted(self.graph.ty(value), NHWC_TO_NCHW)?;
-            let mut builder = self.boundary("outputs_as_nchw");
-            result[i] = builder
-                .transpose(value, &NHWC_TO_NCHW)
-                .map_err(|e| Error::Boundary(e.to_string()))?;
+    fn outputs(
+        &mut self,
+        main: JaxprId,
+        outputs: &[ValueId],
+        boundary: &Boundary,
+    ) -> Result<Vec<ValueId>, Error> {
+        let jaxpr = self.program.jaxpr(main);
+        let mut flat = outputs.iter().copied();
+        let mut result = Vec::with_capacity(jaxpr.outputs.len());
+        for (i, atom) in jaxpr.outputs.iter().enumerate() {
+            let dtype = jaxpr.atom_ty(atom).dtype;
+            let parts = Parts::take(dtype, &mut flat)
+                .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
+            let nchw = boundary.outputs_as_nchw.contains(&i);
+            result.push(match parts {
+                Parts::Complex(re, im) => {
+                    pack(&mut self.boundary("output"), re, im).map_err(at_boundary)?
+                }
+                Parts::Real(value) if nchw => {
+                    permuted(self.graph.ty(value), NHWC_TO_NCHW)?;
+                    let mut builder = self.boundary("outputs_as_nchw");
+                    builder.transpose(value, &NHWC_TO_NCHW).map_err(at_boundary)?
+                }
+                Parts::Real(value) => value,
+            });
         }
         Ok(result)
     }
@@ -129,7 +152,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Lowers one jaxpr, called with `inputs`, into `place`; returns its results.
+    /// Lowers one jaxpr, called with `inputs`, into `place`; returns its results. Complex inputs
+    /// and results are two values each.
     pub(crate) fn jaxpr(
         &mut self,
         id: JaxprId,
@@ -138,33 +162,30 @@ impl Driver<'_> {
     ) -> Result<Vec<ValueId>, Error> {
         let program = self.program;
         let jaxpr = program.jaxpr(id);
-        let mut env: Vec<Option<ValueId>> = vec![None; jaxpr.vars.len()];
+        let mut env: Env = vec![None; jaxpr.vars.len()];
         for (var, constant) in &jaxpr.consts {
             env[var.0 as usize] = Some(self.constant(constant));
         }
-        for (var, value) in jaxpr.inputs.iter().zip(inputs) {
-            env[var.0 as usize] = Some(*value);
+        let mut flat = inputs.iter().copied();
+        for var in &jaxpr.inputs {
+            env[var.0 as usize] = Parts::take(jaxpr.ty(*var).dtype, &mut flat);
         }
         for eqn in &jaxpr.eqns {
             self.eqn(jaxpr, eqn, &mut env, place)?;
         }
         let results = jaxpr.outputs.iter().map(|atom| self.atom(atom, &env));
-        let results: Option<Vec<_>> = results.collect();
-        results.ok_or_else(|| Error::Boundary("a result is not defined".to_owned()))
+        let results: Option<Vec<Parts>> = results.collect();
+        let results =
+            results.ok_or_else(|| Error::Boundary("a result is not defined".to_owned()))?;
+        Ok(results.into_iter().flat_map(Parts::flat).collect())
     }
 
-    fn eqn(
-        &mut self,
-        jaxpr: &Jaxpr,
-        eqn: &Eqn,
-        env: &mut [Option<ValueId>],
-        place: Place,
-    ) -> Result<(), Error> {
+    fn eqn(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, env: &mut Env, place: Place) -> Result<(), Error> {
         let call = self.origins.call(Call { stack: eqn.stack, caller: place.caller });
         let scope = self.origins.scope(place.scope, &eqn.scope);
         let wrap = |error| explain(error, eqn, call, scope);
 
-        let inputs: Option<Vec<_>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
+        let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
         let rule = rules::find(&eqn.primitive)
@@ -180,43 +201,74 @@ impl Driver<'_> {
     }
 
     /// Compares what a rule returned with what JAX says the equation returns.
-    fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[ValueId]) -> Result<(), RuleError> {
+    fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<(), RuleError> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
             let reason = format!("the rule returned {got} values instead of {want}");
             return Err(RuleError::Internal(reason));
         }
-        for (i, (var, value)) in eqn.outputs.iter().zip(outputs).enumerate() {
-            let (got, want) = (self.graph.ty(*value), jaxpr.ty(*var));
-            if got == want {
-                continue;
-            }
-            if !same_type(got, want) {
-                let reason = format!("the rule returned {got} as result {i} instead of {want}");
+        for (i, (var, parts)) in eqn.outputs.iter().zip(outputs).enumerate() {
+            let want = jaxpr.ty(*var);
+            if parts.is_complex() != want.dtype.is_complex() {
+                let reason = format!("result {i} is {want}, and the rule returned another kind");
                 return Err(RuleError::Internal(reason));
             }
-            // The same sizes in other words: from here on in JAX's.
-            self.graph.value_mut(*value).ty = want.clone();
+            for value in parts.flat() {
+                self.check_part(i, value, want)?;
+            }
         }
         Ok(())
     }
 
-    fn atom(&mut self, atom: &Atom, env: &[Option<ValueId>]) -> Option<ValueId> {
+    fn check_part(&mut self, i: usize, value: ValueId, whole: &Type) -> Result<(), RuleError> {
+        let got = self.graph.ty(value);
+        if got == whole {
+            return Ok(());
+        }
+        let want = part_type(whole);
+        if !same_type(got, &want) {
+            let reason = format!("the rule returned {got} as result {i} instead of {want}");
+            return Err(RuleError::Internal(reason));
+        }
+        // The same sizes in other words: from here on in JAX's.
+        self.graph.value_mut(value).ty = want;
+        Ok(())
+    }
+
+    fn atom(&mut self, atom: &Atom, env: &Env) -> Option<Parts> {
         match atom {
             Atom::Var(var) => env[var.0 as usize],
-            Atom::Literal(tensor) => Some(self.graph.intern_constant(tensor.clone())),
+            Atom::Literal(tensor) => Some(match tensor.parts() {
+                Some((re, im)) => {
+                    Parts::Complex(self.graph.intern_constant(re), self.graph.intern_constant(im))
+                }
+                None => Parts::Real(self.graph.intern_constant(tensor.clone())),
+            }),
         }
     }
 
-    fn constant(&mut self, constant: &Constant) -> ValueId {
+    fn constant(&mut self, constant: &Constant) -> Parts {
         let Constant { tensor, name } = constant;
-        let Some(name) = name else {
-            return self.array(tensor);
-        };
-        let value = self.array(tensor);
+        match tensor.parts() {
+            Some((re, im)) => {
+                let (re, im) = (self.graph.add_constant(re), self.graph.add_constant(im));
+                Parts::Complex(
+                    self.named(name.as_ref(), ".real", re),
+                    self.named(name.as_ref(), ".imag", im),
+                )
+            }
+            None => {
+                let value = self.array(tensor);
+                Parts::Real(self.named(name.as_ref(), "", value))
+            }
+        }
+    }
+
+    /// Calls a constant by the path of the parameter it is, unless it has a name already.
+    fn named(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) -> ValueId {
         let known = &mut self.graph.value_mut(value).name;
-        if known.is_empty() {
-            name.as_ref().clone_into(known);
+        if let (Some(name), true) = (name, known.is_empty()) {
+            *known = format!("{name}{part}");
         }
         value
     }
@@ -240,6 +292,11 @@ impl Driver<'_> {
 
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
+
+#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` wants")]
+fn at_boundary(error: impl ToString) -> Error {
+    Error::Boundary(error.to_string())
+}
 
 fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
     if ty.rank() != 4 {

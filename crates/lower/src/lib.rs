@@ -4,10 +4,12 @@
 mod context;
 mod driver;
 mod error;
+mod parts;
 mod preflight;
 mod rules;
 
 pub use context::Context;
 pub use driver::{Boundary, lower};
 pub use error::{Error, Missing, RuleError};
+pub use parts::Parts;
 pub use rules::primitives;

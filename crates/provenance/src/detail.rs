@@ -12,11 +12,13 @@ pub enum Detail {
     Minimal,
     /// Also both stacks on every node.
     Full,
+    /// Call site and rule on every node, and the source map on the model.
+    SourceMap,
 }
 
 /// An unknown detail level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown stacktrace detail `{0}`; the levels are: minimal, full")]
+#[error("unknown stacktrace detail `{0}`; the levels are: minimal, full, sourcemap")]
 pub struct DetailError(String);
 
 impl FromStr for Detail {
@@ -27,6 +29,7 @@ impl FromStr for Detail {
             "off" => Ok(Detail::Off),
             "minimal" => Ok(Detail::Minimal),
             "full" => Ok(Detail::Full),
+            "sourcemap" => Ok(Detail::SourceMap),
             _ => Err(DetailError(text.to_owned())),
         }
     }

@@ -1,18 +1,21 @@
 //! The conversion: read, then everything else without the interpreter.
 
+use std::fs;
 use std::path::PathBuf;
 
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
 use optimize::legalize::{self, Target, legalize};
-use provenance::{Detail, Metadata, Origins, StackId, Stacks};
+use provenance::{
+    Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
+};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::error::{self, Places};
 use crate::model::Model;
-use crate::read::{self, Traced};
+use crate::read::{self, StackOptions, Traced};
 use crate::record;
 
 /// Converts a closed jaxpr.
@@ -22,10 +25,9 @@ use crate::record;
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, const_names, inputs_as_nchw,
-    outputs_as_nchw, detail, entry, function, record,
+    outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
-#[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
 pub(crate) fn convert(
     py: Python<'_>,
     jaxpr: Bound<'_, PyAny>,
@@ -37,13 +39,17 @@ pub(crate) fn convert(
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
     detail: &str,
+    source_map: bool,
+    embed_sources: bool,
+    absolute_paths: bool,
     entry: Option<Bound<'_, PyAny>>,
     function: Option<(String, String, u32)>,
     record: Option<PathBuf>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
-    let resolve = detail != Detail::Off || record.is_some();
-    let traced = read::read(&jaxpr, &const_names, entry.as_ref(), resolve)
+    let resolve = detail != Detail::Off || source_map || record.is_some();
+    let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
+    let traced = read::read(&jaxpr, &const_names, &stacks)
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
     let Traced { program, mut stacks, tracebacks, entry } = traced;
     if let Some(path) = record {
@@ -53,7 +59,7 @@ pub(crate) fn convert(
 
     let boundary =
         Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
-    let function = function.map(|function| read::definition(py, function)).transpose()?;
+    let function = function.map(|f| tracebacks.definition(f));
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let (graph, opset) = build(&program, &boundary, opset, &mut origins)?;
@@ -64,13 +70,30 @@ pub(crate) fn convert(
             entry,
             function: function.as_ref(),
         };
+        let map = (source_map || detail == Detail::SourceMap).then(|| {
+            let text = |path: &str| fs::read_to_string(path).ok();
+            let sources = Sources { text: Some(&text), embed: embed_sources };
+            let nodes = onnx::map_nodes(&graph);
+            SourceMap::build(&nodes, &origins, &stacks, function.as_ref(), sources).to_text()
+        });
+        let mut model_metadata = Vec::new();
+        if let Some(map) = &map {
+            if detail == Detail::SourceMap {
+                model_metadata.push((SOURCE_MAP.to_owned(), map.clone()));
+            } else {
+                let digest = provenance::digest(map.as_bytes());
+                model_metadata.push((SOURCE_MAP_DIGEST.to_owned(), digest));
+            }
+        }
         let options = EncodeOptions {
             node_metadata: &|node| metadata.of(node.origin),
+            model_metadata,
             ..EncodeOptions::new(opset)
         };
-        onnx::encode(&graph, &options).map_err(Failure::Onnx)
+        let model = onnx::encode(&graph, &options).map_err(Failure::Onnx)?;
+        Ok(Model::new(model, map))
     });
-    converted.map(Model::new).map_err(|failure| {
+    converted.map_err(|failure| {
         let resolve = |stacks: &mut Stacks, stack: StackId| {
             // A stack that cannot be resolved leaves the message without its line.
             let _ = tracebacks.resolve(py, stacks, stack);
@@ -104,7 +127,7 @@ fn build(
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
     let opset = match opset {
-        Some(opset) => opset,
+        Some(opset) => onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?,
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;

@@ -82,8 +82,7 @@ const IGNORED_PARAMS: &[&str] = &[
 ];
 
 /// Primitives that JAX is asked to put in terms of others, whatever their operands are.
-const EXPANDED: &[&str] =
-    &["approx_top_k", "reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"];
+const EXPANDED: &[&str] = &["approx_top_k", "reduce", "reduce_window"];
 
 /// Those among them that have a rule for what stays as it is.
 const PARTLY_EXPANDED: &[&str] = &["reduce", "reduce_window"];
@@ -126,6 +125,7 @@ pub(crate) mod class {
         closed_jaxpr = "jax.extend.core", "ClosedJaxpr";
         jaxpr = "jax.extend.core", "Jaxpr";
         literal = "jax.extend.core", "Literal";
+        primitive = "jax.extend.core", "Primitive";
         scope = "jax._src.source_info_util", "Scope";
         numpy_dtype = "numpy", "dtype";
         numpy_array = "numpy", "ndarray";

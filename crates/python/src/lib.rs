@@ -1,12 +1,15 @@
 //! The Python module `jax2onnx._core`: reads a jaxpr, converts it, maps errors. The only crate that
 //! knows Python.
 
+#![expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
+
 mod convert;
 mod error;
 mod jax_names;
 mod model;
 mod read;
 mod record;
+mod source_map;
 
 use pyo3::prelude::*;
 
@@ -17,6 +20,8 @@ mod _core {
     use super::convert::convert;
     #[pymodule_export]
     use super::model::{Model, Tensors};
+    #[pymodule_export]
+    use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
     use super::{main, primitives};
 

@@ -13,11 +13,14 @@ use crate::error::{Family, raise, writing};
 /// A converted model. Its weights are views of the arrays that JAX has.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
-pub(crate) struct Model(Arc<onnx::Model>);
+pub(crate) struct Model {
+    model: Arc<onnx::Model>,
+    map: Option<String>,
+}
 
 impl Model {
-    pub(crate) fn new(model: onnx::Model) -> Self {
-        Self(Arc::new(model))
+    pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
+        Self { model: Arc::new(model), map }
     }
 }
 
@@ -25,7 +28,6 @@ impl Model {
 impl Model {
     /// Writes the model to `path`; `placement` says where large weights go: "auto", "inline" or
     /// "external".
-    #[expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
     fn save(&self, py: Python<'_>, path: PathBuf, placement: &str) -> PyResult<()> {
         let placement = match placement {
             "auto" => Placement::Auto,
@@ -43,23 +45,29 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        py.detach(|| self.0.save(&path, placement)).map_err(|error| writing(py, error))
+        py.detach(|| self.model.save(&path, placement)).map_err(|error| writing(py, error))
     }
 
     /// The whole model as the bytes of a `ModelProto`.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.to_bytes()).map_err(|error| writing(py, error))?;
+        let bytes = py.detach(|| self.model.to_bytes()).map_err(|error| writing(py, error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// The bytes of the `ModelProto` without the contents of large tensors.
     fn skeleton<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &py.detach(|| self.0.skeleton()))
+        PyBytes::new(py, &py.detach(|| self.model.skeleton()))
+    }
+
+    /// The text of the source map, if one was asked for.
+    #[getter]
+    fn source_map(&self) -> Option<&str> {
+        self.map.as_deref()
     }
 
     /// The names and contents of the tensors that `skeleton` leaves out, one after the other.
     fn tensors(&self) -> Tensors {
-        Tensors { model: Arc::clone(&self.0), next: 0 }
+        Tensors { model: Arc::clone(&self.model), next: 0 }
     }
 }
 

@@ -134,6 +134,20 @@ impl DType {
         self.kind() == Kind::Float
     }
 
+    /// The type of the real and the imaginary part; a real type is its own.
+    pub fn component(self) -> Self {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            real => real,
+        }
+    }
+
+    /// Complex numbers of any width.
+    pub fn is_complex(self) -> bool {
+        self.kind() == Kind::Complex
+    }
+
     /// The smallest and the largest value of an integer type.
     pub fn int_range(self) -> Option<(i128, i128)> {
         let bits = self.bits();

@@ -143,6 +143,20 @@ impl Tensor {
         Type::new(self.dtype, self.shape.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>())
     }
 
+    /// The real and the imaginary part of a complex tensor, which stores them in turn.
+    pub fn parts(&self) -> Option<(Self, Self)> {
+        if !self.dtype.is_complex() {
+            return None;
+        }
+        let dtype = self.dtype.component();
+        let width = dtype.bits() as usize / 8;
+        let part = |first: usize| {
+            let chunks = self.bytes().chunks_exact(width).skip(first).step_by(2);
+            Self::owned(dtype, &self.shape, chunks.flatten().copied().collect())
+        };
+        Some((part(0), part(1)))
+    }
+
     /// The same bytes under another shape of equally many elements.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
         Self::new(self.dtype, shape, Arc::clone(&self.data))

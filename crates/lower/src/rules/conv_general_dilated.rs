@@ -1,8 +1,7 @@
-//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated; integers, which
-//! neither takes, as MatMul over the patches of the input
+//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated
 
 use jaxpr::Params;
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
 
 use super::window::inverse;
@@ -29,7 +28,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 /// How the kernel moves; one entry per spatial axis.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Convolution {
     stride: Vec<i64>,
     low: Vec<Dim>,
@@ -82,13 +81,10 @@ impl Convolution {
                 self.input_dilation[i] = 1;
             }
         }
-        let result = if dtype.is_integer() {
-            self.by_patches(cx, input, kernel)?
-        } else if dtype.is_float() {
-            self.by_operator(cx, input, kernel)?
-        } else {
+        if !(dtype.is_float() || dtype.is_integer()) {
             return Err(RuleError::unsupported(format!("a convolution of {dtype}")));
-        };
+        }
+        let result = self.by_operator(cx, input, kernel)?;
         if flat { Ok(cx.squeeze(result, &[2])?) } else { Ok(result) }
     }
 
@@ -117,17 +113,17 @@ impl Convolution {
     ) -> Result<ValueId> {
         let dilated = self.input_dilation.iter().any(|d| *d > 1);
         if dilated
+            && cx.dtype(input).is_float()
             && self.stride.iter().all(|s| *s == 1)
             && let Some(transposed) = self.transposed(cx, input, kernel)?
         {
             return Ok(transposed);
         }
         let input = self.spread(cx, input)?;
-        let (rest, input) = self.pad_where(cx, input, |low, high| !(low >= 0 && high >= 0))?;
-        let pads: Option<Vec<i64>> = rest.low.iter().chain(&rest.high).map(Dim::as_known).collect();
+        let (pads, input) = self.pad(cx, input)?;
         let attrs = attrs! {
             strides: self.stride.clone(),
-            pads: pads.unwrap_or_default(),
+            pads: pads,
             dilations: self.kernel_dilation.clone(),
             group: self.groups,
         };
@@ -220,86 +216,27 @@ impl Convolution {
         Ok(input)
     }
 
-    /// Pads the axes of which the padding is symbolic or `explicit` asks for; the padding that is
-    /// left, and the input.
-    fn pad_where(
-        &self,
-        cx: &mut Context<'_>,
-        input: ValueId,
-        explicit: impl Fn(i64, i64) -> bool,
-    ) -> Result<(Self, ValueId)> {
-        let mut rest = self.clone();
+    /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. The padding
+    /// that is left to it, all beginnings first, and the input.
+    fn pad(&self, cx: &mut Context<'_>, input: ValueId) -> Result<(Vec<i64>, ValueId)> {
         let (mut low, mut high) = (vec![ZERO; 2], vec![ZERO; 2]);
-        for i in 0..self.low.len() {
-            let now = match (&self.low[i], &self.high[i]) {
-                (Dim::Known(low), Dim::Known(high)) => explicit(*low, *high),
-                _ => true,
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for pair in self.low.iter().zip(&self.high) {
+            let (now, left) = match pair {
+                (Dim::Known(a @ 0..), Dim::Known(b @ 0..)) => ((ZERO, ZERO), (*a, *b)),
+                (a, b) => ((a.clone(), b.clone()), (0, 0)),
             };
-            let take = |dim: &mut Dim| if now { std::mem::replace(dim, ZERO) } else { ZERO };
-            low.push(take(&mut rest.low[i]));
-            high.push(take(&mut rest.high[i]));
+            low.push(now.0);
+            high.push(now.1);
+            before.push(left.0);
+            after.push(left.1);
         }
         let zero = cx.scalar_like(input, 0.0)?;
-        Ok((rest, pad::edges(cx, input, zero, &low, &high)?))
-    }
-
-    /// For every element of the kernel, what it meets; then one matrix product per group.
-    fn by_patches(&self, cx: &mut Context<'_>, input: ValueId, kernel: ValueId) -> Result<ValueId> {
-        let input = self.spread(cx, input)?;
-        let (_, input) = self.pad_where(cx, input, |_, _| true)?;
-        let (shape, kernel_shape) = (cx.shape(input).to_vec(), cx.shape(kernel).to_vec());
-        let size: Option<Vec<i64>> = kernel_shape[2..].iter().map(Dim::as_known).collect();
-        let size = size.ok_or_else(|| RuleError::unsupported("a kernel of symbolic size"))?;
-        let axes: Vec<i64> = (2..shape.len()).map(|axis| axis as i64).collect();
-
-        let mut met = Vec::new();
-        for position in positions(&size) {
-            let starts = position.iter().zip(&self.kernel_dilation).map(|(p, d)| Dim::Known(p * d));
-            let ends = (0..size.len()).map(|i| {
-                let after = (size[i] - 1 - position[i]) * self.kernel_dilation[i];
-                shape[i + 2].clone() - Dim::Known(after)
-            });
-            let (starts, ends): (Vec<Dim>, Vec<Dim>) = (starts.collect(), ends.collect());
-            let part = cx.slice(input, &axes, &starts, &ends, &self.stride)?;
-            met.push(cx.unsqueeze(part, &[2])?);
-        }
-        let patches = match met.as_slice() {
-            [one] => *one,
-            _ => cx.op("Concat", &met, attrs! { axis: 2 })?,
-        };
-        let space = cx.shape(patches)[3..].to_vec();
-        let product = |dims: &[Dim]| dims.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
-        let groups = Dim::Known(self.groups);
-        let (outputs, summed) =
-            (divided(&kernel_shape[0], self.groups), product(&kernel_shape[1..]));
-        let columns = [shape[0].clone(), groups.clone(), summed.clone(), product(&space)];
-        let patches = cx.reshape(patches, &columns)?;
-        let kernel = cx.reshape(kernel, &[groups, outputs, summed])?;
-        let result = matmul(cx, kernel, patches)?;
-        cx.reshape(
-            result,
-            &[&[shape[0].clone(), kernel_shape[0].clone()], space.as_slice()].concat(),
-        )
+        let input = pad::edges(cx, input, zero, &low, &high)?;
+        Ok(([before, after].concat(), input))
     }
 }
 
 fn divided(dim: &Dim, by: i64) -> Dim {
     Dim::op(DimOp::FloorDiv, dim, &Dim::Known(by))
-}
-
-/// A matrix product of integers; the narrow ones are wrapped around at the end.
-fn matmul(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
-    let dtype = cx.dtype(a);
-    let wide = if dtype.bits() < 32 { DType::I32 } else { dtype };
-    let (a, b) = (cx.cast(a, wide)?, cx.cast(b, wide)?);
-    let product = cx.op("MatMul", &[a, b], Attrs::new())?;
-    Ok(cx.cast(product, dtype)?)
-}
-
-/// All positions in a box of the given size, the last axis fastest.
-fn positions(size: &[i64]) -> Vec<Vec<i64>> {
-    size.iter().fold(vec![Vec::new()], |all, &n| {
-        let longer = |start: &Vec<i64>| (0..n).map(|i| [start.as_slice(), &[i]].concat()).collect();
-        all.iter().flat_map(|start| -> Vec<Vec<i64>> { longer(start) }).collect()
-    })
 }

@@ -26,19 +26,11 @@ pub(super) fn div(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 pub(super) fn rem(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let dtype = cx.dtype(x[0]);
-    if !dtype.is_integer() {
+    if !cx.dtype(x[0]).is_integer() {
         return Ok(vec![cx.op("Mod", x, attrs! { fmod: 1 })?]);
     }
     let divisor = Divisor::new(cx, x[1])?;
-    let mut rest = if dtype.kind() == Kind::Unsigned {
-        cx.op("Mod", &[x[0], divisor.safe], Attrs::new())?
-    } else {
-        // Runtimes may compute `fmod` in floats, which cannot hold all integers.
-        let quotient = cx.op("Div", &[x[0], divisor.safe], Attrs::new())?;
-        let product = cx.op("Mul", &[quotient, divisor.safe], Attrs::new())?;
-        cx.op("Sub", &[x[0], product], Attrs::new())?
-    };
+    let mut rest = cx.op("Mod", &[x[0], divisor.safe], attrs! { fmod: 1 })?;
     if let Some(zero) = divisor.zero {
         rest = cx.op("Where", &[zero, x[0], rest], Attrs::new())?;
     }

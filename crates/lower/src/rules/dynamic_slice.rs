@@ -4,6 +4,7 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
+use super::known::Known;
 use super::{Result, indices};
 use crate::Context;
 
@@ -47,7 +48,7 @@ pub(super) fn known_start(
     extent: &Dim,
     size: &Dim,
 ) -> Option<Dim> {
-    let start = *indices::constant(cx, start)?.first()?;
+    let start = *Known::of(cx.graph, start)?.values.first()?;
     match extent.clone() - size.clone() {
         Dim::Known(limit) => Some(Dim::Known(start.clamp(0, limit.max(0)))),
         // Zero and less is the beginning whatever the limit is.

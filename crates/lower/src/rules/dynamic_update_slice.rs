@@ -1,5 +1,5 @@
 //! dynamic_update_slice(x, update, starts…) → Concat around a constant start, otherwise ScatterND
-//! over the axes that the update does not fill; starts are clamped
+//! over the axes that the update does not fill, or Where along a single one; starts are clamped
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -34,7 +34,11 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let few = size[..last].iter().try_fold(last as i64, |n, d| n.checked_mul(d.as_known()?));
     let indexed = match few {
         Some(n) if n <= 4096 => (0..last).collect(),
-        _ => partial.clone(),
+        _ if last == 1 => partial,
+        _ => match partial.as_slice() {
+            [axis] => return select(cx, operand, update, *axis, starts[*axis]),
+            _ => partial,
+        },
     };
     let mut first = Vec::with_capacity(indexed.len());
     for &axis in &indexed {
@@ -59,6 +63,31 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (operand, update) = (cx.transpose(operand, &perm)?, cx.transpose(update, &perm)?);
     let result = cx.op("ScatterND", &[operand, at, update], Attrs::new())?;
     Ok(vec![cx.transpose(result, &inverse(&perm))?])
+}
+
+/// Every element along `axis` from the update or from the operand.
+fn select(
+    cx: &mut Context<'_>,
+    operand: ValueId,
+    update: ValueId,
+    axis: usize,
+    first: ValueId,
+) -> Result {
+    let (extent, size) = (cx.shape(operand)[axis].clone(), cx.shape(update)[axis].clone());
+    let first = start(cx, first, &(extent.clone() - size.clone()))?;
+    let places = indices::count(cx, &extent)?;
+    let offsets = cx.op("Sub", &[places, first], Attrs::new())?;
+    let (inside, update) = if size == Dim::Known(1) {
+        let zero = cx.scalar(DType::I64, 0.0)?;
+        (cx.op("Equal", &[offsets, zero], Attrs::new())?, update)
+    } else {
+        let near = indices::clamp(cx, offsets, &[size - Dim::Known(1)])?;
+        let inside = cx.op("Equal", &[offsets, near], Attrs::new())?;
+        (inside, cx.op("Gather", &[update, near], attrs! { axis: axis as i64 })?)
+    };
+    let behind: Vec<i64> = (1..(cx.rank(operand) - axis) as i64).collect();
+    let inside = cx.unsqueeze(inside, &behind)?;
+    Ok(vec![cx.op("Where", &[inside, update, operand], Attrs::new())?])
 }
 
 /// What is before the update, the update, and what is behind it.

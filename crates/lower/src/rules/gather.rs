@@ -7,6 +7,7 @@ use tensor::{DType, Dim, Kind, Tensor};
 
 use super::Result;
 use super::indices::{self, Mode, Starts};
+use super::known::Known;
 use crate::{Context, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
@@ -38,7 +39,8 @@ fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
         (Some(Fill::Int(value)), Some(_)) => Tensor::int_scalar(dtype, value),
         #[expect(clippy::cast_precision_loss, reason = "JAX would convert it the same way")]
         (Some(Fill::Int(value)), None) => Tensor::scalar(dtype, value as f64),
-        (Some(Fill::Float(value)), _) => Tensor::scalar(dtype, value),
+        (Some(Fill::Float(value)), Some(_)) => Tensor::scalar(dtype, value.trunc()),
+        (Some(Fill::Float(value)), None) => Tensor::scalar(dtype, value),
         (None, Some((low, high))) => {
             let edge = if dtype.kind() == Kind::Signed { low } else { high };
             Tensor::int_scalar(dtype, edge)
@@ -128,9 +130,10 @@ impl Gather {
             return Ok(None);
         }
         let limits: Option<Vec<i64>> = self.limits.iter().map(Dim::as_known).collect();
-        let (Some(starts), Some(limits)) = (indices::constant(cx, indices), limits) else {
+        let (Some(starts), Some(limits)) = (Known::of(cx.graph, indices), limits) else {
             return Ok(None);
         };
+        let starts = starts.values;
         let outside =
             starts.iter().zip(&limits).any(|(start, limit)| !(0..=*limit).contains(start));
         if self.mode == Mode::FillOrDrop && outside {

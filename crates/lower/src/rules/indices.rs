@@ -6,6 +6,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::Result;
+use super::known::Known;
 use crate::{Context, RuleError};
 
 /// Up to this many numbers are a constant; more are computed, or one axis at a time.
@@ -50,8 +51,14 @@ impl Starts {
         limits: &[Dim],
         mode: Mode,
     ) -> Result<Self> {
+        if let Some(known) = Known::of(cx.graph, indices)
+            && is_inside(&known.values, limits)
+            && let Some(tensor) = known.tensor()
+        {
+            return Ok(Self { value: cx.constant(tensor), inside: None });
+        }
         let given = cx.cast(indices, DType::I64)?;
-        if known_inside(cx, indices, limits) || limits.is_empty() {
+        if limits.is_empty() {
             return Ok(Self { value: given, inside: None });
         }
         let value = clamp(cx, given, limits)?;
@@ -71,13 +78,7 @@ impl Starts {
     }
 }
 
-/// The vectors of a constant, when all their elements fit 64 bits.
-pub(super) fn constant(cx: &Context<'_>, indices: ValueId) -> Option<Vec<i64>> {
-    cx.graph.constant(indices).and_then(Tensor::to_i64s)
-}
-
-fn known_inside(cx: &Context<'_>, indices: ValueId, limits: &[Dim]) -> bool {
-    let Some(values) = constant(cx, indices) else { return false };
+fn is_inside(values: &[i64], limits: &[Dim]) -> bool {
     let limits = limits.iter().cycle().map(Dim::as_known);
     values.iter().zip(limits).all(|(v, limit)| limit.is_some_and(|n| (0..=n).contains(v)))
 }

@@ -11,11 +11,13 @@ mod call;
 mod cbrt;
 mod clamp;
 mod clz;
+mod complex;
 mod concatenate;
 mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod dim_as_value;
 mod division;
 mod dot_general;
 mod dynamic_slice;
@@ -32,6 +34,7 @@ mod integer_pow;
 mod iota;
 mod iota_2x32_shape;
 mod is_finite;
+mod known;
 mod log1p;
 mod monoid;
 mod mulhi;
@@ -53,6 +56,8 @@ mod rounds;
 mod rsqrt;
 mod scan;
 mod scatter;
+mod select_and_gather_add;
+mod select_and_scatter_add;
 mod select_n;
 mod shift;
 mod slice;
@@ -73,7 +78,7 @@ use std::panic::Location;
 
 use onnx::{Attrs, Op, ValueId};
 
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 type Result<T = Vec<ValueId>> = std::result::Result<T, RuleError>;
 
@@ -95,7 +100,16 @@ enum Body {
 
 impl Rule {
     /// Emits the rule's nodes.
-    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
+            return complex::apply(self, cx, x);
+        }
+        let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
+        Ok(self.real(cx, &flat)?.into_iter().map(Parts::Real).collect())
+    }
+
+    /// The rule on real values.
+    fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.body {
             Body::Function(lower) => lower(cx, x),
             Body::Op(op, at) => {
@@ -152,8 +166,10 @@ rules! {
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "clz" => f(clz::lower),
+    "complex" => f(complex::never_real),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
+    "conj" => f(complex::never_real),
     "conv_general_dilated" => f(conv_general_dilated::lower),
     "convert_element_type" => f(convert_element_type::lower),
     "copy" => f(identity::lower),
@@ -170,6 +186,7 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "dim_as_value" => f(dim_as_value::lower),
     "div" => f(division::div),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
@@ -184,6 +201,7 @@ rules! {
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
     "gt" => op("Greater"),
+    "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
     "iota_2x32_shape" => f(iota_2x32_shape::lower),
@@ -217,6 +235,7 @@ rules! {
     "random_split" => f(call::call_jaxpr),
     "random_unwrap" => f(identity::lower),
     "random_wrap" => f(identity::lower),
+    "real" => f(complex::never_real),
     "reduce" => f(reduce::lower),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
@@ -245,8 +264,8 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
-    "select_and_gather_add" => f(call::call_jaxpr),
-    "select_and_scatter_add" => f(call::call_jaxpr),
+    "select_and_gather_add" => f(select_and_gather_add::lower),
+    "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),
     "shift_left" => f(shift::left),
     "shift_right_arithmetic" => f(shift::right_arithmetic),

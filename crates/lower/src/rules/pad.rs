@@ -7,6 +7,8 @@ use tensor::Dim;
 use super::Result;
 use crate::{Context, RuleError};
 
+const ZERO: Dim = Dim::Known(0);
+
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (value, fill) = (x[0], x[1]);
     let config = cx.param::<Vec<Vec<Dim>>>("padding_config")?;
@@ -41,26 +43,32 @@ pub(super) fn edges(
     let mut value = value;
     let (cut_low, add_low) = split_sign(low);
     let (cut_high, add_high) = split_sign(high);
-    if add_low.iter().chain(&add_high).any(|d| *d != Dim::Known(0)) {
+    if add_low.iter().chain(&add_high).any(|d| *d != ZERO) {
         let pads = cx.dims(&[add_low, add_high].concat())?;
         value = cx.op("Pad", &[value, pads, fill], attrs! { mode: "constant" })?;
     }
     // Cutting comes last: an axis may be padded on one side and cut beyond its elements on the other.
     let shape = cx.shape(value).to_vec();
-    let cut: Vec<usize> = (0..shape.len())
-        .filter(|&i| cut_low[i] != Dim::Known(0) || cut_high[i] != Dim::Known(0))
-        .collect();
+    let cut: Vec<usize> =
+        (0..shape.len()).filter(|&i| cut_low[i] != ZERO || cut_high[i] != ZERO).collect();
     let axes: Vec<i64> = cut.iter().map(|&i| i as i64).collect();
     let starts: Vec<Dim> = cut.iter().map(|&i| cut_low[i].clone()).collect();
-    let ends: Vec<Dim> = cut.iter().map(|&i| shape[i].clone() - cut_high[i].clone()).collect();
+    // Counted from the end of the axis, which works for any size.
+    let ends: Vec<Dim> = cut
+        .iter()
+        .map(|&i| match cut_high[i] {
+            ZERO => Dim::Known(i64::MAX),
+            _ => -cut_high[i].clone(),
+        })
+        .collect();
     cx.slice(value, &axes, &starts, &ends, &vec![1; cut.len()])
 }
 
 /// What is cut off and what is added; a symbolic amount is taken to be added.
 fn split_sign(amounts: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
     let split = |amount: &Dim| match amount {
-        Dim::Known(n) if *n < 0 => (Dim::Known(-n), Dim::Known(0)),
-        other => (Dim::Known(0), other.clone()),
+        Dim::Known(n) if *n < 0 => (Dim::Known(-n), ZERO),
+        other => (ZERO, other.clone()),
     };
     amounts.iter().map(split).unzip()
 }
@@ -86,9 +94,7 @@ pub(super) fn spread(
     let pads = cx.i64s(&pads);
     let rows = cx.op("Pad", &[rows, pads, fill], attrs! { mode: "constant" })?;
     let mut merged = shape;
-    merged[axis] = size.clone() * Dim::Known(between + 1);
+    merged[axis] = size * Dim::Known(between + 1);
     let merged = cx.reshape(rows, &merged)?;
-    let end = (size - Dim::Known(1)) * Dim::Known(between + 1) + Dim::Known(1);
-    let axis = axis as i64;
-    cx.slice(merged, &[axis], &[Dim::Known(0)], &[end], &[1])
+    cx.slice(merged, &[axis as i64], &[ZERO], &[Dim::Known(-between)], &[1])
 }

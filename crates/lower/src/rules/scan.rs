@@ -10,8 +10,10 @@ use super::Result;
 use crate::Context;
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let (consts, rest) = x.split_at(cx.param("num_consts")?);
-    let (carry, xs) = rest.split_at(cx.param("num_carry")?);
+    let num_consts: usize = cx.param("num_consts")?;
+    let num_carry: usize = cx.param("num_carry")?;
+    let (first, xs) = x.split_at(cx.in_count(num_consts + num_carry));
+    let (consts, carry) = first.split_at(cx.in_count(num_consts));
     if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
 }
 

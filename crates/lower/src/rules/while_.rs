@@ -12,8 +12,10 @@ use crate::Context;
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let cond: JaxprId = cx.param("cond_jaxpr")?;
     let body: JaxprId = cx.param("body_jaxpr")?;
-    let (cond_consts, rest) = x.split_at(cx.param("cond_nconsts")?);
-    let (body_consts, init) = rest.split_at(cx.param("body_nconsts")?);
+    let in_cond: usize = cx.param("cond_nconsts")?;
+    let in_body: usize = cx.param("body_nconsts")?;
+    let (consts, init) = x.split_at(cx.in_count(in_cond + in_body));
+    let (cond_consts, body_consts) = consts.split_at(cx.in_count(in_cond));
 
     let go_on = cx.inline(cond, &[cond_consts, init].concat())?[0];
     let types: Vec<Type> = init.iter().map(|v| cx.ty(*v).clone()).collect();

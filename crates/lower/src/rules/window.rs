@@ -1,7 +1,9 @@
 //! Sliding windows: ONNX's pooling where it has the same meaning, otherwise one axis at a time by
 //! combining shifted slices, which is exact for every element type.
 
-use onnx::{ValueId, attrs};
+use std::sync::Arc;
+
+use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::monoid::Monoid;
@@ -118,7 +120,28 @@ impl Window {
         (dense && inside).then_some((size, low, high))
     }
 
-    /// `MaxPool` or `AveragePool`, over one to three axes that may lie anywhere.
+    /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
+    /// one to three axes, which may lie anywhere.
+    fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
+        let moving = self.moving_axes();
+        if !(1..=3).contains(&moving.len()) {
+            return None;
+        }
+        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
+        let fits: Vec<_> = fits.collect::<Option<_>>()?;
+        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
+        let pads: Vec<i64> = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect();
+        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
+        let attrs = attrs! {
+            kernel_shape: kernel,
+            strides: at(&self.stride),
+            pads: pads,
+            dilations: at(&self.dilation),
+        };
+        Some((Layout::new(&moving, shape.len()), attrs))
+    }
+
+    /// `MaxPool` or `AveragePool`, if they can do it.
     fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
         let dtype = cx.dtype(x);
         let op = match monoid {
@@ -127,31 +150,43 @@ impl Window {
             _ => return Ok(None),
         };
         let shape = cx.shape(x).to_vec();
-        let moving = self.moving_axes();
-        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
-        let fits: Option<Vec<_>> = fits.collect();
-        let Some(fits) = fits.filter(|f| (1..=3).contains(&f.len())) else { return Ok(None) };
-
-        let layout = Layout::new(&moving, shape.len());
-        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
-        let pads = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect::<Vec<i64>>();
-        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
-        let (strides, dilations) = (at(&self.stride), at(&self.dilation));
-        let volume: i64 = kernel.iter().product();
-        let mut attrs = attrs! {
-            kernel_shape: kernel, strides: strides, pads: pads, dilations: dilations,
-        };
+        let Some((layout, mut attrs)) = self.pooling(&shape) else { return Ok(None) };
         if op == "AveragePool" {
             attrs.extend(attrs! { count_include_pad: 1 });
         }
         let x = layout.enter(cx, x)?;
         let mut pooled = cx.op(op, &[x], attrs)?;
+        let volume: i64 = self.size.iter().filter_map(Dim::as_known).product();
         if op == "AveragePool" && volume != 1 {
             #[expect(clippy::cast_precision_loss, reason = "windows are small")]
             let volume = cx.scalar_like(pooled, volume as f64)?;
-            pooled = cx.op("Mul", &[pooled, volume], vec![])?;
+            pooled = cx.op("Mul", &[pooled, volume], Attrs::new())?;
         }
         Ok(Some(layout.leave(cx, pooled, &shape)?))
+    }
+
+    /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is
+    /// there several times), counted over the whole array.
+    pub(super) fn places_of_extrema(
+        &self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+    ) -> Result<(Layout, ValueId)> {
+        let dtype = cx.dtype(x);
+        let shape = cx.shape(x).to_vec();
+        let pooling = self.pooling(&shape).filter(|_| dtype.is_float());
+        let Some((layout, attrs)) = pooling else {
+            let reason = format!("the place of the extremum in windows of {dtype} that move so");
+            return Err(RuleError::unsupported(reason));
+        };
+        let select: Arc<str> = cx.param("select_prim")?;
+        let x = match &*select {
+            "ge" => x,
+            "le" => cx.op("Neg", &[x], Attrs::new())?,
+            other => return Err(RuleError::unsupported(format!("a selection by `{other}`"))),
+        };
+        let x = layout.enter(cx, x)?;
+        Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
     }
 
     /// One axis after the other, by slices.
@@ -175,8 +210,8 @@ impl Window {
             x = if size <= SMALL {
                 run.by_elements(cx, x, stride, monoid)?
             } else {
-                let whole = run.by_doubling(cx, x, monoid)?;
-                run.take(cx, whole, ZERO, cx.shape(whole)[axis].clone(), stride)?
+                let dense = run.by_doubling(cx, x, monoid)?;
+                run.take(cx, dense, 0, 0, stride)?
             };
         }
         Ok(x)
@@ -192,29 +227,22 @@ struct Run {
 }
 
 impl Run {
+    /// Every `step`th element of `x`, without the first `before` and the last `after`.
     #[track_caller]
     fn take(
         self,
         cx: &mut Context<'_>,
         x: ValueId,
-        start: Dim,
-        end: Dim,
+        before: i64,
+        after: i64,
         step: i64,
     ) -> Result<ValueId> {
-        let axis = usize::try_from(self.axis).unwrap_or_default();
-        if (&start, &end, step) == (&ZERO, &cx.shape(x)[axis], 1) {
+        if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
-        cx.slice(x, &[self.axis], &[start], &[end], &[step])
-    }
-
-    /// How far the last element of a window of `size` lies from the first.
-    fn reach(self, size: i64) -> Dim {
-        Dim::Known((size - 1) * self.dilation)
-    }
-
-    fn extent(self, cx: &Context<'_>, x: ValueId) -> Dim {
-        cx.shape(x)[usize::try_from(self.axis).unwrap_or_default()].clone()
+        // Counted from the end, since the axis may be shorter than what is left out.
+        let end = if after == 0 { i64::MAX } else { -after };
+        cx.slice(x, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
     }
 
     /// Combines the first elements of all windows with the second ones, and so on.
@@ -225,11 +253,11 @@ impl Run {
         stride: i64,
         monoid: Monoid,
     ) -> Result<ValueId> {
-        let last = self.extent(cx, x) - self.reach(self.size);
-        let mut sum = self.take(cx, x, ZERO, last.clone(), stride)?;
+        let reach = (self.size - 1) * self.dilation;
+        let mut sum = self.take(cx, x, 0, reach, stride)?;
         for i in 1..self.size {
-            let start = Dim::Known(i * self.dilation);
-            let element = self.take(cx, x, start.clone(), last.clone() + start, stride)?;
+            let before = i * self.dilation;
+            let element = self.take(cx, x, before, reach - before, stride)?;
             sum = monoid.combine(cx, sum, element)?;
         }
         Ok(sum)
@@ -238,28 +266,25 @@ impl Run {
     /// Combines windows of one element to windows of two, of four, and so on; then those whose
     /// sizes add up to the window's.
     fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
-        let extent = self.extent(cx, x);
-        let count = extent.clone() - self.reach(self.size);
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);
         loop {
             if self.size & power != 0 {
-                let start = Dim::Known(done * self.dilation);
-                let end = start.clone() + count.clone();
-                let part = self.take(cx, windows, start, end, 1)?;
+                let before = done * self.dilation;
+                done += power;
+                let after = (self.size - done) * self.dilation;
+                let part = self.take(cx, windows, before, after, 1)?;
                 sum = Some(match sum {
                     None => part,
                     Some(sum) => monoid.combine(cx, sum, part)?,
                 });
-                done += power;
             }
             if done == self.size {
                 return sum.ok_or_else(|| RuleError::Internal("an empty window".to_owned()));
             }
-            let fewer = extent.clone() - self.reach(2 * power);
-            let shift = Dim::Known(power * self.dilation);
-            let left = self.take(cx, windows, ZERO, fewer.clone(), 1)?;
-            let right = self.take(cx, windows, shift.clone(), fewer + shift, 1)?;
+            let shift = power * self.dilation;
+            let left = self.take(cx, windows, 0, shift, 1)?;
+            let right = self.take(cx, windows, shift, 0, 1)?;
             windows = monoid.combine(cx, left, right)?;
             power *= 2;
         }
@@ -279,16 +304,22 @@ impl Layout {
         Self { perm: [still.as_slice(), moving].concat(), still: still.len() }
     }
 
-    /// `x` with the still axes in front, merged or made up so that they are two.
-    pub(super) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
-        let x = cx.transpose(x, &self.perm)?;
-        let shape = cx.shape(x).to_vec();
+    /// The shape that `enter` gives an array of `shape`.
+    pub(super) fn shape(&self, shape: &[Dim]) -> Vec<Dim> {
+        let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
         let (still, moving) = shape.split_at(self.still);
         let (batch, channel) = match still.split_last() {
             Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
             None => (ONE, ONE),
         };
-        cx.reshape(x, &[&[batch, channel], moving].concat())
+        [&[batch, channel], moving].concat()
+    }
+
+    /// `x` with the still axes in front, merged or made up so that they are two.
+    pub(super) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+        let shape = self.shape(cx.shape(x));
+        let x = cx.transpose(x, &self.perm)?;
+        cx.reshape(x, &shape)
     }
 
     /// A pooled result with its axes where they were in an array of `shape`.

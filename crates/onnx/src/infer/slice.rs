@@ -90,8 +90,17 @@ fn count(first: i64, last: i64, step: i64) -> i64 {
 fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Dim> {
     let one = Dim::Known(1);
     if step > 0 {
-        let place = |at| place(call, size, at, &Dim::Known(0), size);
-        return Ok(non_negative(&ceil_div(place(end)? - place(start)?, step)));
+        // A start behind the axis or an end before it leaves nothing, clamped or not; not clamping
+        // keeps equal sizes recognisable.
+        let start = match start {
+            Dim::Known(n @ 0..FAR) => Dim::Known(*n),
+            start => place(call, size, start, &Dim::Known(0), size)?,
+        };
+        let end = match end {
+            Dim::Known(n @ NEGATIVE_FAR..0) if *n != NEGATIVE_FAR => size.clone() + Dim::Known(*n),
+            end => place(call, size, end, &Dim::Known(0), size)?,
+        };
+        return Ok(non_negative(&ceil_div(end - start, step)));
     }
     let last = size.clone() - one;
     let start = place(call, size, start, &Dim::Known(0), &last)?;

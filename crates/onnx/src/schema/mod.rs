@@ -118,6 +118,9 @@ pub struct Constraint {
 /// Element types per constraint: every combination of them runs.
 #[derive(Debug)]
 pub struct Row {
+    /// Whether results are right whatever the operands. Some kernels of wide integers are right
+    /// for small numbers only.
+    pub exact: bool,
     /// The value of one of the operator's attributes for which it holds; empty for all.
     variant: &'static str,
     masks: &'static [u32],
@@ -181,6 +184,8 @@ impl Schema {
         };
         match attrs.iter().find(|(key, _)| key == name) {
             Some((_, Attr::String(value))) => value,
+            Some((_, Attr::Int(0))) => "0",
+            Some((_, Attr::Int(_))) => "1",
             _ => default,
         }
     }
@@ -234,7 +239,11 @@ const fn constraint(name: &'static str, mask: u32) -> Constraint {
 }
 
 const fn row(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { variant, masks }
+    Row { exact: true, variant, masks }
+}
+
+const fn small(variant: &'static str, masks: &'static [u32]) -> Row {
+    Row { exact: false, variant, masks }
 }
 
 #[cfg(test)]

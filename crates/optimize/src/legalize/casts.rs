@@ -55,12 +55,16 @@ pub(super) fn choose(
     };
     let best = rows.iter().filter_map(fit).min_by_key(|(total, _)| *total);
     best.map(|(_, choice)| choice).ok_or_else(|| {
-        let dtype = culprit(binding, rows);
-        let types = rows.iter().flat_map(|row| row.iter().zip(binding.types()));
-        let types = types.filter(|(_, have)| have.contains(dtype)).map(|(set, _)| *set);
-        let types = types.fold(Types::NONE, Types::union);
+        let (index, dtype) = culprit(binding, rows);
+        let types = taken(rows, index);
         format!("it takes {types}, none of which can stand in for {dtype}")
     })
+}
+
+/// The types that any of the rows has at `index`.
+fn taken(rows: &[Row], index: usize) -> Types {
+    let sets = rows.iter().filter_map(|row| row.get(index));
+    sets.fold(Types::NONE, |all, set| all.union(*set))
 }
 
 /// Narrow types are cheap; of two equally wide ones, that of the same kind is. Booleans are
@@ -75,17 +79,15 @@ fn cost(from: DType, to: DType) -> u32 {
     4 * to.bits() + kind
 }
 
-/// A type of the node that the target does not take.
-pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> DType {
-    let all = |index: usize| {
-        let sets = rows.iter().filter_map(|row| row.get(index));
-        sets.fold(Types::NONE, |all, set| all.union(*set))
+/// A type of the node that the target does not take, and its constraint.
+pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> (usize, DType) {
+    let lacking = |(index, have): (usize, Types)| {
+        have.iter().find(|d| !taken(rows, index).contains(*d)).map(|d| (index, d))
     };
-    let of = |types: Types| types.iter().next();
-    let lacking = binding.types().enumerate().find(|(i, have)| !have.is_subset(all(*i)));
-    let lacking = lacking.and_then(|(i, have)| have.iter().find(|d| !all(i).contains(*d)));
     // A combination of types can be lacking although each of them is taken in another one.
-    lacking.or_else(|| binding.types().find_map(of)).unwrap_or(DType::F32)
+    let any = |(index, have): (usize, Types)| have.iter().next().map(|d| (index, d));
+    let types = || binding.types().enumerate();
+    types().find_map(lacking).or_else(|| types().find_map(any)).unwrap_or((0, DType::F32))
 }
 
 /// Lets `id`, which `next` follows, compute in the chosen types.

@@ -9,7 +9,7 @@ use super::Target;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The target lacks an operator for an element type, and nothing equivalent is known.
-    #[error("{target} has no `{op}` for {dtype}: {reason}")]
+    #[error("{target} cannot compute `{op}` on {dtype}: {reason}")]
     Unsupported {
         /// The operator.
         op: &'static str,

@@ -37,19 +37,33 @@ type Row = SmallVec<[Types; 4]>;
 
 impl Target {
     /// Whether it accepts a node with the given element types.
-    fn accepts(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
-        match self {
-            Target::Spec => binding.is_allowed(schema),
-            Target::OnnxRuntime => schema.rows(&node.attrs).any(|row| binding.fits(row.types())),
+    fn accepts(
+        self,
+        schema: &'static Schema,
+        graph: &Graph,
+        node: &Node,
+        binding: &Binding,
+    ) -> bool {
+        if self == Target::Spec {
+            return binding.is_allowed(schema);
         }
+        let mut rows = schema.rows(&node.attrs).filter(|row| binding.fits(row.types()));
+        rows.any(|row| row.exact || of_sizes(graph, node))
+    }
+
+    /// Whether it runs a node with the given element types, right or wrong.
+    fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
+        let mut rows = schema.rows(&node.attrs);
+        self == Target::OnnxRuntime && rows.any(|row| binding.fits(row.types()))
     }
 
     /// The combinations of element types that it accepts for a node.
     fn rows(self, schema: &'static Schema, node: &Node) -> Vec<Row> {
-        match self {
-            Target::Spec => vec![schema.types.iter().map(|c| c.allowed).collect()],
-            Target::OnnxRuntime => schema.rows(&node.attrs).map(|r| r.types().collect()).collect(),
+        if self == Target::Spec {
+            return vec![schema.types.iter().map(|c| c.allowed).collect()];
         }
+        let rows = schema.rows(&node.attrs).filter(|row| row.exact);
+        rows.map(|row| row.types().collect()).collect()
     }
 
     /// Whether it casts `from` to `to`.
@@ -66,10 +80,15 @@ impl Target {
     }
 }
 
+/// Whether a node computes with sizes and positions, which are small numbers.
+fn of_sizes(graph: &Graph, node: &Node) -> bool {
+    node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Target::Spec => "the ONNX specification",
+            Target::Spec => "ONNX",
             Target::OnnxRuntime => "onnxruntime",
         })
     }
@@ -128,7 +147,7 @@ impl Work<'_> {
         let missing = || complain(format!("ONNX has no such operator at opset {}", self.opset));
         let schema = schema.ok_or_else(missing)?;
         let binding = Binding::new(schema, self.graph, node).map_err(complain)?;
-        if self.target.accepts(schema, node, &binding) {
+        if self.target.accepts(schema, self.graph, node, &binding) {
             return Ok(false);
         }
         let rows = self.target.rows(schema, node);
@@ -138,9 +157,12 @@ impl Work<'_> {
                 casts::apply(self, id, next, schema, &types)?;
                 return Ok(false);
             }
+            Err(_) if self.target.runs(schema, node, &binding) => {
+                "its kernel is right for small numbers only".to_owned()
+            }
             Err(reason) => reason,
         };
-        let dtype = casts::culprit(&binding, &rows);
+        let (_, dtype) = casts::culprit(&binding, &rows);
         self.replace(id, dtype, reason)?;
         Ok(true)
     }

@@ -158,3 +158,87 @@ fn compute(op: &str, attrs: &[(&'static str, Attr)], operands: &[f64]) -> f64 {
         _ => panic!("no {op} in this interpreter"),
     }
 }
+
+/// Asserts that what `op` on vectors of integers is replaced by computes `expected`.
+#[track_caller]
+pub(super) fn assert_integers(
+    op: &'static str,
+    dtype: DType,
+    operands: &[&[i128]],
+    attrs: Attrs,
+    expected: &[i128],
+) {
+    let mut origins = Origins::default();
+    let shape = |values: &[i128]| vec![i64::try_from(values.len()).unwrap()];
+    // Bounds of `Clip` are scalars.
+    let shapes: Vec<Vec<i64>> = (0..operands.len())
+        .map(|i| if op == "Clip" && i > 0 { Vec::new() } else { shape(operands[i]) })
+        .collect();
+    let inputs: Vec<(DType, &[i64])> = shapes.iter().map(|s| (dtype, s.as_slice())).collect();
+    let result = shape(expected);
+    let mut graph = single(&mut origins, op, &inputs, attrs, &[(dtype, result.as_slice())]);
+    legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
+    onnx::verify(&graph, Some(21)).unwrap();
+    let operands: Vec<_> = operands.iter().map(|values| values.to_vec()).collect();
+    assert_eq!(run_integers(&graph, &operands), expected, "{op} on {dtype}: {}", show(&graph));
+}
+
+/// What a graph on integers gives, axis 0 being the only one. Double precision holds integers here.
+fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
+    let block = graph.block(Graph::MAIN);
+    let mut known: FxHashMap<ValueId, Vec<i128>> =
+        block.inputs.iter().copied().zip(operands.iter().cloned()).collect();
+    for id in graph.nodes_of(Graph::MAIN) {
+        let node = graph.node(id);
+        let read = |v: &ValueId| {
+            known.get(v).cloned().unwrap_or_else(|| graph.constant(*v).unwrap().to_ints().unwrap())
+        };
+        let operands: Vec<_> = node.inputs.iter().flatten().map(read).collect();
+        let output = node.outputs[0];
+        let results = compute_integers(node.op.name, &operands);
+        let wrap = |v: i128| match graph.ty(output).dtype {
+            DType::Bool => i128::from(v != 0),
+            DType::F64 => v,
+            dtype => {
+                let (low, high) = dtype.int_range().unwrap();
+                (v - low).rem_euclid(high - low + 1) + low
+            }
+        };
+        if graph.ty(output).dtype == DType::F64 {
+            assert!(results.iter().all(|v| v.abs() <= 1 << 53), "not exact in double precision");
+        }
+        known.insert(output, results.into_iter().map(wrap).collect());
+    }
+    known[&block.outputs()[0]].clone()
+}
+
+fn compute_integers(op: &str, operands: &[Vec<i128>]) -> Vec<i128> {
+    let x = &operands[0];
+    let at = |operand: usize, i: usize| *operands[operand].get(i).unwrap_or(&operands[operand][0]);
+    let len = operands.iter().map(Vec::len).max().unwrap();
+    let each = |f: &dyn Fn(i128, i128) -> i128| (0..len).map(|i| f(at(0, i), at(1, i))).collect();
+    match op {
+        "Abs" => x.iter().map(|v| v.abs()).collect(),
+        "Add" => each(&|a, b| a + b),
+        "BitShift" => each(&|a, b| a >> b),
+        "BitwiseAnd" => each(&|a, b| a & b),
+        "BitwiseXor" => each(&|a, b| a ^ b),
+        "Cast" | "Identity" => x.clone(),
+        "Concat" => operands.concat(),
+        "Div" => each(&|a, b| a / b),
+        "Equal" => each(&|a, b| i128::from(a == b)),
+        "Greater" => each(&|a, b| i128::from(a > b)),
+        "Less" => each(&|a, b| i128::from(a < b)),
+        "Mul" => each(&|a, b| a * b),
+        "ReduceMax" => vec![*x.iter().max().unwrap()],
+        "ReduceMin" => vec![*x.iter().min().unwrap()],
+        "ReduceSum" => vec![x.iter().sum()],
+        "Slice" => {
+            let bound = |operand: usize| usize::try_from(operands[operand][0]).unwrap();
+            x[bound(1)..bound(2)].to_vec()
+        }
+        "Sub" => each(&|a, b| a - b),
+        "Where" => (0..len).map(|i| if at(0, i) != 0 { at(1, i) } else { at(2, i) }).collect(),
+        _ => panic!("no {op} on integers in this interpreter"),
+    }
+}

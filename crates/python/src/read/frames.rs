@@ -45,13 +45,13 @@ struct Code {
 }
 
 impl Tracebacks {
-    pub(super) fn new(py: Python<'_>) -> PyResult<Self> {
+    pub(super) fn new(py: Python<'_>, absolute_paths: bool) -> PyResult<Self> {
         Ok(Self(RefCell::new(Known {
             tracebacks: Vec::new(),
             by_address: FxHashMap::default(),
             frames: FxHashMap::default(),
             code: FxHashMap::default(),
-            roots: Roots::find(py)?,
+            roots: Roots::find(py, absolute_paths)?,
         })))
     }
 
@@ -64,6 +64,13 @@ impl Tracebacks {
             known.tracebacks.push((id, traceback.clone().unbind()));
             id
         })
+    }
+
+    /// The frame that stands for the definition of a function: its file, name and first line.
+    pub(crate) fn definition(&self, (path, function, line): (String, String, u32)) -> Frame {
+        let (kind, file) = self.0.borrow().roots.classify(&path);
+        let span = Span { line, column: 0, end_line: line, end_column: 0 };
+        Frame { file: file.into(), path: path.into(), function: function.into(), span, kind }
     }
 
     /// Looks up the frames of every stack.
@@ -163,16 +170,6 @@ impl Known {
     }
 }
 
-/// The frame that stands for the definition of a function.
-pub(crate) fn definition(
-    py: Python<'_>,
-    (path, function, line): (String, String, u32),
-) -> PyResult<Frame> {
-    let (kind, file) = Roots::find(py)?.classify(&path);
-    let span = Span { line, column: 0, end_line: line, end_column: 0 };
-    Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
-}
-
 fn span((line, column, end_line, end_column): (i64, i64, i64, i64)) -> Span {
     let positive = |n: i64| u32::try_from(n).unwrap_or(0);
     Span {
@@ -186,6 +183,7 @@ fn span((line, column, end_line, end_column): (i64, i64, i64, i64)) -> Span {
 /// The folders that tell whose code a file is.
 #[derive(Debug)]
 struct Roots {
+    absolute: bool,
     working: String,
     jax: Vec<String>,
     converter: Option<String>,
@@ -193,7 +191,7 @@ struct Roots {
 }
 
 impl Roots {
-    fn find(py: Python<'_>) -> PyResult<Self> {
+    fn find(py: Python<'_>, absolute: bool) -> PyResult<Self> {
         let folder = |module: &str| -> PyResult<Option<String>> {
             let file: Option<String> = py.import(module)?.getattr(attr::__file__(py))?.extract()?;
             Ok(file.as_deref().and_then(|f| f.rsplit_once('/')).map(|(dir, _)| format!("{dir}/")))
@@ -201,6 +199,7 @@ impl Roots {
         let jax = JAX_PACKAGES.iter().map(|m| folder(m)).collect::<PyResult<Vec<_>>>()?;
         let working = std::env::current_dir().unwrap_or_default();
         Ok(Self {
+            absolute,
             working: format!("{}/", working.display()),
             jax: jax.into_iter().flatten().collect(),
             converter: folder(CONVERTER_PACKAGE)?,
@@ -208,8 +207,14 @@ impl Roots {
         })
     }
 
-    /// Whose code a file is, and the name it is written under: never an absolute path.
+    /// Whose code a file is, and the name it is written under.
     fn classify(&self, path: &str) -> (FrameKind, String) {
+        let (kind, relative) = self.relative(path);
+        (kind, if self.absolute { path.to_owned() } else { relative })
+    }
+
+    /// Whose code a file is, and a name that says nothing about the machine: never a whole path.
+    fn relative(&self, path: &str) -> (FrameKind, String) {
         const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
         let installed =
             INSTALLED.iter().find_map(|dir| path.rsplit_once(dir)).map(|(_, rest)| rest);
@@ -244,6 +249,7 @@ mod tests {
     #[test]
     fn no_absolute_path_is_written() {
         let roots = Roots {
+            absolute: false,
             working: "/home/me/project/".into(),
             jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
             converter: Some("/py/site-packages/jax2onnx/".into()),

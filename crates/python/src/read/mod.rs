@@ -17,7 +17,7 @@ use tensor::{DType, Dim, Shape, Tensor, Type};
 use crate::error::ReadError;
 use crate::jax_names::{attr, class};
 
-pub(crate) use frames::{Tracebacks, definition};
+pub(crate) use frames::Tracebacks;
 
 type Result<T> = std::result::Result<T, ReadError>;
 
@@ -38,21 +38,30 @@ pub(crate) struct Traced {
     pub(crate) entry: Option<StackId>,
 }
 
+/// What to read of call stacks.
+#[derive(Debug)]
+pub(crate) struct StackOptions<'a, 'py> {
+    /// The traceback of the call to the converter.
+    pub(crate) entry: Option<&'a Bound<'py, PyAny>>,
+    /// Whether every stack's frames are looked up at once; otherwise only when they are asked for.
+    pub(crate) resolve: bool,
+    /// Whether files are called by their whole path.
+    pub(crate) absolute_paths: bool,
+}
+
 /// Reads the closed jaxpr `closed`. `const_names` has one entry for each of its constants.
-/// With `resolve`, every stack's frames are looked up at once; otherwise only when asked for.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
     const_names: &[Option<String>],
-    entry: Option<&Bound<'_, PyAny>>,
-    resolve: bool,
+    options: &StackOptions<'_, '_>,
 ) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
     let py = closed.py();
     let mut stacks = Stacks::default();
-    let tracebacks = match Tracebacks::new(py) {
+    let tracebacks = match Tracebacks::new(py, options.absolute_paths) {
         Ok(tracebacks) => tracebacks,
         Err(error) => return Err((error.into(), Box::new(stacks))),
     };
-    let entry = entry.map(|traceback| tracebacks.stack(traceback, &mut stacks));
+    let entry = options.entry.map(|traceback| tracebacks.stack(traceback, &mut stacks));
     let mut reader = Reader {
         py,
         stacks,
@@ -73,7 +82,7 @@ pub(crate) fn read(
     let main = reader.main(closed, const_names);
     let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
     let resolved = match (&main, stack) {
-        (Ok(_), _) if resolve => tracebacks.resolve_all(py, &mut stacks),
+        (Ok(_), _) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
         (Err(_), Some(stack)) => tracebacks.resolve(py, &mut stacks, stack),
         _ => Ok(()),
     };

@@ -6,7 +6,6 @@ use pyo3::types::{
     PyBool, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple,
 };
 use rustc_hash::FxHashMap;
-use tensor::{DType, Tensor};
 
 use super::{Address, Reader, Result, address};
 use crate::error::ReadError;
@@ -53,7 +52,9 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
     let ty = value.get_type();
     Ok(if value.is_none() {
         Kind::None
-    } else if value.is_instance(class::python_enum(py)?)? {
+    } else if value.is_instance(class::python_enum(py)?)?
+        || value.is_instance(class::primitive(py)?)?
+    {
         Kind::Enum
     } else if value.is_instance_of::<PyBool>() {
         Kind::Bool
@@ -98,13 +99,14 @@ impl<'py> Reader<'py> {
         Ok(match self.params.of(value)? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.extract()?),
-            Kind::Int => match value.extract() {
-                Ok(int) => Param::Int(int),
-                Err(_) => match value.extract::<u64>() {
-                    Ok(int) => Tensor::int_scalar(DType::U64, i128::from(int))
-                        .map_or_else(|| Param::Opaque("int".into()), Param::Tensor),
-                    Err(_) => Param::Opaque("int".into()),
+            Kind::Int => match (value.extract(), value.extract::<i128>()) {
+                (Ok(int), _) => Param::Int(int),
+                // The largest unsigned integers fit no signed one.
+                (Err(_), Ok(int)) => match tensor::Tensor::int_scalar(tensor::DType::U64, int) {
+                    Some(tensor) => Param::Tensor(tensor),
+                    None => Param::Opaque("int".into()),
                 },
+                _ => Param::Opaque("int".into()),
             },
             Kind::Float => Param::Float(value.extract()?),
             Kind::Str => Param::Str(value.extract::<String>()?.into()),
@@ -155,7 +157,7 @@ impl<'py> Reader<'py> {
     fn array_param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         let tensor = self.array(value)?;
         if tensor.shape().is_empty() {
-            if tensor.dtype() == DType::Bool {
+            if tensor.dtype() == tensor::DType::Bool {
                 return Ok(Param::Bool(tensor.bytes() == [1]));
             }
             if let Some([int]) = tensor.to_i64s().as_deref() {

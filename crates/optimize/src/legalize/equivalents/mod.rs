@@ -5,17 +5,20 @@
 
 mod activations;
 mod conv;
+mod conv_transpose;
 mod erf;
 mod exponential;
 mod hyperbolic;
+mod integer_arithmetic;
+mod integer_order;
+mod integer_sum;
 mod inverse_hyperbolic;
 mod inverse_trigonometric;
 mod pooling;
-mod unsigned_order;
 mod windows;
 
 use onnx::{Attrs, Builder, Node, Result, ValueId};
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 /// Why an equivalent does not apply to a node.
 pub(super) enum Lack {
@@ -37,15 +40,34 @@ pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> std::result::Result<
 /// What to put in place of `op` on elements of type `dtype`.
 pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
-        ("ArgMax" | "ArgMin" | "ReduceMax" | "ReduceMin" | "TopK", DType::U64) => {
-            unsigned_order::through_signed
-        }
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
         ("Swish", d) if d.is_float() => activations::swish,
         (_, DType::F64) => return find_f64(op),
+        (_, d) if d.is_integer() => return find_integer(op, d),
         _ => return None,
     };
     Some(equivalent)
+}
+
+fn find_integer(op: &str, dtype: DType) -> Option<Equivalent> {
+    Some(match (op, dtype) {
+        ("ArgMax" | "ArgMin" | "ReduceMax" | "ReduceMin" | "TopK", DType::U64) => {
+            integer_order::through_signed
+        }
+        ("Clip", DType::I64) => integer_order::clip,
+        ("Max", DType::I64) => integer_order::max,
+        ("Min", DType::I64) => integer_order::min,
+        ("Mod", _) => integer_arithmetic::remainder,
+        ("Pow", _) => integer_arithmetic::power,
+        ("ReduceL1", _) => integer_sum::of_sizes,
+        ("ReduceMax" | "ReduceMin", DType::I64) => integer_order::reduce_by_halves,
+        ("ReduceProd", _) => integer_arithmetic::product,
+        ("ReduceSum", _) => integer_sum::sum,
+        ("ReduceSumSquare", _) => integer_sum::of_squares,
+        ("Relu", DType::I64) => integer_order::relu,
+        ("Sign", DType::I64) => integer_order::sign,
+        _ => return None,
+    })
 }
 
 fn find_f64(op: &str) -> Option<Equivalent> {
@@ -57,6 +79,7 @@ fn find_f64(op: &str) -> Option<Equivalent> {
         "Atan" => inverse_trigonometric::atan,
         "Atanh" => inverse_hyperbolic::atanh,
         "AveragePool" => pooling::average,
+        "ConvTranspose" => conv_transpose::by_conv,
         "Cosh" => hyperbolic::cosh,
         "Elu" => activations::elu,
         "Erf" => erf::erf,
@@ -83,6 +106,19 @@ fn find_f64(op: &str) -> Option<Equivalent> {
 fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
+}
+
+/// An integer constant.
+fn int(b: &mut Builder<'_>, dtype: DType, value: i128) -> Result<ValueId> {
+    let tensor = Tensor::int_scalar(dtype, value);
+    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is no {dtype}")))?;
+    Ok(b.constant(tensor))
+}
+
+/// `result`, or a copy if it is nothing but the operand `x`: a result takes over a name.
+#[track_caller]
+fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
+    if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
 /// Arithmetic on double precision as it is written down.

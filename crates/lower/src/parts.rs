@@ -1,0 +1,94 @@
+//! Complex numbers: the one place that decides how they are represented.
+//!
+//! Inside the graph a complex value is two real ones, its real and its imaginary part. At the model's
+//! boundary, where a value must be one tensor, the parts lie along a trailing axis of two.
+
+use onnx::{Builder, ValueId, attrs};
+use tensor::{DType, Dim, Type};
+
+use crate::RuleError;
+
+type Result<T> = std::result::Result<T, RuleError>;
+
+/// A value of the traced program in the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// A real value is itself.
+    Real(ValueId),
+    /// A complex value is its real and its imaginary part.
+    Complex(ValueId, ValueId),
+}
+
+impl Parts {
+    /// Whether it is complex.
+    pub fn is_complex(self) -> bool {
+        matches!(self, Parts::Complex(..))
+    }
+
+    /// The real part; a real value is its own.
+    pub fn re(self) -> ValueId {
+        match self {
+            Parts::Real(value) | Parts::Complex(value, _) => value,
+        }
+    }
+
+    /// The imaginary part; a real value, such as an index, stands for itself on this side, too.
+    pub fn im(self) -> ValueId {
+        match self {
+            Parts::Real(value) | Parts::Complex(_, value) => value,
+        }
+    }
+
+    /// The one or two values it consists of.
+    pub(crate) fn flat(self) -> impl Iterator<Item = ValueId> {
+        let (first, second) = match self {
+            Parts::Real(value) => (value, None),
+            Parts::Complex(re, im) => (re, Some(im)),
+        };
+        std::iter::once(first).chain(second)
+    }
+
+    /// Takes the values of one program value of type `dtype` off the front of `flat`.
+    pub(crate) fn take(dtype: DType, flat: &mut impl Iterator<Item = ValueId>) -> Option<Self> {
+        let first = flat.next()?;
+        Some(if dtype.is_complex() {
+            Parts::Complex(first, flat.next()?)
+        } else {
+            Parts::Real(first)
+        })
+    }
+}
+
+/// How many values of the graph one program value of that type is.
+pub(crate) fn width(dtype: DType) -> usize {
+    if dtype.is_complex() { 2 } else { 1 }
+}
+
+/// The type of a part.
+pub(crate) fn part_type(ty: &Type) -> Type {
+    Type::new(ty.dtype.component(), ty.shape.clone())
+}
+
+/// The type at the model's boundary.
+pub(crate) fn boundary_type(ty: &Type) -> Type {
+    let mut outer = part_type(ty);
+    if ty.dtype.is_complex() {
+        outer.shape.push(Dim::Known(2));
+    }
+    outer
+}
+
+/// The parts of a value that came in at the boundary.
+pub(crate) fn unpack(builder: &mut Builder<'_>, value: ValueId) -> Result<Parts> {
+    let mut part = |index: f64| -> Result<ValueId> {
+        let index = builder.scalar(DType::I64, index)?;
+        Ok(builder.op("Gather", &[value, index], attrs! { axis: -1 })?)
+    };
+    Ok(Parts::Complex(part(0.0)?, part(1.0)?))
+}
+
+/// One tensor of both parts, for the boundary.
+pub(crate) fn pack(builder: &mut Builder<'_>, re: ValueId, im: ValueId) -> Result<ValueId> {
+    let (re, im) = (builder.unsqueeze(re, &[-1])?, builder.unsqueeze(im, &[-1])?);
+    Ok(builder.op("Concat", &[re, im], attrs! { axis: -1 })?)
+}

@@ -1,0 +1,38 @@
+//! complex, real, imag, conj: making and taking apart
+
+use onnx::{Attrs, ValueId};
+
+use super::Result;
+use crate::{Context, Parts, RuleError};
+
+pub(super) fn complex(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Parts::Complex(x[0].re(), x[1].re())])
+}
+
+pub(super) fn real(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Parts::Real(x[0].re())])
+}
+
+pub(super) fn imag(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Parts::Real(x[0].im())])
+}
+
+/// The conjugate of a real operand is complex, too.
+pub(super) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    match x[0] {
+        Parts::Complex(re, im) => {
+            let im = cx.op("Neg", &[im], Attrs::new())?;
+            Ok(vec![Parts::Complex(re, im)])
+        }
+        Parts::Real(re) => {
+            let shape = cx.shape(re).to_vec();
+            let im = cx.full(cx.dtype(re), 0.0, &shape)?;
+            Ok(vec![Parts::Complex(re, im)])
+        }
+    }
+}
+
+/// These primitives always have complex operands or results, so this is never reached.
+pub(in crate::rules) fn never_real(_: &mut Context<'_>, _: &[ValueId]) -> super::super::Result {
+    Err(RuleError::Internal("neither operand nor result is complex".to_owned()))
+}

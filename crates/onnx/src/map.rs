@@ -1,0 +1,24 @@
+//! The model's nodes, as the source map sees them.
+
+use provenance::MapNode;
+use rustc_hash::FxHashMap;
+
+use crate::{Graph, NodeId};
+
+/// All nodes of all blocks, named, with the nodes whose results they read.
+pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
+    let nodes = graph.all_nodes();
+    let positions: FxHashMap<NodeId, usize> =
+        nodes.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+    let entry = |id: &NodeId| {
+        let node = graph.node(*id);
+        let producers = node.inputs.iter().flatten().filter_map(|value| graph.producer(*value));
+        MapNode {
+            name: &node.name,
+            origin: node.origin,
+            inputs: producers.filter_map(|id| positions.get(&id).copied()).collect(),
+            outputs: node.outputs.iter().map(|value| graph.value(*value).name.as_str()).collect(),
+        }
+    };
+    nodes.iter().map(entry).collect()
+}

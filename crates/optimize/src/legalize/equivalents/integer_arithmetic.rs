@@ -1,0 +1,132 @@
+//! Remainders, powers and products of integers, where a runtime goes through double precision.
+
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::Dim;
+
+use super::{Lack, fresh, operand};
+
+type Results = std::result::Result<Vec<ValueId>, Lack>;
+
+/// The remainder with the sign of the dividend: what the quotient leaves.
+pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {
+    if node.int("fmod", 0) == 0 {
+        return Err(Lack::Because("its sign is that of the divisor"));
+    }
+    let (x, y) = (operand(node, 0)?, operand(node, 1)?);
+    let quotient = b.op("Div", &[x, y], Attrs::new())?;
+    let product = b.op("Mul", &[quotient, y], Attrs::new())?;
+    Ok(vec![b.op("Sub", &[x, product], Attrs::new())?])
+}
+
+/// A known power, by repeated squaring.
+pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
+    let (x, exponent) = (operand(node, 0)?, operand(node, 1)?);
+    let known = b.graph.constant(exponent).and_then(tensor::Tensor::splat);
+    let known = known.filter(|e| (1.0..=64.0).contains(e) && e.fract() == 0.0);
+    let Some(known) = known else {
+        return Err(Lack::Because("its exponent is not one small constant"));
+    };
+    if b.shape(x) != b.shape(node.outputs[0]) {
+        return Err(Lack::Because("its exponent has more axes than its base"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "just checked")]
+    let mut rest = known as u32;
+    let (mut square, mut result) = (x, None);
+    loop {
+        if rest % 2 == 1 {
+            result = Some(match result {
+                None => square,
+                Some(result) => b.op("Mul", &[result, square], Attrs::new())?,
+            });
+        }
+        rest /= 2;
+        if rest == 0 {
+            break;
+        }
+        square = b.op("Mul", &[square, square], Attrs::new())?;
+    }
+    Ok(vec![fresh(b, x, result.unwrap_or(x))?])
+}
+
+/// The product along known axes, halving them until one element is left.
+pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
+    let mut x = operand(node, 0)?;
+    let rank = b.rank(x);
+    let axes = match node.input(1) {
+        Some(axes) => b.graph.content(axes).ok_or(UNKNOWN)?,
+        None => (0..rank).map(Dim::from).collect(),
+    };
+    let position = |axis: &Dim| {
+        let axis = axis.as_known()?;
+        let axis = if axis < 0 { axis + i64::try_from(rank).ok()? } else { axis };
+        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+    };
+    let axes: Vec<usize> = axes.iter().map(position).collect::<Option<_>>().ok_or(UNKNOWN)?;
+    let size = |axis: &usize| b.shape(x)[*axis].as_known().filter(|size| *size > 0);
+    let sizes: Vec<i64> = axes.iter().map(size).collect::<Option<_>>().ok_or(UNKNOWN)?;
+    if axes.is_empty() {
+        return Err(Lack::Because("it has no axes"));
+    }
+    for (axis, size) in axes.iter().zip(sizes) {
+        x = halve(b, x, *axis as i64, size)?;
+    }
+    if node.int("keepdims", 1) == 0 {
+        let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+        x = b.squeeze(x, &axes)?;
+    }
+    Ok(vec![fresh(b, operand(node, 0)?, x)?])
+}
+
+const UNKNOWN: Lack = Lack::Because("the sizes of its axes are not known");
+
+fn halve(b: &mut Builder<'_>, mut x: ValueId, axis: i64, mut size: i64) -> Result<ValueId> {
+    while size > 1 {
+        let half = size / 2;
+        let first = slice(b, x, axis, (0, half))?;
+        let second = slice(b, x, axis, (half, 2 * half))?;
+        let mut product = b.op("Mul", &[first, second], Attrs::new())?;
+        if size % 2 == 1 {
+            let rest = slice(b, x, axis, (size - 1, size))?;
+            product = b.op("Concat", &[product, rest], attrs! { axis: axis })?;
+        }
+        (x, size) = (product, half + size % 2);
+    }
+    Ok(x)
+}
+
+fn slice(b: &mut Builder<'_>, x: ValueId, axis: i64, range: (i64, i64)) -> Result<ValueId> {
+    let [start, end, axis] = [range.0, range.1, axis].map(|n| b.i64s(&[n]));
+    b.op("Slice", &[x, start, end, axis], Attrs::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::assert_integers;
+    use onnx::attrs;
+    use tensor::DType::{I8, I32, I64, U64};
+
+    #[test]
+    fn remainders_have_the_sign_of_the_dividend() {
+        let x = [(1 << 62) + 1, -(1 << 62) - 1, 7, -7];
+        let y = [10, 10, -4, 4];
+        let expected: Vec<i128> = x.iter().zip(y).map(|(a, b)| a % b).collect();
+        assert_integers("Mod", I64, &[&x, &y], attrs! { fmod: 1 }, &expected);
+        let (x, y) = ([u64::MAX.into()], [10]);
+        assert_integers("Mod", U64, &[&x, &y], attrs! { fmod: 1 }, &[5]);
+    }
+
+    #[test]
+    fn products_wrap_around() {
+        for n in [1, 2, 3, 5, 8, 13] {
+            let x: Vec<i128> = (0..n).map(|i| 3 + 2 * i).collect();
+            let product: i128 = x.iter().product();
+            let wrapped = |bits: u32| {
+                let half = 1i128 << (bits - 1);
+                (product + half).rem_euclid(2 * half) - half
+            };
+            assert_integers("ReduceProd", I8, &[&x], attrs! {}, &[wrapped(8)]);
+            assert_integers("ReduceProd", I32, &[&x], attrs! {}, &[wrapped(32)]);
+            assert_integers("ReduceProd", I64, &[&x], attrs! {}, &[wrapped(64)]);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Sums of integers that wrap around, where a runtime adds them up in double precision.
+//!
+//! Double precision is exact up to 2⁵³. Integers that are too wide for the number of terms are cut
+//! into pieces whose sums are exact, and put together with arithmetic that wraps.
+
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::{Lack, int, operand};
+
+type Results = std::result::Result<Vec<ValueId>, Lack>;
+
+pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let dtype = b.dtype(x);
+    let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
+    if dtype.bits() <= room {
+        let sum = in_double(b, node, x)?;
+        return Ok(vec![b.cast(sum, dtype)?]);
+    }
+    let width = if room >= 32 { 32 } else { 16 };
+    let bits = b.cast(x, DType::U64)?;
+    let mut total = None;
+    for shift in (0..dtype.bits()).step_by(width as usize) {
+        let piece = cut(b, bits, shift, width)?;
+        let sum = in_double(b, node, piece)?;
+        let factor = int(b, DType::I64, 1 << shift)?;
+        let part = b.op("Mul", &[sum, factor], Attrs::new())?;
+        total = Some(match total {
+            None => part,
+            Some(total) => b.op("Add", &[total, part], Attrs::new())?,
+        });
+    }
+    let total = total.ok_or(Lack::Because("it has no bits"))?;
+    Ok(vec![b.cast(total, dtype)?])
+}
+
+/// The sum of the magnitudes.
+pub(super) fn of_sizes(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let sizes = b.op("Abs", &[x], Attrs::new())?;
+    Ok(vec![reduce(b, node, sizes)?])
+}
+
+/// The sum of the squares.
+pub(super) fn of_squares(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let squares = b.op("Mul", &[x, x], Attrs::new())?;
+    Ok(vec![reduce(b, node, squares)?])
+}
+
+/// The sum of `x` over the axes of the node.
+fn reduce(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(x);
+    b.op_optional("ReduceSum", &inputs, node.attrs.clone())
+}
+
+/// The sum of `x` as 64-bit integers, by way of double precision.
+fn in_double(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
+    let double = b.cast(x, DType::F64)?;
+    let sum = reduce(b, node, double)?;
+    b.cast(sum, DType::I64)
+}
+
+/// The bits of `x` from `shift` on, `width` of them.
+fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueId> {
+    let mut piece = x;
+    if shift > 0 {
+        let shift = int(b, DType::U64, i128::from(shift))?;
+        piece = b.op("BitShift", &[piece, shift], attrs! { direction: "RIGHT" })?;
+    }
+    if shift + width < 64 {
+        let mask = int(b, DType::U64, (1 << width) - 1)?;
+        piece = b.op("BitwiseAnd", &[piece, mask], Attrs::new())?;
+    }
+    Ok(piece)
+}
+
+/// How many elements each result sums up, if that is known.
+fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
+    let shape = b.shape(x);
+    let axes = match node.input(1) {
+        Some(axes) => b.graph.content(axes)?,
+        None => (0..shape.len()).map(Dim::from).collect(),
+    };
+    let size = |axis: &Dim| {
+        let axis = axis.as_known()?;
+        let axis = if axis < 0 { axis + i64::try_from(shape.len()).ok()? } else { axis };
+        u64::try_from(shape.get(usize::try_from(axis).ok()?)?.as_known()?).ok()
+    };
+    axes.iter().try_fold(1u64, |product, axis| product.checked_mul(size(axis)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::assert_integers;
+    use onnx::attrs;
+    use tensor::DType::{I8, I16, I32, I64, U8, U32, U64};
+
+    #[test]
+    fn sums_wrap_around() {
+        for dtype in [I8, I16, I32, I64, U8, U32, U64] {
+            let (low, high) = dtype.int_range().unwrap();
+            let modulus = high - low + 1;
+            let wrap = |v: i128| (v - low).rem_euclid(modulus) + low;
+            let all: Vec<i128> =
+                (0..100).map(|i| wrap(low + i * i * 7_777_777_777 + i * modulus / 3)).collect();
+            let mut operands = vec![all, vec![high; 100], vec![low; 100], vec![low, high, 1]];
+            operands.push((0..70_000).map(|i| wrap(high - i)).collect());
+            for x in operands {
+                assert_integers("ReduceSum", dtype, &[&x], attrs! {}, &[wrap(x.iter().sum())]);
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_and_squares_follow() {
+        let x = [3, -4, i128::from(i32::MAX)];
+        let sizes = i128::from(i32::MIN) + 6;
+        assert_integers("ReduceL1", I32, &[&x], attrs! {}, &[sizes]);
+        assert_integers("ReduceSumSquare", I32, &[&x], attrs! {}, &[26]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The source map, as Python reads it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
+use pyo3::prelude::*;
+
+use crate::error::{Family, raise, writing};
+
+/// A frame of a call stack.
+#[pyclass(frozen, get_all, module = "jax2onnx._core")]
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    /// The file, relative to the working directory of the export or to its package's folder.
+    file: String,
+    /// The line, from 1.
+    line: u32,
+    /// The column, from 0.
+    column: u32,
+    /// The line on which the expression ends.
+    end_line: u32,
+    /// The column behind the end of the expression.
+    end_column: u32,
+    /// The function's qualified name.
+    function: String,
+}
+
+impl Frame {
+    fn new(frame: &MapFrame<'_>) -> Self {
+        Self {
+            file: frame.file.to_owned(),
+            line: frame.span.line,
+            column: frame.span.column,
+            end_line: frame.span.end_line,
+            end_column: frame.span.end_column,
+            function: frame.function.to_owned(),
+        }
+    }
+}
+
+#[pymethods]
+impl Frame {
+    fn __repr__(&self) -> String {
+        format!("{}:{}:{} in {}", self.file, self.line, self.column, self.function)
+    }
+}
+
+/// One source of a node.
+#[pyclass(frozen, get_all, module = "jax2onnx._core")]
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The frame of the user's code that it stands for.
+    site: Option<Frame>,
+    /// The module instance, such as `blocks.3/attn`.
+    scope: String,
+    /// The rule or rewrite that emitted the node.
+    rule: String,
+    /// All frames, innermost first, through every enclosing call.
+    stack: Vec<Frame>,
+}
+
+#[pymethods]
+impl Source {
+    fn __repr__(&self) -> String {
+        let site = self.site.as_ref().map_or_else(|| "?".to_owned(), Frame::__repr__);
+        format!("{site} ({}, {})", self.scope, self.rule)
+    }
+}
+
+/// Where the nodes of a model came from.
+#[pyclass(frozen, module = "jax2onnx._core")]
+#[derive(Debug)]
+pub(crate) struct SourceMap(provenance::SourceMap);
+
+#[pymethods]
+impl SourceMap {
+    /// Reads the text of a map.
+    #[staticmethod]
+    fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
+        provenance::SourceMap::parse(text).map(Self).map_err(|error| invalid(py, error.to_string()))
+    }
+
+    /// Reads a map file, or the map inside a model file.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let shown = path.display();
+        let bytes = fs::read(&path)
+            .map_err(|source| writing(py, onnx::Error::Io { path: path.clone(), source }))?;
+        if let Ok(text) = std::str::from_utf8(&bytes)
+            && let Ok(map) = provenance::SourceMap::parse(text)
+        {
+            return Ok(Self(map));
+        }
+        let model = onnx::read(bytes).map_err(|error| invalid(py, format!("{shown}: {error}")))?;
+        let entry = model.metadata_props.iter().find(|entry| entry.key == SOURCE_MAP);
+        match entry {
+            Some(entry) => Self::parse(py, &entry.value),
+            None => Err(invalid(py, format!("{shown}: the model carries no source map"))),
+        }
+    }
+
+    /// The sources of the node that computes the value `name`, or that is called so; its own first.
+    fn lookup(&self, name: &str) -> Vec<Source> {
+        self.0.find(name).map(|node| self.sources(node)).unwrap_or_default()
+    }
+
+    /// The sources of everything between the values `inputs` and `outputs`, which is what a node
+    /// of an optimised model with these inputs and outputs stands for.
+    fn lookup_between(&self, inputs: Vec<String>, outputs: Vec<String>) -> Vec<Source> {
+        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+        let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        let nodes = self.0.between(&inputs, &outputs);
+        nodes.into_iter().flat_map(|node| self.sources(node)).collect()
+    }
+
+    /// How many nodes the map knows.
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl SourceMap {
+    fn sources(&self, node: usize) -> Vec<Source> {
+        let sources = self.0.sources(node).into_iter().map(|source| Source {
+            site: source.site.as_ref().map(Frame::new),
+            scope: source.scope.to_owned(),
+            rule: source.rule,
+            stack: source.stack.iter().map(Frame::new).collect(),
+        });
+        sources.collect()
+    }
+}
+
+fn invalid(py: Python<'_>, message: String) -> PyErr {
+    let help =
+        Some("export with stacktrace_metadata=\"sourcemap\", or give the map file".to_owned());
+    let diagnostic = Diagnostic { code: "no-source-map", message, places: vec![], help };
+    raise(py, Family::InvalidInput, &diagnostic)
+}

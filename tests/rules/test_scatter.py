@@ -1,0 +1,117 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export, lax
+
+from checking import check_model, check_sizes, op_types
+from jax2onnx import UnsupportedError, to_onnx
+
+METHODS = ["set", "add", "subtract", "multiply", "min", "max"]
+MODES = ["clip", "drop", "promise_in_bounds"]
+
+
+def normal(*shape):
+    return jnp.asarray(np.random.default_rng(0).normal(size=shape), jnp.float32)
+
+
+def ints(*values):
+    return jnp.array(values, np.int32)
+
+
+def update(method, index, mode="drop"):
+    return lambda x, i, u: getattr(x.at[index(i)], method)(u, mode=mode)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("index", "updates"),
+    [
+        (lambda i: i, (3, 5, 4)),
+        (lambda i: (slice(None), i), (6, 3, 4)),
+        (lambda i: (i, i), (3, 4)),
+        (lambda i: (i, slice(1, 3), i), (3, 2)),
+        (lambda i: i[1], (5, 4)),
+        (lambda i: (i[0], i[1], i[2]), ()),
+        (lambda i: (i[0], slice(None), 1), (5,)),
+        (lambda i: (Ellipsis, i[:, None]), (6, 5, 3, 1)),
+        (lambda i: Ellipsis, (6, 5, 4)),
+    ],
+)
+def test_indexing(method, index, updates):
+    args = [normal(6, 5, 4), ints(3, 9, -8), normal(*updates) + 2]
+    check_model(update(method, index), args)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", METHODS)
+def test_modes(method, mode):
+    indices = ints(2, 0, 1) if mode == "promise_in_bounds" else ints(2, 7, -9)
+    check_model(update(method, lambda i: i, mode), [normal(4, 3), indices, normal(3, 3)])
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_repeated_indices(method):
+    args = [normal(4, 3), ints(1, 1, 3, 1), normal(4, 3)]
+    check_model(update(method, lambda i: i), args)
+
+
+def test_dropped_updates_leave_alone_what_others_write():
+    check_model(update("set", lambda i: i), [normal(4), ints(3, 4, 9, 0), normal(4)])
+
+
+@pytest.mark.parametrize("method", ["set", "add", "max"])
+@pytest.mark.parametrize("mode", MODES)
+def test_batches_and_windows(method, mode):
+    def fn(x, i, u):
+        def one(x, i, u):
+            return getattr(x.at[i], method)(u, mode=mode)
+
+        return jax.vmap(one, in_axes=(1, 0, 0), out_axes=1)(x, i, u)
+
+    indices = ints(2, 0, 1) if mode == "promise_in_bounds" else ints(2, 7, -9)
+    check_model(fn, [normal(4, 3, 2), indices, normal(3, 2)])
+
+    def windows(x, i, u):
+        numbers = lax.ScatterDimensionNumbers((0, 2), (1,), (0, 1), (), ())
+        how = {"set": lax.scatter, "add": lax.scatter_add, "max": lax.scatter_max}[method]
+        return how(x, i, u, numbers, mode="fill" if mode == "drop" else mode)
+
+    inside = mode == "promise_in_bounds"
+    indices = ints([0, 1], [2, 2]) if inside else ints([0, 1], [3, 2], [9, 0])
+    check_model(windows, [normal(5, 4, 3), indices, normal(2, len(indices), 3)])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int8, np.uint8, np.bool_])
+@pytest.mark.parametrize("method", ["set", "add", "subtract", "max"])
+def test_element_types(method, dtype):
+    if dtype == np.bool_ and method in ("add", "subtract"):
+        pytest.skip("booleans cannot be added")
+    x = jnp.arange(12).reshape(4, 3).astype(dtype)
+    check_model(update(method, lambda i: i), [x, ints(2, 2, 9), jnp.full((3, 3), 2).astype(dtype)])
+
+
+def test_a_constant_index_inside_needs_no_check():
+    model = check_model(lambda x: x.at[jnp.array([0, -2])].set(1.0), [normal(4, 3)])
+    assert "Pad" not in op_types(model)
+
+
+def test_nothing_written():
+    check_model(update("set", lambda i: i), [normal(4), jnp.zeros(0, np.int32), normal(0)])
+
+
+def test_symbolic_sizes():
+    rows, count = export.symbolic_shape("rows, count")
+    specs = [
+        jax.ShapeDtypeStruct((rows, 3), np.float32),
+        jax.ShapeDtypeStruct((count,), np.int32),
+        jax.ShapeDtypeStruct((count, 3), np.float32),
+    ]
+    runs = [[normal(4, 3), ints(1, 9), normal(2, 3)], [normal(7, 3), ints(2, 6, 7), normal(3, 3)]]
+    for method in ("set", "add", "max"):
+        check_sizes(update(method, lambda i: i), specs, *runs)
+
+
+def test_applying_a_function_is_unsupported():
+    with pytest.raises(UnsupportedError, match="applies a function"):
+        to_onnx(lambda x, i: x.at[i].apply(jnp.sin), [normal(4), ints(1, 2)])

@@ -1,0 +1,140 @@
+"""Model files: repeatable to the byte, replaced whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+
+from checking import assert_close, run
+from jax2onnx import _result, to_onnx
+from models.cnn import cnn
+from models.gpt import gpt
+
+
+def export(fn: Any, args: Any, path: Path, **options: Any) -> Path:
+    return Path(to_onnx(fn, args, return_mode="file", output_path=path, **options))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def external(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights go to a data file, however few they are."""
+    monkeypatch.setitem(_result.PLACEMENT, False, "external")
+
+
+@pytest.mark.usefixtures("external")
+def test_weights_in_a_data_file(tmp_path: Path) -> None:
+    model, args = gpt()
+    path = export(model, args, tmp_path / "m.onnx")
+    assert {*contents(tmp_path)} == {"m.onnx", "m.onnx.data"}
+    onnx.checker.check_model(path, full_check=True)
+    assert_close(run(str(path), args), [model(*args)])
+
+
+@pytest.mark.usefixtures("external")
+def test_a_model_for_the_web_is_one_file(tmp_path: Path) -> None:
+    model, args = gpt()
+    path = export(model, args, tmp_path / "m.onnx", export_mode="web")
+    assert {*contents(tmp_path)} == {"m.onnx"}
+    assert_close(run(str(path), args), [model(*args)])
+
+
+@pytest.mark.usefixtures("external")
+def test_a_model_may_be_exported_over_another(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    export(*gpt(), path)
+    first = contents(tmp_path)
+    model, args = cnn()
+    export(model, args, path)
+    assert_close(run(str(path), args), [model(*args)])
+    export(*gpt(), path)
+    assert contents(tmp_path) == first
+
+
+def test_the_same_call_gives_the_same_bytes(tmp_path: Path) -> None:
+    model, args = gpt()
+    first = export(model, args, tmp_path / "a.onnx", stacktrace_metadata=True).read_bytes()
+    model(*args)
+    again = export(model, args, tmp_path / "a.onnx", stacktrace_metadata=True).read_bytes()
+    assert first == again
+
+
+SCRIPT = """
+import sys
+import jax
+from jax2onnx import to_onnx
+from models.gpt import gpt
+model, args = gpt()
+if sys.argv[2] == "warm":
+    jax.jit(lambda *args: model(*args))(*args)
+    jax.make_jaxpr(model)(*args)
+    to_onnx(jax.vmap(model), [jax.numpy.stack([args[0], args[0]])], stacktrace_metadata="full")
+to_onnx(
+    model, args, return_mode="file", output_path=sys.argv[1], stacktrace_metadata="full"
+)
+"""
+
+
+def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Whatever hash seed it has, and whatever ran before."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    found = set()
+    for seed, state in (("1", "cold"), ("2", "cold"), ("3", "warm")):
+        path = tmp_path / f"{seed}.onnx"
+        subprocess.run(
+            [sys.executable, str(tmp_path / "script.py"), str(path), state],
+            check=True,
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": str(Path(__file__).parent),
+                "PYTHONWARNINGS": "error",
+            },
+        )
+        found.add(path.read_bytes())
+    assert len(found) == 1
+
+
+EXPORTS_FOR_EVER = textwrap.dedent(
+    """
+    import sys
+    import jax.numpy as jnp
+    from jax2onnx import _result, to_onnx
+    _result.PLACEMENT[False] = sys.argv[2]
+    count = 0
+    while True:
+        count += 1
+        w = jnp.full((1024, 1024), float(count))
+        to_onnx(lambda x: x @ w, [(1, 1024)], return_mode="file", output_path=sys.argv[1])
+        print(count, flush=True)
+    """
+)
+
+
+@pytest.mark.parametrize("placement", ["inline", "external"])
+def test_a_killed_export_leaves_a_whole_model(placement: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        command = [sys.executable, "-c", EXPORTS_FOR_EVER, str(path), placement]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == "1"
+            time.sleep(random.uniform(0, 0.3))
+            process.send_signal(signal.SIGKILL)
+        (found,) = run(str(path), [jnp.ones((1, 1024))])
+        value = found.flat[0] / 1024
+        assert value == round(value) >= 1
+        np.testing.assert_array_equal(found, np.full((1, 1024), found.flat[0], np.float32))

@@ -199,7 +199,9 @@ def to_onnx(
 
     from jax2onnx import _core
 
-    with _result.writing("record_primitive_calls_file", options.record):
+    # Equations that JAX expands are traced here, in the mode that the function was traced in.
+    mode = _jax.precision(double=enable_double_precision)
+    with _result.writing("record_primitive_calls_file", options.record), mode:
         model = _core.convert(
             traced.jaxpr,
             model_name=options.model_name,

@@ -60,3 +60,23 @@ def opens_scope(function: object) -> bool:
 
 
 _NAMED_SCOPE = type(jax.named_scope(""))
+
+
+def key_implementation(dtype: Any) -> Any:
+    """What an element type of PRNG keys consists of: `key_shape`, `seed`, `split`, `random_bits`,
+    `fold_in` and `name`.
+    """
+    return dtype._impl
+
+
+def function_of(jaxpr: Any, consts: Any = ()) -> Any:
+    """A jaxpr as a function, which returns a list."""
+    from jax.extend import core
+
+    closed = jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, consts)
+    return core.jaxpr_as_fun(closed)
+
+
+def open_jaxpr(jaxpr: Any) -> Any:
+    """A jaxpr without its constants."""
+    return getattr(jaxpr, "jaxpr", jaxpr)

@@ -1,5 +1,7 @@
 //! The edge: every error of the Rust side becomes a diagnostic, and a diagnostic a Python exception.
 
+use std::sync::Arc;
+
 use lower::Missing;
 use optimize::legalize;
 use provenance::{
@@ -17,6 +19,14 @@ pub(crate) enum ReadError {
     /// A value that is no array, such as a reference or a token.
     #[error("a value of type `{0}` is no array and cannot be part of an ONNX model")]
     NoArray(String),
+    /// An equation that JAX itself cannot put in terms of others.
+    #[error("`{primitive}`: {reason}")]
+    Expansion {
+        /// The primitive.
+        primitive: Arc<str>,
+        /// JAX's reason.
+        reason: String,
+    },
     /// A jaxpr that is not built as expected.
     #[error("the jaxpr cannot be read: {0}")]
     Malformed(String),
@@ -216,6 +226,7 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
         ReadError::At { error, .. } => return reading(py, *error, stacks),
         ReadError::DType(_) => (Family::Unsupported, "unsupported-dtype", None),
         ReadError::NoArray(_) => (Family::Unsupported, "unsupported-value", None),
+        ReadError::Expansion { .. } => (Family::Unsupported, "unsupported-equation", None),
         ReadError::Malformed(_) => (Family::Internal, "unexpected-jaxpr", Some(REPORT.to_owned())),
     };
     raise(py, family, &Diagnostic { code, message, places, help })

@@ -41,6 +41,10 @@ pub(crate) mod attr {
         asarray, ascontiguousarray, reshape, view,
         // modules
         __file__,
+        // PRNG keys: element types, implementations, jax.random
+        _impl, key_shape, key_data,
+        // this project's `_expand.Expansions`
+        of,
     }
 }
 
@@ -77,6 +81,26 @@ const IGNORED_PARAMS: &[&str] = &[
     "sharding",
 ];
 
+/// Primitives that JAX is asked to put in terms of others, whatever their operands are.
+const EXPANDED: &[&str] = &["approx_top_k", "reduce", "reduce_window"];
+
+/// Those among them that have a rule for what stays as it is.
+const PARTLY_EXPANDED: &[&str] = &["reduce", "reduce_window"];
+
+/// Whether JAX is asked to put a primitive in terms of others.
+pub(crate) fn is_expanded(primitive: &str) -> bool {
+    EXPANDED.contains(&primitive)
+}
+
+/// Whether nothing but its expansion is ever read of a primitive, so that it can keep its name.
+pub(crate) fn is_always_expanded(primitive: &str) -> bool {
+    primitive.starts_with("random_")
+        || (is_expanded(primitive) && !PARTLY_EXPANDED.contains(&primitive))
+}
+
+/// The primitive of a call of a closed jaxpr, and its parameter.
+pub(crate) const CALL: (&str, &str) = ("closed_call", "call_jaxpr");
+
 /// Whether a parameter says nothing about the computation.
 pub(crate) fn is_ignored_param(name: &str) -> bool {
     IGNORED_PARAMS.contains(&name)
@@ -108,8 +132,12 @@ pub(crate) mod class {
         numpy_scalar = "numpy", "generic";
         jax_array = "jax", "Array";
         python_enum = "enum", "Enum";
+        expansions = "jax2onnx._expand", "Expansions";
     }
 }
+
+/// The module of the function that gives the integers of PRNG keys.
+pub(crate) const RANDOM: &str = "jax.random";
 
 /// The class of symbolic dimensions, by its name: importing it takes a module that most programs
 /// do not need.

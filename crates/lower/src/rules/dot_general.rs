@@ -13,7 +13,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let ((left_sum, right_sum), (left_batch, right_batch)): ((Axes, Axes), (Axes, Axes)) =
         cx.param("dimension_numbers")?;
     let dtype = cx.out(0).dtype;
-    let wide = widest([dtype, cx.dtype(x[0]), cx.dtype(x[1])]);
+    let wide = computed_in(cx.dtype(x[0]), cx.dtype(x[1]), dtype);
     let (left, right) = (cx.cast(x[0], wide)?, cx.cast(x[1], wide)?);
     let left_free = free_axes(cx.rank(left), &left_sum, &left_batch);
     let right_free = free_axes(cx.rank(right), &right_sum, &right_batch);
@@ -37,9 +37,16 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.cast(result, dtype)?])
 }
 
-/// The type to compute in: operands may be narrower than the result, or wider.
-fn widest(dtypes: [DType; 3]) -> DType {
-    dtypes.into_iter().fold(dtypes[0], |a, b| if b.bits() > a.bits() { b } else { a })
+/// The type to compute in: that of the result, unless both operands have a wider one. Booleans are
+/// counted: any product that is true makes the sum true.
+fn computed_in(left: DType, right: DType, result: DType) -> DType {
+    let small = |dtype: DType| dtype.is_float() && dtype.bits() <= 8;
+    match result {
+        DType::Bool => DType::I32,
+        _ if left == right && left.bits() > result.bits() => left,
+        _ if small(result) && small(left) && small(right) => DType::F32,
+        _ => result,
+    }
 }
 
 fn free_axes(rank: usize, summed: &[usize], batch: &[usize]) -> Axes {

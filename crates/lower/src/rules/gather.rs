@@ -115,7 +115,7 @@ impl Gather {
             sizes,
             limits,
             index_rank: cx.rank(indices) - 1,
-            mode: Mode::read(cx)?,
+            mode: Mode::read(cx, Mode::Clip)?,
         })
     }
 

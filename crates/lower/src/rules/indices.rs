@@ -9,6 +9,9 @@ use super::Result;
 use super::known::Known;
 use crate::{Context, RuleError};
 
+/// Up to this many numbers are a constant; more are computed, or one axis at a time.
+const SMALL: i64 = 4096;
+
 /// What happens to a window that lies outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -16,17 +19,17 @@ pub(super) enum Mode {
     Clip,
     /// It is read as the fill value, or not written.
     FillOrDrop,
-    /// It does not occur.
-    PromiseInBounds,
 }
 
 impl Mode {
-    pub(super) fn read(cx: &Context<'_>) -> Result<Self> {
+    /// What the equation says. It may promise that there is no such window: should there be one,
+    /// `broken` is what XLA does.
+    pub(super) fn read(cx: &Context<'_>, broken: Mode) -> Result<Self> {
         let name: Arc<str> = cx.param("mode")?;
         match &*name {
             "CLIP" => Ok(Mode::Clip),
             "FILL_OR_DROP" => Ok(Mode::FillOrDrop),
-            "PROMISE_IN_BOUNDS" => Ok(Mode::PromiseInBounds),
+            "PROMISE_IN_BOUNDS" => Ok(broken),
             other => Err(RuleError::unsupported(format!("the index mode {other}"))),
         }
     }
@@ -54,7 +57,7 @@ impl Starts {
         {
             return Ok(Self { value: cx.constant(tensor), inside: None });
         }
-        if mode == Mode::PromiseInBounds || limits.is_empty() {
+        if limits.is_empty() {
             let value = comparable(cx, indices, &[])?;
             return Ok(Self { value, inside: None });
         }
@@ -114,17 +117,20 @@ pub(super) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Res
 /// The numbers from zero to `count`, exclusive.
 #[track_caller]
 pub(super) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
-    if let Some(known) = count.as_known() {
-        return Ok(cx.i64s(&(0..known).collect::<Vec<_>>()));
+    match count.as_known() {
+        Some(known) if known <= SMALL => Ok(cx.i64s(&(0..known).collect::<Vec<_>>())),
+        _ => range(cx, count),
     }
+}
+
+/// The numbers from zero to `count`, exclusive, computed when the model runs.
+#[track_caller]
+pub(super) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     let (start, step) = (cx.scalar(DType::I64, 0.0)?, cx.scalar(DType::I64, 1.0)?);
     let limit = cx.dims(std::slice::from_ref(count))?;
     let limit = cx.squeeze(limit, &[0])?;
     Ok(cx.op("Range", &[start, limit, step], Attrs::new())?)
 }
-
-/// Offsets of up to this many numbers are one constant; of more, one per axis.
-const SMALL: i64 = 4096;
 
 /// `starts` (…, n) as (…, sizes…, n): each vector becomes those of all elements of its window.
 /// `places` says, for each axis of the window, which element of the vectors moves along it.

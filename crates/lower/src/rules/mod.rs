@@ -4,6 +4,7 @@
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
 mod arg_extremum;
+mod bitcast_convert_type;
 mod bitwise;
 mod broadcast_in_dim;
 mod call;
@@ -11,6 +12,7 @@ mod cbrt;
 mod cholesky;
 mod cholesky_update;
 mod clamp;
+mod clz;
 mod complex;
 mod concatenate;
 mod cond;
@@ -20,6 +22,7 @@ mod cumulative;
 mod custom_linear_solve;
 mod dft;
 mod dim_as_value;
+mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -32,6 +35,7 @@ mod exp2;
 mod expm1;
 mod extremum;
 mod fft;
+mod fraction;
 mod gather;
 mod geqrf;
 mod hessenberg;
@@ -40,6 +44,7 @@ mod identity;
 mod indices;
 mod integer_pow;
 mod iota;
+mod iota_2x32_shape;
 mod is_finite;
 mod iteration;
 mod jacobi;
@@ -49,21 +54,26 @@ mod lu;
 mod lu_pivots_to_permutation;
 mod matrix;
 mod monoid;
+mod mulhi;
 mod ne;
 mod ormqr;
 mod pad;
+mod philox;
 mod platform_index;
+mod population_count;
 mod qr;
 mod reduce;
+mod reduce_precision;
 mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
 mod reflectors;
-mod rem;
 mod reshape;
 mod rev;
+mod rng_bit_generator;
 mod round;
+mod rounds;
 mod rsqrt;
 mod scan;
 mod scatter;
@@ -77,8 +87,10 @@ mod sort;
 mod split;
 mod square;
 mod squeeze;
+mod stack;
 mod svd;
 mod symmetric_product;
+mod threefry;
 mod tile;
 mod top_k;
 mod transpose;
@@ -87,6 +99,7 @@ mod tridiagonal;
 mod tridiagonal_solve;
 mod while_;
 mod window;
+mod words;
 
 use std::panic::Location;
 
@@ -174,12 +187,14 @@ rules! {
     "add" => op("Add"),
     "add_any" => op("Add"),
     "and" => f(bitwise::and),
+    "approx_top_k" => f(call::call_jaxpr),
     "argmax" => f(arg_extremum::max),
     "argmin" => f(arg_extremum::min),
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),
     "atanh" => op("Atanh"),
+    "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
@@ -188,6 +203,7 @@ rules! {
     "cholesky_update" => numbers(cholesky_update::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
+    "clz" => f(clz::lower),
     "complex" => f(complex::never_real),
     "concatenate" => f(concatenate::lower),
     "cond" => f(cond::lower),
@@ -210,7 +226,7 @@ rules! {
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
     "dim_as_value" => f(dim_as_value::lower),
-    "div" => op("Div"),
+    "div" => f(division::div),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
@@ -235,6 +251,7 @@ rules! {
     "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
+    "iota_2x32_shape" => f(iota_2x32_shape::lower),
     "is_finite" => f(is_finite::lower),
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
@@ -247,6 +264,7 @@ rules! {
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
+    "mulhi" => f(mulhi::lower),
     "ne" => f(ne::lower),
     "neg" => op("Neg"),
     "not" => f(bitwise::not),
@@ -254,26 +272,41 @@ rules! {
     "or" => f(bitwise::or),
     "ormqr" => numbers(ormqr::lower),
     "pad" => f(pad::lower),
+    "philox2x32" => f(philox::two),
+    "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
     "platform_index" => f(platform_index::lower),
+    "population_count" => f(population_count::lower),
     "pow" => op("Pow"),
     "qr" => numbers(qr::lower),
+    "random_bits" => f(call::call_jaxpr),
+    "random_clone" => f(identity::lower),
+    "random_fold_in" => f(call::call_jaxpr),
+    "random_gamma" => f(call::call_jaxpr),
+    "random_seed" => f(call::call_jaxpr),
+    "random_split" => f(call::call_jaxpr),
+    "random_unwrap" => f(identity::lower),
+    "random_wrap" => f(identity::lower),
     "real" => f(complex::never_real),
+    "reduce" => f(reduce::lower),
     "reduce_and" => f(reduce::and),
     "reduce_max" => f(reduce::max),
     "reduce_min" => f(reduce::min),
     "reduce_or" => f(reduce::or),
+    "reduce_precision" => f(reduce_precision::lower),
     "reduce_prod" => f(reduce::prod),
     "reduce_sum" => f(reduce::sum),
     "reduce_window" => f(reduce_window::lower),
     "reduce_window_max" => f(reduce_window_max::lower),
     "reduce_window_min" => f(reduce_window_min::lower),
     "reduce_window_sum" => f(reduce_window_sum::lower),
-    "rem" => f(rem::lower),
+    "reduce_xor" => f(reduce::xor),
+    "rem" => f(division::rem),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),
     "rev" => f(rev::lower),
+    "rng_bit_generator" => f(rng_bit_generator::lower),
     "round" => f(round::lower),
     "rsqrt" => f(rsqrt::lower),
     "scan" => f(scan::lower),
@@ -299,18 +332,22 @@ rules! {
     "sqrt" => op("Sqrt"),
     "square" => f(square::lower),
     "squeeze" => f(squeeze::lower),
+    "stack" => f(stack::stack),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
     "svd" => numbers(svd::lower),
     "symmetric_product" => f(symmetric_product::lower),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
+    "threefry2x32" => f(threefry::two),
+    "threefry4x32" => f(threefry::four),
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
     "triangular_solve" => numbers(triangular_solve::lower),
     "tridiagonal" => numbers(tridiagonal::lower),
     "tridiagonal_solve" => numbers(tridiagonal_solve::lower),
+    "unstack" => f(stack::unstack),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
 }

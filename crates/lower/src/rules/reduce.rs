@@ -1,10 +1,29 @@
-//! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans go through integers
+//! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans go through integers, bits are combined
+//! in halves. reduce[jaxpr](x, start) → the same, combined with the start
 
-use onnx::{ValueId, attrs};
-use tensor::DType;
+use jaxpr::JaxprId;
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
 
-use super::Result;
-use crate::Context;
+use super::monoid::Monoid;
+use super::{Result, bitwise, pad};
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+
+pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let (jaxpr, axes): (JaxprId, Vec<i64>) = (cx.param("jaxpr")?, cx.param("dimensions")?);
+    let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
+        return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
+    };
+    let identity = monoid.identity(cx, cx.dtype(*array))?;
+    let reduced = monoid.reduce(cx, *array, &axes)?;
+    let reduced = cx.squeeze(reduced, &axes)?;
+    if *start == identity {
+        return Ok(vec![reduced]);
+    }
+    Ok(vec![monoid.combine(cx, reduced, *start)?])
+}
 
 #[track_caller]
 fn reduce(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
@@ -47,9 +66,57 @@ pub(super) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 pub(super) fn or(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    max(cx, x)
+    match cx.dtype(x[0]) {
+        DType::Bool => max(cx, x),
+        _ => {
+            let zero = cx.scalar_like(x[0], 0.0)?;
+            halve(cx, x[0], bitwise::or, zero)
+        }
+    }
 }
 
 pub(super) fn and(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    min(cx, x)
+    match cx.dtype(x[0]) {
+        DType::Bool => min(cx, x),
+        _ => {
+            let zero = cx.scalar_like(x[0], 0.0)?;
+            let ones = cx.op("BitwiseNot", &[zero], Attrs::new())?;
+            halve(cx, x[0], bitwise::and, ones)
+        }
+    }
+}
+
+pub(super) fn xor(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let zero = cx.scalar_like(x[0], 0.0)?;
+    halve(cx, x[0], bitwise::xor, zero)
+}
+
+/// Combines the first half of all elements with the second, until one is left.
+fn halve(
+    cx: &mut Context<'_>,
+    x: ValueId,
+    combine: fn(&mut Context<'_>, &[ValueId]) -> Result,
+    identity: ValueId,
+) -> Result {
+    let axes: Vec<usize> = cx.param("axes")?;
+    let out = &cx.out(0).shape;
+    let rest = (0..cx.rank(x)).filter(|axis| !axes.contains(axis));
+    let perm: Vec<usize> = axes.iter().copied().chain(rest).collect();
+    let mut count = axes.iter().map(|&axis| cx.shape(x)[axis].as_known());
+    let Some(count) = count.try_fold(1, |n, size| Some(n * size?)) else {
+        return Err(RuleError::unsupported("a bitwise reduction over an axis of symbolic size"));
+    };
+    let mut rows = cx.transpose(x, &perm)?;
+    rows = cx.reshape(rows, &[&[Dim::Known(count)], out.as_slice()].concat())?;
+    let mut size = count.max(1).unsigned_abs().next_power_of_two().cast_signed();
+    let mut missing = vec![ZERO; cx.rank(rows)];
+    missing[0] = Dim::Known(size - count);
+    rows = pad::edges(cx, rows, identity, &vec![ZERO; missing.len()], &missing)?;
+    while size > 1 {
+        size /= 2;
+        let sizes = cx.i64s(&[size, size]);
+        let parts = cx.op_many("Split", &[rows, sizes], attrs! { axis: 0 }, 2)?;
+        rows = combine(cx, &parts)?[0];
+    }
+    Ok(vec![cx.squeeze(rows, &[0])?])
 }

@@ -65,7 +65,7 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
         return Ok(vec![*operand]);
     }
     let scatter = Scatter::read(cx, *operand, *indices, *updates)?;
-    let starts = Starts::new(cx, *indices, &scatter.limits, Mode::read(cx)?)?;
+    let starts = Starts::new(cx, *indices, &scatter.limits, Mode::read(cx, Mode::FillOrDrop)?)?;
     let updates = scatter.arrange_updates(cx, *updates)?;
     let indexed = &scatter.indexed;
     if indexed.is_empty() && scatter.index_shape.iter().all(|size| *size == ONE) {

@@ -2,28 +2,29 @@
 //! JAX's results for amounts of the width and more
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Kind};
+use tensor::Kind;
 
 use super::Result;
+use super::words::{unsigned, word};
 use crate::Context;
-
-/// The unsigned type of the same width.
-fn unsigned(dtype: DType) -> DType {
-    match dtype {
-        DType::I8 => DType::U8,
-        DType::I16 => DType::U16,
-        DType::I32 => DType::U32,
-        DType::I64 => DType::U64,
-        other => other,
-    }
-}
 
 /// Shifts the bits of `x`; what is shifted by the width or more (negative amounts are huge unsigned
 /// ones) becomes zero.
 fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<ValueId> {
     let dtype = cx.dtype(x[0]);
     let bits = unsigned(dtype);
-    let (value, amount) = (cx.cast(x[0], bits)?, cx.cast(x[1], bits)?);
+    let value = cx.cast(x[0], bits)?;
+    if let Some(amount) = known_amount(cx, x[1]) {
+        let shifted = if amount < u64::from(dtype.bits()) {
+            let amount = word(cx, bits, amount)?;
+            cx.op("BitShift", &[value, amount], attrs! { direction: direction })?
+        } else {
+            let shape = cx.shape(value).to_vec();
+            cx.full(bits, 0.0, &shape)?
+        };
+        return Ok(cx.cast(shifted, dtype)?);
+    }
+    let amount = cx.cast(x[1], bits)?;
     let width = cx.scalar(bits, f64::from(dtype.bits()))?;
     let zero = cx.scalar(bits, 0.0)?;
     let inside = cx.op("Less", &[amount, width], Attrs::new())?;
@@ -31,6 +32,17 @@ fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<Value
     let shifted = cx.op("BitShift", &[value, amount], attrs! { direction: direction })?;
     let result = cx.op("Where", &[inside, shifted, zero], Attrs::new())?;
     Ok(cx.cast(result, dtype)?)
+}
+
+/// The amount by which all elements are shifted, as an unsigned number.
+fn known_amount(cx: &Context<'_>, amount: ValueId) -> Option<u64> {
+    let amounts = cx.graph.constant(amount)?;
+    if !amounts.shape().is_empty() {
+        return None;
+    }
+    let amount = *amounts.to_ints()?.first()?;
+    // A negative amount is as good as any that is too large.
+    Some(u64::try_from(amount).unwrap_or(u64::MAX))
 }
 
 pub(super) fn left(cx: &mut Context<'_>, x: &[ValueId]) -> Result {

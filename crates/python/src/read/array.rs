@@ -6,9 +6,9 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use tensor::{DType, Storage, Tensor, Type};
 
-use super::{Reader, Result, address};
+use super::{Element, Reader, Result, address};
 use crate::error::ReadError;
-use crate::jax_names::attr;
+use crate::jax_names::{RANDOM, attr};
 
 /// The bytes of a numpy array. The buffer holds a reference to the array, which stays as it is:
 /// JAX's arrays are immutable, and numpy arrays that a traced function closes over are only read.
@@ -35,11 +35,19 @@ impl<'py> Reader<'_, 'py> {
         if let Some(known) = self.arrays.get(&address(array)) {
             return Ok(known.clone());
         }
-        let dtype = match array.getattr_opt(attr::dtype(self.py))? {
-            Some(dtype) => Some(self.dtype(&dtype)?),
+        let element = match array.getattr_opt(attr::dtype(self.py))? {
+            Some(dtype) => Some(self.element(&dtype)?),
             None => None,
         };
-        let tensor = self.view(array, dtype)?;
+        let tensor = match element {
+            Some(Element { dtype, axes }) if axes.is_empty() => self.view(array, Some(dtype))?,
+            Some(Element { dtype, .. }) => {
+                let random = self.py.import(RANDOM)?;
+                let integers = random.call_method1(attr::key_data(self.py), (array,))?;
+                self.view(&integers, Some(dtype))?
+            }
+            None => self.view(array, None)?,
+        };
         self.arrays.insert(address(array), tensor.clone());
         Ok(tensor)
     }

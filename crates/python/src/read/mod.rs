@@ -1,6 +1,7 @@
 //! Copies a jaxpr out of Python. After this, no stage touches a Python object.
 
 mod array;
+mod expand;
 mod frames;
 mod params;
 
@@ -10,7 +11,7 @@ use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Params, Program, VarId};
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
@@ -74,6 +75,8 @@ pub(crate) fn read(
         arrays: FxHashMap::default(),
         params: params::Kinds::default(),
         name_of,
+        keys: FxHashSet::default(),
+        expansions: None,
         stack: None,
     };
     let main = reader.jaxpr(closed);
@@ -98,13 +101,17 @@ struct Reader<'a, 'py> {
     tracebacks: Tracebacks,
     program: Program,
     jaxprs: FxHashMap<Address, JaxprId>,
-    types: FxHashMap<Address, Type>,
+    types: FxHashMap<Address, (Type, bool)>,
     dtypes: FxHashMap<Address, DType>,
     primitives: FxHashMap<Address, Arc<str>>,
     scopes: FxHashMap<Address, Arc<str>>,
     arrays: FxHashMap<Address, Tensor>,
     params: params::Kinds,
     name_of: &'a Bound<'py, PyAny>,
+    /// The variables that stand for PRNG keys.
+    keys: FxHashSet<Address>,
+    /// What JAX put in terms of other primitives; it keeps those jaxprs alive.
+    expansions: Option<Bound<'py, PyAny>>,
     /// The equation being read, for errors.
     stack: Option<StackId>,
 }
@@ -155,15 +162,21 @@ impl<'py> Reader<'_, 'py> {
         self.stack = stack;
 
         let primitive = self.primitive(&eqn.getattr(attr::primitive(py))?)?;
-        let inputs = eqn.getattr(attr::invars(py))?;
-        let inputs = inputs.cast_into::<PyList>().map_err(PyErr::from)?;
-        let inputs = inputs.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
-        let params = eqn.getattr(attr::params(py))?;
-        let params = self.params(&params.cast_into::<PyDict>().map_err(PyErr::from)?)?;
+        let operands = eqn.getattr(attr::invars(py))?;
+        let operands = operands.cast_into::<PyList>().map_err(PyErr::from)?;
+        let inputs = operands.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
+        let results = eqn.getattr(attr::outvars(py))?;
+        let results = results.cast_into::<PyList>().map_err(PyErr::from)?;
+        let outputs = results.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
+        let (primitive, params) = match self.expansion(eqn, &primitive, &operands, &results)? {
+            Some(expanded) => expanded,
+            None => {
+                let params = eqn.getattr(attr::params(py))?;
+                let params = self.params(&params.cast_into::<PyDict>().map_err(PyErr::from)?)?;
+                (primitive, params)
+            }
+        };
         self.stack = stack;
-        let outputs = eqn.getattr(attr::outvars(py))?;
-        let outputs = outputs.cast_into::<PyList>().map_err(PyErr::from)?;
-        let outputs = outputs.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
         let scope = self.scope(&info.getattr(attr::name_stack(py))?)?;
         Ok(Eqn { primitive, inputs, outputs, params, stack, scope })
     }
@@ -201,10 +214,13 @@ impl<'py> Reader<'_, 'py> {
     }
 
     fn define(&mut self, scope: &mut Scope, var: &Bound<'py, PyAny>) -> Result<VarId> {
-        let ty = self.ty(&var.getattr(attr::aval(self.py))?)?;
+        let (ty, key) = self.aval(&var.getattr(attr::aval(self.py))?)?;
         let id = VarId(u32::try_from(scope.jaxpr.vars.len()).unwrap_or(u32::MAX));
         scope.jaxpr.vars.push(ty);
         scope.vars.insert(address(var), id);
+        if key {
+            self.keys.insert(address(var));
+        }
         Ok(id)
     }
 
@@ -215,24 +231,28 @@ impl<'py> Reader<'_, 'py> {
         if !atom.get_type().is(class::literal(self.py)?) {
             return Err(ReadError::Malformed("a variable is used before it is defined".into()));
         }
-        let ty = self.ty(&atom.getattr(attr::aval(self.py))?)?;
+        let (ty, _) = self.aval(&atom.getattr(attr::aval(self.py))?)?;
         self.literal(&atom.getattr(attr::val(self.py))?, &ty).map(Atom::Literal)
     }
 
-    fn ty(&mut self, aval: &Bound<'py, PyAny>) -> Result<Type> {
-        if let Some(known) = self.types.get(&address(aval)) {
-            return Ok(known.clone());
+    /// The type of an array, and whether it is one of PRNG keys: then it is the type of the
+    /// integers that they are made of.
+    fn aval(&mut self, aval: &Bound<'py, PyAny>) -> Result<(Type, bool)> {
+        if let Some((ty, key)) = self.types.get(&address(aval)) {
+            return Ok((ty.clone(), *key));
         }
         let Some(dtype) = aval.getattr_opt(attr::dtype(self.py))? else {
             return Err(ReadError::NoArray(aval.str()?.to_string()));
         };
-        let dtype = self.dtype(&dtype)?;
+        let Element { dtype, axes } = self.element(&dtype)?;
         let shape = aval.getattr(attr::shape(self.py))?;
         let shape = shape.cast_into::<PyTuple>().map_err(PyErr::from)?;
-        let shape = shape.iter().map(|d| self.dim(&d)).collect::<Result<Shape>>()?;
+        let mut shape = shape.iter().map(|d| self.dim(&d)).collect::<Result<Shape>>()?;
+        let key = !axes.is_empty();
+        shape.extend(axes);
         let ty = Type::new(dtype, shape);
-        self.types.insert(address(aval), ty.clone());
-        Ok(ty)
+        self.types.insert(address(aval), (ty.clone(), key));
+        Ok((ty, key))
     }
 
     fn dim(&mut self, dim: &Bound<'py, PyAny>) -> Result<Dim> {
@@ -241,6 +261,19 @@ impl<'py> Reader<'_, 'py> {
         }
         let text = dim.str()?.to_string();
         Dim::parse(&text).map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+
+    /// An element type as the numbers it is made of.
+    fn element(&mut self, dtype: &Bound<'py, PyAny>) -> Result<Element> {
+        let py = self.py;
+        match dtype.getattr_opt(attr::_impl(py))? {
+            None => Ok(Element { dtype: self.dtype(dtype)?, axes: Shape::new() }),
+            Some(keys) => {
+                let shape: Vec<i64> = keys.getattr(attr::key_shape(py))?.extract()?;
+                let axes = shape.into_iter().map(Dim::Known).collect();
+                Ok(Element { dtype: DType::U32, axes })
+            }
+        }
     }
 
     fn dtype(&mut self, dtype: &Bound<'py, PyAny>) -> Result<DType> {
@@ -263,6 +296,12 @@ impl<'py> Reader<'_, 'py> {
         }
         Ok(Params(read))
     }
+}
+
+/// What an element of an array is made of: a number, or a small array of them.
+struct Element {
+    dtype: DType,
+    axes: Shape,
 }
 
 /// The variables of the jaxpr being read.

@@ -1,0 +1,293 @@
+"""Equations in terms of others, as JAX itself traces them.
+
+PRNG keys have no element type in ONNX: an array of keys is the array of unsigned integers
+underneath, which has one axis more. An equation that makes or reads keys becomes what the key's
+implementation does with these integers. One that only moves keys becomes itself, mapped over the
+axis that it does not know. The same way, a reduction by a function that is no operator of ONNX
+becomes a few applications of that function to whole arrays.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax2onnx import _jax
+
+Function = Callable[..., Any]
+
+# Equations that pass keys on without looking at their axes.
+_TRANSPARENT = frozenset(
+    {
+        "checkpoint",
+        "closed_call",
+        "cond",
+        "copy",
+        "copy_p",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "device_put",
+        "jit",
+        "optimization_barrier",
+        "pjit",
+        "random_clone",
+        "random_unwrap",
+        "random_wrap",
+        "remat",
+        "remat2",
+        "scan",
+        "while",
+    }
+)
+
+
+class Expansions:
+    """Expands the equations of one program; equal equations share their expansion."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Any] = {}
+
+    def of(self, eqn: Any) -> Any:
+        """A closed jaxpr that computes the equation; None if it can stay as it is."""
+        if eqn.primitive.name in _TRANSPARENT:
+            return None
+        avals = [var.aval for var in eqn.invars]
+        key = (eqn.primitive, *avals, *(var.aval for var in eqn.outvars), *eqn.params.items())
+        try:
+            hash(key)
+        except TypeError:
+            # Kept all the same: the reader knows jaxprs by their identity.
+            key = (id(eqn), eqn)
+        if key not in self._known:
+            self._known[key] = _trace(eqn, avals)
+        return self._known[key]
+
+
+def _trace(eqn: Any, avals: list[Any]) -> Any:
+    expand = _EXPANSIONS.get(eqn.primitive.name, _moved)
+    function = expand(eqn)
+    if function is None:
+        return None
+    return jax.make_jaxpr(function)(*map(_integers, avals))
+
+
+def _integers(aval: Any) -> jax.ShapeDtypeStruct:
+    """What an array is made of: itself, or the integers of its keys."""
+    shape, dtype = aval.shape, aval.dtype
+    if _is_key(aval):
+        shape, dtype = (*shape, *_jax.key_implementation(dtype).key_shape), jnp.uint32
+    return jax.ShapeDtypeStruct(shape, dtype, weak_type=bool(getattr(aval, "weak_type", False)))
+
+
+def _is_key(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def _mapped(function: Function, axes: int) -> Function:
+    """`function` over that many leading axes of all arguments."""
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return function
+
+
+# -- keys
+
+
+def _moved(eqn: Any) -> Function:
+    """The primitive itself, mapped over the axes of a single key."""
+    keys = {var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if _is_key(var.aval)}
+    if not all(_is_key(var.aval) for var in eqn.outvars) or len(keys) != 1:
+        raise NotImplementedError("it does more than to move keys")
+    key_axes = len(_jax.key_implementation(keys.pop()).key_shape)
+
+    def function(*operands: Any) -> Any:
+        return eqn.primitive.bind(*operands, **eqn.params)
+
+    axes = tuple(-1 if _is_key(var.aval) else None for var in eqn.invars)
+    for _ in range(key_axes):
+        function = jax.vmap(function, in_axes=axes, out_axes=-1)
+    return function
+
+
+def _random_seed(eqn: Any) -> Function:
+    seeds = eqn.invars[0].aval
+    return _mapped(eqn.params["impl"].seed, len(seeds.shape))
+
+
+def _random_bits(eqn: Any) -> Function:
+    keys, width, shape = eqn.invars[0].aval, eqn.params["bit_width"], eqn.params["shape"]
+    implementation = _jax.key_implementation(keys.dtype)
+    return _mapped(lambda key: implementation.random_bits(key, width, shape), len(keys.shape))
+
+
+def _random_split(eqn: Any) -> Function:
+    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    implementation = _jax.key_implementation(keys.dtype)
+    return _mapped(lambda key: implementation.split(key, shape), len(keys.shape))
+
+
+def _random_fold_in(eqn: Any) -> Function:
+    result = eqn.outvars[0].aval
+    implementation = _jax.key_implementation(result.dtype)
+    fold_in = _mapped(implementation.fold_in, len(result.shape))
+
+    def function(keys: Any, numbers: Any) -> Any:
+        keys = jnp.broadcast_to(keys, (*result.shape, *implementation.key_shape))
+        return fold_in(keys, jnp.broadcast_to(numbers, result.shape))
+
+    return function
+
+
+def _random_gamma(eqn: Any) -> Function:
+    keys = eqn.invars[0].aval
+    implementation = _jax.key_implementation(keys.dtype)
+
+    def function(integers: Any, alpha: Any) -> Any:
+        keys = jax.random.wrap_key_data(integers, impl=implementation.name)
+        return eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
+
+    return function
+
+
+def _compared(combine: Function) -> Callable[[Any], Function | None]:
+    """Keys are equal if all their integers are."""
+
+    def expand(eqn: Any) -> Function:
+        keys = eqn.invars[0].aval
+        axes = tuple(range(-len(_jax.key_implementation(keys.dtype).key_shape), 0))
+        return lambda *operands: combine(eqn.primitive.bind(*operands, **eqn.params), axis=axes)
+
+    return expand
+
+
+# -- reductions
+
+# What ONNX reduces with. On integers it has no bitwise reductions.
+_OPERATORS = frozenset({"add", "add_any", "max", "min", "mul"})
+_LOGICAL = frozenset({"and", "or"})
+
+
+def _is_operator(jaxpr: Any) -> bool:
+    """Whether a function of two numbers is one of ONNX's reductions."""
+    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2 or len(jaxpr.outvars) != 1:
+        return False
+    [eqn] = jaxpr.eqns
+    logical = eqn.primitive.name in _LOGICAL and jaxpr.invars[0].aval.dtype == bool
+    same = list(map(id, eqn.invars)) in (
+        list(map(id, jaxpr.invars)),
+        list(map(id, reversed(jaxpr.invars))),
+    )
+    returned = eqn.outvars[0] is jaxpr.outvars[0]
+    return same and returned and (logical or eqn.primitive.name in _OPERATORS)
+
+
+def _reduction(eqn: Any) -> Function | None:
+    """The function that an equation reduces with, over numbers; None if ONNX has it."""
+    jaxpr = eqn.params["jaxpr"]
+    if _is_operator(_jax.open_jaxpr(jaxpr)):
+        return None
+    function: Function = _jax.function_of(jaxpr, eqn.params.get("consts", ()))
+    return function
+
+
+def _reduce(eqn: Any) -> Function | None:
+    scalar = _reduction(eqn)
+    if scalar is None:
+        return None
+    axes = eqn.params["dimensions"]
+    combine = _mapped(scalar, len(eqn.outvars[0].aval.shape))
+
+    def function(*operands: Any) -> Any:
+        arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+        shape = eqn.outvars[0].aval.shape
+        starts = tuple(jnp.broadcast_to(start, shape) for start in starts)
+        rows = [jnp.moveaxis(x, axes, range(len(axes))) for x in arrays]
+        count = math.prod(rows[0].shape[: len(axes)])
+        rows = [x.reshape((count, *shape)) for x in rows]
+        if _jax.is_symbolic(count):
+            step = lambda carry, row: (combine(*carry, *row), None)  # noqa: E731
+            return jax.lax.scan(step, starts, rows)[0]
+        if count == 0:
+            return starts
+        return combine(*starts, *(x[0] for x in _fold(jax.vmap(combine), rows, count)))
+
+    return function
+
+
+def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
+    """Neighbours are combined until one is left."""
+    while count > 1:
+        even = count // 2 * 2
+        left = [x[0:even:2] for x in rows]
+        right = [x[1:even:2] for x in rows]
+        rest = [x[even:] for x in rows]
+        rows = [jnp.concatenate(pair) for pair in zip(combine(*left, *right), rest, strict=True)]
+        count -= even // 2
+    return rows
+
+
+def _reduce_window(eqn: Any) -> Function | None:
+    scalar = _reduction(eqn)
+    if scalar is None:
+        return None
+    combine = _mapped(scalar, len(eqn.params["window_dimensions"]))
+
+    def function(*operands: Any) -> Any:
+        arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+        arrays = _slide(combine, arrays, starts, eqn.params)
+        pairs = zip(starts, arrays, strict=True)
+        starts = tuple(jnp.broadcast_to(start, x.shape) for start, x in pairs)
+        return combine(*starts, *arrays)
+
+    return function
+
+
+def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -> Any:
+    """Combines the elements of all windows, from the first to the last."""
+    sizes, strides = params["window_dimensions"], params["window_strides"]
+    dense = (1,) * len(sizes)
+    spread, steps = params.get("base_dilation", dense), params.get("window_dilation", dense)
+    pads = [(*edges, step - 1) for edges, step in zip(params["padding"], spread, strict=True)]
+    arrays = [jax.lax.pad(x, fill, pads) for x, fill in zip(arrays, fills, strict=True)]
+    for axis in reversed(range(len(sizes))):
+        stride, step = strides[axis], steps[axis]
+        extent = arrays[0].shape[axis] - (sizes[axis] - 1) * step
+
+        def element(i: int, *, axis: int = axis, extent: Any = extent, stride: int = stride) -> Any:
+            return [jax.lax.slice_in_dim(x, i, i + extent, stride, axis) for x in arrays]  # noqa: B023
+
+        result = element(0)
+        for i in range(1, sizes[axis]):
+            result = combine(*result, *element(i * step))
+        arrays = result
+    return arrays
+
+
+def _approx_top_k(eqn: Any) -> Function:
+    """Exact, as it is everywhere but on TPUs."""
+    axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
+    sign = 1 if eqn.params["is_max_k"] else -1
+
+    def function(x: Any) -> Any:
+        values, places = jax.lax.top_k(sign * jnp.moveaxis(x, axis, -1), count[axis])
+        return jnp.moveaxis(sign * values, -1, axis), jnp.moveaxis(places, -1, axis)
+
+    return function
+
+
+_EXPANSIONS: dict[str, Callable[[Any], Function | None]] = {
+    "approx_top_k": _approx_top_k,
+    "eq": _compared(jnp.all),
+    "ne": _compared(jnp.any),
+    "random_bits": _random_bits,
+    "random_fold_in": _random_fold_in,
+    "random_gamma": _random_gamma,
+    "random_seed": _random_seed,
+    "random_split": _random_split,
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+}

@@ -18,7 +18,6 @@ mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
 mod dim_as_value;
-mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -48,6 +47,7 @@ mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
+mod rem;
 mod reshape;
 mod rev;
 mod rng_bit_generator;
@@ -69,6 +69,7 @@ mod stack;
 mod threefry;
 mod tile;
 mod top_k;
+mod total_order;
 mod transpose;
 mod while_;
 mod window;
@@ -160,6 +161,7 @@ rules! {
     "atanh" => op("Atanh"),
     "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
+    "call_hi_primitive" => f(call::call_jaxpr),
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
@@ -187,11 +189,12 @@ rules! {
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
     "dim_as_value" => f(dim_as_value::lower),
-    "div" => f(division::div),
+    "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
     "eq" => op("Equal"),
+    "eq_to" => f(total_order::eq),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
@@ -208,10 +211,12 @@ rules! {
     "is_finite" => f(is_finite::lower),
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
+    "le_to" => f(total_order::le),
     "log" => op("Log"),
     "log1p" => f(log1p::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
+    "lt_to" => f(total_order::lt),
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
@@ -249,7 +254,7 @@ rules! {
     "reduce_window_min" => f(reduce_window_min::lower),
     "reduce_window_sum" => f(reduce_window_sum::lower),
     "reduce_xor" => f(reduce::xor),
-    "rem" => f(division::rem),
+    "rem" => f(rem::lower),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),

@@ -77,7 +77,9 @@ fn find(primitive: &str) -> Option<Body> {
 
 /// Applies a rule to operands of which some are complex, or for a complex result.
 pub(super) fn apply(rule: &Rule, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    match find(rule.name).ok_or_else(|| RuleError::unsupported("complex numbers are not supported here"))? {
+    match find(rule.name)
+        .ok_or_else(|| RuleError::unsupported("complex numbers are not supported here"))?
+    {
         Body::Function(lower) => lower(cx, x),
         Body::Flat => {
             let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();

@@ -45,6 +45,10 @@ _TRANSPARENT = frozenset(
 )
 
 
+# Equations whose expansions take keys as keys.
+_OF_KEYS = frozenset({"call_hi_primitive", "random_gamma"})
+
+
 class Expansions:
     """Expands the equations of one program; equal equations share their expansion."""
 
@@ -72,15 +76,21 @@ def _trace(eqn: Any, avals: list[Any]) -> Any:
     function = expand(eqn)
     if function is None:
         return None
-    return jax.make_jaxpr(function)(*map(_integers, avals))
+    specs = map(_as_it_is if eqn.primitive.name in _OF_KEYS else _integers, avals)
+    return jax.make_jaxpr(function)(*specs)
+
+
+def _as_it_is(aval: Any) -> jax.ShapeDtypeStruct:
+    weak_type = bool(getattr(aval, "weak_type", False))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type)
 
 
 def _integers(aval: Any) -> jax.ShapeDtypeStruct:
     """What an array is made of: itself, or the integers of its keys."""
-    shape, dtype = aval.shape, aval.dtype
-    if _is_key(aval):
-        shape, dtype = (*shape, *_jax.key_implementation(dtype).key_shape), jnp.uint32
-    return jax.ShapeDtypeStruct(shape, dtype, weak_type=bool(getattr(aval, "weak_type", False)))
+    if not _is_key(aval):
+        return _as_it_is(aval)
+    key_shape = _jax.key_implementation(aval.dtype).key_shape
+    return jax.ShapeDtypeStruct((*aval.shape, *key_shape), jnp.uint32)
 
 
 def _is_key(aval: Any) -> bool:
@@ -98,17 +108,21 @@ def _mapped(function: Function, axes: int) -> Function:
 
 
 def _moved(eqn: Any) -> Function:
-    """The primitive itself, mapped over the axes of a single key."""
-    keys = {var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if _is_key(var.aval)}
-    if not all(_is_key(var.aval) for var in eqn.outvars) or len(keys) != 1:
-        raise NotImplementedError("it does more than to move keys")
-    key_axes = len(_jax.key_implementation(keys.pop()).key_shape)
+    """The primitive itself, for the integers of each key."""
+    if not all(_is_key(var.aval) for var in eqn.outvars):
+        raise NotImplementedError("its result for PRNG keys is no key")
+    return _for_each_integer(eqn)
+
+
+def _for_each_integer(eqn: Any) -> Function:
+    """The primitive of an equation, mapped over the axes that its keys consist of."""
+    keys = [var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if _is_key(var.aval)]
+    axes = tuple(-1 if _is_key(var.aval) else None for var in eqn.invars)
 
     def function(*operands: Any) -> Any:
         return eqn.primitive.bind(*operands, **eqn.params)
 
-    axes = tuple(-1 if _is_key(var.aval) else None for var in eqn.invars)
-    for _ in range(key_axes):
+    for _ in _jax.key_implementation(keys[0]).key_shape:
         function = jax.vmap(function, in_axes=axes, out_axes=-1)
     return function
 
@@ -143,25 +157,26 @@ def _random_fold_in(eqn: Any) -> Function:
 
 
 def _random_gamma(eqn: Any) -> Function:
-    keys = eqn.invars[0].aval
-    implementation = _jax.key_implementation(keys.dtype)
-
-    def function(integers: Any, alpha: Any) -> Any:
-        keys = jax.random.wrap_key_data(integers, impl=implementation.name)
-        return eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
-
-    return function
+    return lambda keys, alpha: eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
 
 
 def _compared(combine: Function) -> Callable[[Any], Function | None]:
     """Keys are equal if all their integers are."""
 
     def expand(eqn: Any) -> Function:
-        keys = eqn.invars[0].aval
-        axes = tuple(range(-len(_jax.key_implementation(keys.dtype).key_shape), 0))
-        return lambda *operands: combine(eqn.primitive.bind(*operands, **eqn.params), axis=axes)
+        compare = _for_each_integer(eqn)
+        key_shape = _jax.key_implementation(eqn.invars[0].aval.dtype).key_shape
+        axes = tuple(range(-len(key_shape), 0))
+        return lambda *operands: combine(compare(*operands), axis=axes)
 
     return expand
+
+
+# -- primitives that are functions
+
+
+def _call_hi_primitive(eqn: Any) -> Function:
+    return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
 # -- reductions
@@ -281,6 +296,7 @@ def _approx_top_k(eqn: Any) -> Function:
 
 _EXPANSIONS: dict[str, Callable[[Any], Function | None]] = {
     "approx_top_k": _approx_top_k,
+    "call_hi_primitive": _call_hi_primitive,
     "eq": _compared(jnp.all),
     "ne": _compared(jnp.any),
     "random_bits": _random_bits,

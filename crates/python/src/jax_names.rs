@@ -45,6 +45,8 @@ pub(crate) mod attr {
         _impl, key_shape, key_data,
         // this project's `_expand.Expansions`
         of,
+        // FlatTree
+        unpack,
     }
 }
 
@@ -82,7 +84,7 @@ const IGNORED_PARAMS: &[&str] = &[
 ];
 
 /// Primitives that JAX is asked to put in terms of others, whatever their operands are.
-const EXPANDED: &[&str] = &["approx_top_k", "reduce", "reduce_window"];
+const EXPANDED: &[&str] = &["approx_top_k", "call_hi_primitive", "reduce", "reduce_window"];
 
 /// Those among them that have a rule for what stays as it is.
 const PARTLY_EXPANDED: &[&str] = &["reduce", "reduce_window"];
@@ -100,6 +102,10 @@ pub(crate) fn is_always_expanded(primitive: &str) -> bool {
 
 /// The primitive of a call of a closed jaxpr, and its parameter.
 pub(crate) const CALL: (&str, &str) = ("closed_call", "call_jaxpr");
+
+/// The parameter in which newer versions count the operands of `scan`: constants, carry, arrays. The
+/// names of the first two in older ones.
+pub(crate) const SCAN_OPERANDS: (&str, [&str; 2]) = ("ft_in", ["num_consts", "num_carry"]);
 
 /// Whether a parameter says nothing about the computation.
 pub(crate) fn is_ignored_param(name: &str) -> bool {

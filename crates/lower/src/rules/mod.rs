@@ -22,7 +22,6 @@ mod cumulative;
 mod custom_linear_solve;
 mod dft;
 mod dim_as_value;
-mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -69,6 +68,7 @@ mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
 mod reflectors;
+mod rem;
 mod reshape;
 mod rev;
 mod rng_bit_generator;
@@ -93,6 +93,7 @@ mod symmetric_product;
 mod threefry;
 mod tile;
 mod top_k;
+mod total_order;
 mod transpose;
 mod triangular_solve;
 mod tridiagonal;
@@ -196,6 +197,7 @@ rules! {
     "atanh" => op("Atanh"),
     "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
+    "call_hi_primitive" => f(call::call_jaxpr),
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
@@ -226,7 +228,7 @@ rules! {
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
     "dim_as_value" => f(dim_as_value::lower),
-    "div" => f(division::div),
+    "div" => op("Div"),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
@@ -235,6 +237,7 @@ rules! {
     "empty" => numbers(empty::lower),
     "empty2" => numbers(empty::lower),
     "eq" => op("Equal"),
+    "eq_to" => f(total_order::eq),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
@@ -255,10 +258,12 @@ rules! {
     "is_finite" => f(is_finite::lower),
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
+    "le_to" => f(total_order::le),
     "log" => op("Log"),
     "log1p" => f(log1p::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
+    "lt_to" => f(total_order::lt),
     "lu" => numbers(lu::lower),
     "lu_pivots_to_permutation" => f(lu_pivots_to_permutation::lower),
     "max" => f(extremum::max),
@@ -301,7 +306,7 @@ rules! {
     "reduce_window_min" => f(reduce_window_min::lower),
     "reduce_window_sum" => f(reduce_window_sum::lower),
     "reduce_xor" => f(reduce::xor),
-    "rem" => f(division::rem),
+    "rem" => f(rem::lower),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),

@@ -7,7 +7,7 @@ mod params;
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Params, Program, VarId};
+use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
-use crate::jax_names::{attr, class};
+use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 
 pub(crate) use frames::Tracebacks;
 
@@ -290,7 +290,13 @@ impl<'py> Reader<'_, 'py> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
             let name: String = name.extract()?;
-            if !crate::jax_names::is_ignored_param(&name) {
+            let (operands, counts) = SCAN_OPERANDS;
+            if name == operands {
+                let parts = value.call_method0(attr::unpack(self.py))?;
+                for (part, count) in parts.try_iter()?.zip(counts) {
+                    read.push((count.into(), Param::Int(part?.len()? as i64)));
+                }
+            } else if !is_ignored_param(&name) {
                 read.push((name.into(), self.param(&value)?));
             }
         }

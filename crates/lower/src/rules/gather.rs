@@ -106,16 +106,24 @@ impl Gather {
         let map: Vec<usize> = numbers.get("start_index_map")?;
         let shape = cx.shape(operand);
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
+        let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
+        // A batch of dynamic slices, which clamp their starts, is a gather that keeps the axes it
+        // counts along; JAX before 0.8 promises that such starts are inside, and they need not be.
+        let slices = map.iter().any(|axis| !collapsed.contains(axis));
+        let mode = match Mode::read(cx)? {
+            Mode::PromiseInBounds if slices => Mode::Clip,
+            mode => mode,
+        };
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
-            collapsed: numbers.get("collapsed_slice_dims")?,
+            collapsed,
             operand_batch: numbers.get("operand_batching_dims")?,
             index_batch: numbers.get("start_indices_batching_dims")?,
             map,
             sizes,
             limits,
             index_rank: cx.rank(indices) - 1,
-            mode: Mode::read(cx)?,
+            mode,
         })
     }
 

@@ -63,6 +63,7 @@ mod reshape;
 mod rev;
 mod round;
 mod rsqrt;
+mod run;
 mod scan;
 mod scatter;
 mod schur;

@@ -99,7 +99,7 @@ pub(super) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<V
 /// The length of the last axis.
 fn length(cx: &Context<'_>, x: Entries) -> Result<i64> {
     let length = cx.shape(x.re).last().and_then(Dim::as_known);
-    length.ok_or_else(|| RuleError::unsupported("a Fourier transform of symbolic length"))
+    length.ok_or_else(|| RuleError::Internal("a transform of symbolic length".to_owned()))
 }
 
 /// The cosine and the sine of -2πk/n, exact in quarters and eighths of a turn.

@@ -11,7 +11,11 @@ use crate::{Context, Parts, RuleError};
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let kind: Arc<str> = cx.param("fft_type")?;
-    let lengths: Vec<i64> = cx.param("fft_lengths")?;
+    let lengths: Vec<Dim> = cx.param("fft_lengths")?;
+    let lengths: Option<Vec<i64>> = lengths.iter().map(Dim::as_known).collect();
+    let Some(lengths) = lengths else {
+        return Err(RuleError::unsupported("a Fourier transform of symbolic length"));
+    };
     let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
     let x = Entries::read(cx, x[0])?;
     if lengths.contains(&0) || cx.out(0).shape.contains(&Dim::Known(0)) {

@@ -25,6 +25,7 @@ mod dynamic_slice;
 mod dynamic_update_slice;
 mod eig;
 mod eigh;
+mod empty;
 mod entries;
 mod erfc;
 mod exp2;
@@ -51,6 +52,7 @@ mod monoid;
 mod ne;
 mod ormqr;
 mod pad;
+mod platform_index;
 mod qr;
 mod reduce;
 mod reduce_window;
@@ -215,6 +217,8 @@ rules! {
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
     "eig" => numbers(eig::lower),
     "eigh" => numbers(eigh::lower),
+    "empty" => numbers(empty::lower),
+    "empty2" => numbers(empty::lower),
     "eq" => op("Equal"),
     "erf" => op("Erf"),
     "erfc" => f(erfc::lower),
@@ -252,6 +256,7 @@ rules! {
     "ormqr" => numbers(ormqr::lower),
     "pad" => f(pad::lower),
     "pjit" => f(call::jaxpr),
+    "platform_index" => f(platform_index::lower),
     "pow" => op("Pow"),
     "qr" => numbers(qr::lower),
     "real" => f(complex::never_real),

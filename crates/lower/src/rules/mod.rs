@@ -75,6 +75,7 @@ mod rng_bit_generator;
 mod round;
 mod rounds;
 mod rsqrt;
+mod run;
 mod scan;
 mod scatter;
 mod schur;

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
@@ -201,8 +200,10 @@ def to_onnx(
     from jax2onnx import _core
 
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
-    mode = _jax.x64(True) if enable_double_precision else nullcontext()
-    with _result.writing("record_primitive_calls_file", options.record), mode:
+    with (
+        _jax.precision(double=enable_double_precision),
+        _result.writing("record_primitive_calls_file", options.record),
+    ):
         model = _core.convert(
             traced.jaxpr,
             model_name=options.model_name,

@@ -200,8 +200,10 @@ def to_onnx(
     from jax2onnx import _core
 
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
-    mode = _jax.precision(double=enable_double_precision)
-    with _result.writing("record_primitive_calls_file", options.record), mode:
+    with (
+        _jax.precision(double=enable_double_precision),
+        _result.writing("record_primitive_calls_file", options.record),
+    ):
         model = _core.convert(
             traced.jaxpr,
             model_name=options.model_name,

@@ -310,7 +310,7 @@ def _is_pooling(eqn: Any) -> bool:
 
 
 def _choice(eqn: Any) -> Function:
-    """Of two numbers, each with something that belongs to it, the one that the primitive prefers."""
+    """Of two numbers with something that belongs to each, the one that the primitive prefers."""
     select = eqn.params["select_prim"]
 
     def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
@@ -325,9 +325,9 @@ def _worst(eqn: Any, dtype: Any) -> Any:
     largest = eqn.params["select_prim"].name == "ge"
     if jnp.issubdtype(dtype, jnp.floating):
         return jnp.array(-jnp.inf if largest else jnp.inf, dtype)
-    if dtype == bool:
+    if jnp.issubdtype(dtype, jnp.bool_):
         return jnp.array(not largest)
-    limits = jnp.iinfo(dtype)
+    limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
     return jnp.array(limits.min if largest else limits.max, dtype)
 
 

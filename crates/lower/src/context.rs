@@ -77,9 +77,14 @@ impl<'a> Context<'a> {
         part_type(self.jaxpr.ty(self.eqn.outputs[index]))
     }
 
-    /// How many values the equation's results are: a complex one is two.
+    /// How many values each of the equation's results is: a complex one is two.
+    pub fn out_widths(&self) -> impl Iterator<Item = usize> {
+        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
+    }
+
+    /// How many values the equation's results are.
     pub fn out_count(&self) -> usize {
-        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype)).sum()
+        self.out_widths().sum()
     }
 
     /// How many values the equation's first `count` operands are: a complex one is two.

@@ -93,9 +93,9 @@ impl<'a> Context<'a> {
         operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
     }
 
-    /// Whether the equation's first result is complex.
+    /// Whether any of the equation's results is complex.
     pub fn is_complex(&self) -> bool {
-        self.eqn.outputs.first().is_some_and(|var| self.jaxpr.ty(*var).dtype.is_complex())
+        self.out_count() != self.eqn.outputs.len()
     }
 
     /// The equation's results, from the values they are made of.

@@ -177,6 +177,15 @@ def test_nan_wins_every_reduction(dtype, axes):
         np.testing.assert_array_equal(least, holed.min(axes))
 
 
+def test_nan_spreads_through_a_softmax():
+    x = np.random.default_rng(0).normal(size=(3, 40)).astype(np.float32)
+    x[1, 17] = NAN
+    model = to_onnx(jax.nn.softmax, [x])
+    assert "IsNaN" not in op_types(model)
+    rows = np.isnan(run(model, [x])[0]).all(1)
+    np.testing.assert_array_equal(rows, np.isnan(x).any(1))
+
+
 def test_reductions_of_ends():
     x = np.array([[INF, INF], [-INF, -INF], [NAN, NAN], [-INF, 1]], np.float32)
     check_model(lambda x: (lax.reduce_max(x, (1,)), lax.reduce_min(x, (1,))), [x])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_sizes, run
+from checking import check_model, check_sizes, op_types, run
 from every_number import FLOATS, INF, NAN, assert_near, results
 from jax2onnx import to_onnx
 
@@ -153,3 +153,10 @@ def test_functions_made_of_them():
     names = ["entr", "exp1", "i0", "log_ndtr", "ndtri"]
     functions = {name: getattr(special, name) for name in names}
     check(functions, [np.linspace(0.05, 0.95, 19, dtype=np.float32)], 1e-4, 1e-6)
+
+
+def test_gelu_scales_by_a_plain_error_function():
+    x = np.linspace(-6, 6, 25, dtype=np.float32)
+    ops = op_types(check_model(lambda x: jax.nn.gelu(x, approximate=False), [x]))
+    assert "Exp" not in ops
+    assert len(ops) <= 6

@@ -6,8 +6,10 @@
 
 mod algebra;
 mod casts;
+mod complement;
 mod equivalents;
 mod error;
+mod nan;
 #[cfg(test)]
 mod testing;
 
@@ -18,7 +20,7 @@ use equivalents::Lack;
 use std::fmt;
 
 use onnx::schema::{self, Binding, Right, Schema, Types};
-use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source};
+use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
 use tensor::DType;
@@ -51,7 +53,7 @@ impl Target {
         rows.any(|row| match row.right {
             Right::Always => true,
             Right::SmallNumbers => of_sizes(graph, node),
-            Right::Numbers => !is_nan_possible(graph, node),
+            Right::Numbers => !nan::matters(graph, node),
         })
     }
 
@@ -70,7 +72,7 @@ impl Target {
         let rows = schema.rows(&node.attrs).filter(|row| match row.right {
             Right::Always => true,
             Right::SmallNumbers => false,
-            Right::Numbers => !is_float,
+            Right::Numbers => !is_float || !nan::matters(graph, node),
         });
         rows.map(|row| row.types().collect()).collect()
     }
@@ -94,23 +96,6 @@ fn of_sizes(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
 }
 
-/// Whether the operand of a node may be NaN, as far as can be seen.
-fn is_nan_possible(graph: &Graph, node: &Node) -> bool {
-    let Some(x) = node.input(0) else { return true };
-    let producer = |value| graph.producer(value).map(|id| graph.node(id));
-    match producer(x) {
-        Some(cast) if cast.is("Cast") => {
-            cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
-        }
-        // Something else where it is NaN.
-        Some(choice) if choice.is("Where") => {
-            let condition = choice.input(0).and_then(producer);
-            condition.is_none_or(|test| !test.is("IsNaN") || test.input(0) != choice.input(2))
-        }
-        _ => true,
-    }
-}
-
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -132,6 +117,7 @@ pub fn legalize(
     target: Target,
 ) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target };
+    complement::expand(&mut work)?;
     for _ in 0..ROUNDS {
         let mut again = false;
         for block in work.graph.live_blocks() {
@@ -206,12 +192,18 @@ impl Work<'_> {
             Err(Lack::Because(why)) => return Err(unsupported(format!("{reason}, and {why}"))),
             Err(Lack::Graph(error)) => return Err(error.into()),
         };
-        for (old, new) in node.outputs.iter().zip(results) {
-            self.graph.value_mut(new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
-            self.graph.replace_uses(*old, new);
+        self.substitute(id, &results);
+        Ok(())
+    }
+
+    /// Removes a node, in whose place there are other results now.
+    fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
+        let outputs = self.graph.node(id).outputs.clone();
+        for (old, new) in outputs.iter().zip(results) {
+            self.graph.value_mut(*new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
+            self.graph.replace_uses(*old, *new);
         }
         self.graph.remove_node(id);
-        Ok(())
     }
 
     /// Emits nodes that stand for `node`, before `before`.

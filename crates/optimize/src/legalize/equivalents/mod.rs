@@ -123,12 +123,12 @@ fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
-/// Arithmetic on double precision as it is written down.
-struct Real<'b, 'a>(&'b mut Builder<'a>);
+/// Arithmetic as it is written down.
+pub(super) struct Real<'b, 'a>(pub(super) &'b mut Builder<'a>);
 
 /// A value, or a number that becomes a constant.
 #[derive(Clone, Copy)]
-enum Term {
+pub(super) enum Term {
     Value(ValueId),
     Number(f64),
 }
@@ -148,8 +148,8 @@ impl From<f64> for Term {
 macro_rules! binary {
     ($($name:ident => $op:literal;)*) => {
         $(#[track_caller]
-        fn $name(&mut self, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
-            let operands = [self.term(a.into())?, self.term(b.into())?];
+        pub(super) fn $name(&mut self, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
+            let operands = self.terms([a.into(), b.into()])?;
             self.0.op($op, &operands, Attrs::new())
         })*
     };
@@ -158,7 +158,7 @@ macro_rules! binary {
 macro_rules! unary {
     ($($name:ident => $op:literal;)*) => {
         $(#[track_caller]
-        fn $name(&mut self, x: ValueId) -> Result<ValueId> {
+        pub(super) fn $name(&mut self, x: ValueId) -> Result<ValueId> {
             self.0.op($op, &[x], Attrs::new())
         })*
     };
@@ -189,42 +189,56 @@ impl Real<'_, '_> {
         tanh => "Tanh";
     }
 
-    fn term(&mut self, term: Term) -> Result<ValueId> {
-        match term {
-            Term::Value(value) => Ok(value),
-            Term::Number(number) => self.0.scalar(DType::F64, number),
+    /// The operands as values: numbers get the type of the others.
+    fn terms<const N: usize>(&mut self, terms: [Term; N]) -> Result<[ValueId; N]> {
+        let known = terms.iter().find_map(|term| match term {
+            Term::Value(value) => Some(*value),
+            Term::Number(_) => None,
+        });
+        let Some(known) = known else {
+            return Err(onnx::Error::Graph("a formula of numbers alone".to_owned()));
+        };
+        let dtype = self.0.dtype(known);
+        let mut values = [known; N];
+        for (value, term) in values.iter_mut().zip(terms) {
+            *value = match term {
+                Term::Value(value) => value,
+                Term::Number(number) => self.0.scalar(dtype, number)?,
+            };
         }
+        Ok(values)
     }
 
     /// `yes` where `condition` holds, else `no`.
     #[track_caller]
-    fn select(
+    pub(super) fn select(
         &mut self,
         condition: ValueId,
         yes: impl Into<Term>,
         no: impl Into<Term>,
     ) -> Result<ValueId> {
-        let operands = [condition, self.term(yes.into())?, self.term(no.into())?];
-        self.0.op("Where", &operands, Attrs::new())
+        let [yes, no] = self.terms([yes.into(), no.into()])?;
+        self.0.op("Where", &[condition, yes, no], Attrs::new())
     }
 
     /// `x` between `low` and `high`.
     #[track_caller]
     fn clip(&mut self, x: ValueId, low: f64, high: f64) -> Result<ValueId> {
-        let operands = [x, self.term(low.into())?, self.term(high.into())?];
+        let operands = self.terms([x.into(), low.into(), high.into()])?;
         self.0.op("Clip", &operands, Attrs::new())
     }
 
     /// The value at `x` of the polynomial with these coefficients, the constant term first.
     #[track_caller]
-    fn polynomial(&mut self, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
+    pub(super) fn polynomial(&mut self, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
         let mut terms = coefficients.iter().rev();
         let mut sum = Term::Number(terms.next().copied().unwrap_or_default());
         for coefficient in terms {
             let product = self.mul(sum, x)?;
             sum = self.add(product, *coefficient)?.into();
         }
-        self.term(sum)
+        let [sum, _] = self.terms([sum, x.into()])?;
+        Ok(sum)
     }
 
     /// What a single-precision operator says, as a start for one step of refinement.

@@ -1,0 +1,183 @@
+//! `1 - Erf(x)`, the complementary error function: what is left of it for large `x` has no digits,
+//! so it gets a formula of its own.
+//!
+//! Except in products with its own argument, as in Gelu: there it only scales, and its absolute
+//! precision is enough.
+
+use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
+use tensor::{DType, Tensor};
+
+use super::equivalents::Real;
+use super::{Error, Work};
+
+/// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to where
+/// erfc vanishes; the constant term first.
+const SINGLE: [f64; 10] = [
+    1.074006906,
+    -0.88339446,
+    0.5902284103,
+    -0.3104666589,
+    0.1195273334,
+    -0.02683621734,
+    -0.001216889072,
+    0.003077058,
+    -0.000500258783,
+    -0.0003342244062,
+];
+const SINGLE_END: f64 = 10.0;
+
+const DOUBLE: [f64; 22] = [
+    1.0740069070883398,
+    -0.8833944531698824,
+    0.590228357104083,
+    -0.31046726190068796,
+    0.11952776128823552,
+    -0.026827234620832217,
+    -0.0012124166454168183,
+    0.0030340619492183604,
+    -0.0005483095146093471,
+    -0.0002767774285227392,
+    0.00010756050325600694,
+    3.039609585838619e-5,
+    -1.7467278115863077e-5,
+    -4.742664418311735e-6,
+    2.7587257190432903e-6,
+    9.8541976340114e-7,
+    -4.001937352397039e-7,
+    -2.1598269333891025e-7,
+    4.182491592493751e-8,
+    3.6985006537570775e-8,
+    -1.1057699072953121e-9,
+    -2.8859077542120998e-9,
+];
+const DOUBLE_END: f64 = 27.0;
+
+/// Replaces all of them.
+pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
+    for block in work.graph.live_blocks() {
+        let nodes: Vec<_> = work.graph.nodes_of(block).collect();
+        for id in nodes {
+            let Some((erf, x)) = find(work.graph, id) else { continue };
+            let result = erfc(&mut work.builder(id, Some(id)), x)?;
+            work.substitute(id, &[result]);
+            if !work.graph.value(work.graph.node(erf).outputs[0]).is_used() {
+                work.graph.remove_node(erf);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The node of the error function and its argument, if `id` is one minus it.
+fn find(graph: &Graph, id: NodeId) -> Option<(NodeId, ValueId)> {
+    let node = graph.node(id);
+    if !node.is("Sub") || graph.constant(node.input(0)?).and_then(Tensor::splat) != Some(1.0) {
+        return None;
+    }
+    let erf = graph.producer(node.input(1)?)?;
+    let x = graph.node(erf).input(0).filter(|_| graph.node(erf).is("Erf"))?;
+    (!only_scales(graph, node, x)).then_some((erf, x))
+}
+
+/// Whether a result is only used as a factor of what it is computed from.
+fn only_scales(graph: &Graph, node: &Node, x: ValueId) -> bool {
+    let result = node.outputs[0];
+    let scales = |place| {
+        let Use::Operand(user, _) = place else { return false };
+        let user = graph.node(user);
+        let mut factors = user.inputs.iter().flatten().filter(|factor| **factor != result);
+        user.is("Mul") && factors.any(|factor| origin(graph, *factor) == origin(graph, x))
+    };
+    let value = graph.value(result);
+    value.is_used() && value.uses().all(scales)
+}
+
+/// What a value is a multiple of.
+fn origin(graph: &Graph, mut value: ValueId) -> ValueId {
+    while let Some(id) = graph.producer(value) {
+        let node = graph.node(id);
+        let is_number = |v: &ValueId| graph.constant(*v).is_some_and(|c| c.splat().is_some());
+        let mut inputs = node.inputs.iter().flatten().copied();
+        let next = match node.op.name {
+            "Neg" | "Cast" | "Identity" => inputs.next(),
+            "Mul" if inputs.clone().any(|v| is_number(&v)) => inputs.find(|v| !is_number(v)),
+            "Div" if inputs.clone().nth(1).is_some_and(|v| is_number(&v)) => inputs.next(),
+            _ => None,
+        };
+        match next {
+            Some(next) => value = next,
+            None => break,
+        }
+    }
+    value
+}
+
+fn erfc(b: &mut Builder<'_>, x: ValueId) -> onnx::Result<ValueId> {
+    let dtype = b.dtype(x);
+    let (wide, fit, end) = match dtype {
+        DType::F64 => (DType::F64, &DOUBLE[..], DOUBLE_END),
+        _ => (DType::F32, &SINGLE[..], SINGLE_END),
+    };
+    let x = b.cast(x, wide)?;
+    let mut f = Real(b);
+    let size = f.abs(x)?;
+    let near = f.min(size, end)?;
+    let (below, scale) = (f.sub(near, 3.0)?, f.add(near, 3.0)?);
+    let place = f.div(below, scale)?;
+    let fit = f.polynomial(place, fit)?;
+    let square = f.mul(x, x)?;
+    let minus = f.neg(square)?;
+    let bell = f.exp(minus)?;
+    let product = f.mul(bell, fit)?;
+    let right = f.div(product, scale)?;
+    let left = f.sub(2.0, right)?;
+    let is_left = f.less(x, 0.0)?;
+    let result = f.select(is_left, left, right)?;
+    b.cast(result, dtype)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::show;
+    use crate::legalize::{Target, legalize};
+    use crate::testing::graph;
+    use provenance::Origins;
+
+    fn legalized(body: &str, target: Target) -> String {
+        let text =
+            format!("g (float[3] x) => (float[3] y) <float one = {{1}}, float c = {{0.7}}> {body}");
+        let mut origins = Origins::default();
+        let mut graph = graph(&text, &mut origins);
+        legalize(&mut graph, &mut origins, 23, target).unwrap();
+        onnx::verify(&graph, Some(23)).unwrap();
+        show(&graph)
+    }
+
+    #[test]
+    fn it_is_written_out() {
+        for target in [Target::Spec, Target::OnnxRuntime] {
+            let nodes = legalized("{ e = Erf (x) y = Sub (one, e) }", target);
+            assert!(nodes.contains("Exp") && !nodes.contains("Erf"), "{nodes}");
+        }
+    }
+
+    #[test]
+    fn an_error_function_that_is_needed_stays() {
+        let nodes = legalized("{ e = Erf (x) f = Sub (one, e) y = Add (e, f) }", Target::Spec);
+        assert!(nodes.contains("Exp") && nodes.starts_with("Erf"), "{nodes}");
+    }
+
+    #[test]
+    fn a_scale_stays() {
+        let gelu = "{ h = Mul (c, x) n = Neg (x) s = Mul (n, c) e = Erf (s) f = Sub (one, e) y = Mul (h, f) }";
+        let nodes = "Mul:f32 Neg:f32 Mul:f32 Erf:f32 Sub:f32 Mul:f32";
+        assert_eq!(legalized(gelu, Target::OnnxRuntime), nodes);
+    }
+
+    #[test]
+    fn other_differences_stay() {
+        for body in ["{ e = Erf (x) y = Sub (e, one) }", "{ e = Erf (x) y = Sub (c, e) }"] {
+            assert_eq!(legalized(body, Target::OnnxRuntime), "Erf:f32 Sub:f32");
+        }
+    }
+}

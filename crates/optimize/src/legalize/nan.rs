@@ -1,0 +1,94 @@
+//! Where kernels that lose NaN do no harm.
+
+use onnx::{Graph, Node, Use, ValueId};
+
+/// Whether it matters that `node` loses a NaN in its operand, as far as can be seen.
+pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
+    let Some(x) = node.input(0) else { return true };
+    is_possible(graph, x) && !(node.is("ReduceMax") && only_shifts(graph, x, node.outputs[0]))
+}
+
+fn is_possible(graph: &Graph, x: ValueId) -> bool {
+    let producer = |value| graph.producer(value).map(|id| graph.node(id));
+    match producer(x) {
+        Some(cast) if cast.is("Cast") => {
+            cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
+        }
+        // Something else where it is NaN.
+        Some(choice) if choice.is("Where") => {
+            let condition = choice.input(0).and_then(producer);
+            condition.is_none_or(|test| !test.is("IsNaN") || test.input(0) != choice.input(2))
+        }
+        _ => true,
+    }
+}
+
+/// What keeps elements as they are, or rounds them.
+const MOVEMENT: [&str; 7] =
+    ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+
+/// Where the elements of a value come from.
+fn source(graph: &Graph, mut value: ValueId) -> ValueId {
+    while let Some(id) = graph.producer(value) {
+        let node = graph.node(id);
+        let Some(from) = node.input(0).filter(|_| MOVEMENT.contains(&node.op.name)) else { break };
+        value = from;
+    }
+    value
+}
+
+/// Whether the largest elements of `x` are only subtracted from `x` before it is exponentiated, as in
+/// a softmax: the sums of these exponentials have the NaN that the maximum lacks.
+fn only_shifts(graph: &Graph, x: ValueId, largest: ValueId) -> bool {
+    let shifts = |place| {
+        let Use::Operand(user, _) = place else { return false };
+        let user = graph.node(user);
+        let is_exp = |place| matches!(place, Use::Operand(id, _) if graph.node(id).is("Exp"));
+        match user.op.name {
+            "Sub" => {
+                let same =
+                    user.input(0).is_some_and(|from| source(graph, from) == source(graph, x));
+                same && graph.value(user.outputs[0]).uses().any(is_exp)
+            }
+            op if MOVEMENT.contains(&op) => only_shifts(graph, x, user.outputs[0]),
+            _ => false,
+        }
+    };
+    let value = graph.value(largest);
+    value.is_used() && value.uses().all(shifts)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::testing::show;
+    use crate::legalize::{Target, legalize};
+    use crate::testing::graph;
+    use provenance::Origins;
+
+    fn legalized(body: &str) -> String {
+        let text = format!("g (float[2,3] x) => (float[2,3] y) <int64[1] a = {{1}}> {{ {body} }}");
+        let mut origins = Origins::default();
+        let mut graph = graph(&text, &mut origins);
+        legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+        show(&graph)
+    }
+
+    #[test]
+    fn a_softmax_needs_no_care() {
+        let softmax = "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
+            s = ReduceSum (e, a) y = Div (e, s)";
+        let nodes = "ReduceMax:f32 Sub:f32 Exp:f32 ReduceSum:f32 Div:f32";
+        assert_eq!(legalized(softmax), nodes);
+    }
+
+    #[test]
+    fn what_is_seen_of_the_maximum_does() {
+        for body in [
+            "m = ReduceMax (x, a) y = Sub (x, m)",
+            "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) y = Mul (e, m)",
+            "m = ReduceMin (x, a) d = Sub (x, m) y = Exp (d)",
+        ] {
+            assert!(legalized(body).starts_with("IsNaN"), "{body}");
+        }
+    }
+}

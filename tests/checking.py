@@ -35,6 +35,12 @@ def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[An
         assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
 
 
+def as_tensor(value: Any) -> np.ndarray:
+    """The tensor that a value is in a model: complex numbers are a trailing axis of two."""
+    array = np.asarray(value)
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
+
+
 def op_types(model: onnx.ModelProto) -> list[str]:
     """The operators of the main graph, in order."""
     return [node.op_type for node in model.graph.node]
@@ -45,14 +51,14 @@ def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    feeds = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
+    feeds = {name: as_tensor(value) for name, value in zip(names, inputs, strict=True)}
     return session.run(None, feeds)
 
 
 def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Types and shapes are the same, numbers within the tolerance of their type."""
     assert len(found) == len(expected)
-    for one, other in zip(found, map(np.asarray, expected), strict=True):
+    for one, other in zip(found, map(as_tensor, expected), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))

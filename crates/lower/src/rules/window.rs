@@ -6,6 +6,7 @@ use std::sync::Arc;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
+use super::entries::Entries;
 use super::monoid::Monoid;
 use super::{Result, pad};
 use crate::{Context, RuleError};
@@ -50,28 +51,33 @@ impl Window {
     pub(super) fn reduce(
         mut self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-    ) -> Result<ValueId> {
-        let out = cx.out(0);
-        let fill = monoid.identity(cx, out.dtype)?;
-        if out.shape.contains(&ZERO) {
-            return cx.expand(fill, &out.shape);
+    ) -> Result<Entries> {
+        let shape = cx.out(0).shape;
+        let fill = monoid.identity_like(cx, x)?;
+        if shape.contains(&ZERO) {
+            return fill.each(cx, |cx, part| cx.expand(part, &shape));
         }
         let x = self.spread(cx, x, fill)?;
         let x = self.reduce_whole_axes(cx, x, monoid)?;
-        match self.pool(cx, x, monoid)? {
-            Some(pooled) => Ok(pooled),
-            None => self.slide(cx, x, monoid, fill),
+        match x.im {
+            None => match self.pool(cx, x.re, monoid)? {
+                Some(pooled) => Ok(Entries::real(pooled)),
+                None => self.slide(cx, x, monoid, fill),
+            },
+            Some(_) => self.slide(cx, x, monoid, fill),
         }
     }
 
     /// Spreads `x` out by the base dilation.
-    fn spread(&self, cx: &mut Context<'_>, x: ValueId, fill: ValueId) -> Result<ValueId> {
+    fn spread(&self, cx: &mut Context<'_>, x: Entries, fill: Entries) -> Result<Entries> {
         let mut x = x;
         for (axis, &dilation) in self.base_dilation.iter().enumerate() {
             if dilation > 1 {
-                x = pad::spread(cx, x, fill, axis, dilation - 1)?;
+                x = x.zip_with(cx, fill, |cx, part, fill| {
+                    pad::spread(cx, part, fill, axis, dilation - 1)
+                })?;
             }
         }
         Ok(x)
@@ -89,13 +95,13 @@ impl Window {
     fn reduce_whole_axes(
         &mut self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-    ) -> Result<ValueId> {
-        if cx.dtype(x) == DType::Bool {
+    ) -> Result<Entries> {
+        if cx.dtype(x.re) == DType::Bool {
             return Ok(x);
         }
-        let shape = cx.shape(x).to_vec();
+        let shape = cx.shape(x.re).to_vec();
         let whole = |i: usize| {
             let unpadded = self.low[i] == ZERO && self.high[i] == ZERO && self.dilation[i] == 1;
             unpadded && self.size[i] == shape[i] && shape[i] != ONE
@@ -104,7 +110,6 @@ impl Window {
         for &i in &axes {
             (self.size[i], self.stride[i]) = (ONE, 1);
         }
-        let axes: Vec<i64> = axes.into_iter().map(|i| i as i64).collect();
         monoid.reduce(cx, x, &axes)
     }
 
@@ -193,11 +198,13 @@ impl Window {
     fn slide(
         &self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-        fill: ValueId,
-    ) -> Result<ValueId> {
-        let mut x = pad::edges(cx, x, fill, &self.low, &self.high)?;
+        fill: Entries,
+    ) -> Result<Entries> {
+        let mut x = x.zip_with(cx, fill, |cx, part, fill| {
+            pad::edges(cx, part, fill, &self.low, &self.high)
+        })?;
         for axis in self.moving_axes() {
             let Some(size) = self.size[axis].as_known() else {
                 let size = &self.size[axis];
@@ -232,27 +239,29 @@ impl Run {
     fn take(
         self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         before: i64,
         after: i64,
         step: i64,
-    ) -> Result<ValueId> {
+    ) -> Result<Entries> {
         if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
         // Counted from the end, since the axis may be shorter than what is left out.
         let end = if after == 0 { i64::MAX } else { -after };
-        cx.slice(x, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
+        x.each(cx, |cx, part| {
+            cx.slice(part, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
+        })
     }
 
     /// Combines the first elements of all windows with the second ones, and so on.
     fn by_elements(
         self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         stride: i64,
         monoid: Monoid,
-    ) -> Result<ValueId> {
+    ) -> Result<Entries> {
         let reach = (self.size - 1) * self.dilation;
         let mut sum = self.take(cx, x, 0, reach, stride)?;
         for i in 1..self.size {
@@ -265,7 +274,7 @@ impl Run {
 
     /// Combines windows of one element to windows of two, of four, and so on; then those whose
     /// sizes add up to the window's.
-    fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
+    fn by_doubling(self, cx: &mut Context<'_>, x: Entries, monoid: Monoid) -> Result<Entries> {
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);
         loop {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import jax
 
 from jax2onnx import _jax, _result
-from jax2onnx._inputs import Specs, check_arguments
+from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, signature_of
 from jax2onnx._options import Layout, check_options, positions
@@ -188,6 +188,7 @@ def to_onnx(
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
+    check_results(results, function)
     in_names, out_names = boundary_names(
         signature,
         [path for path, _ in leaves],
@@ -200,8 +201,10 @@ def to_onnx(
     from jax2onnx import _core
 
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
-    mode = _jax.precision(double=enable_double_precision)
-    with _result.writing("record_primitive_calls_file", options.record), mode:
+    with (
+        _jax.precision(double=enable_double_precision),
+        _result.writing("record_primitive_calls_file", options.record),
+    ):
         model = _core.convert(
             traced.jaxpr,
             model_name=options.model_name,

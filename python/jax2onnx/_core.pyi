@@ -113,6 +113,9 @@ class SourceMap:
     def lookup_between(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Source]:
         """The sources of everything between the values `inputs` and `outputs`."""
 
+    def has_value(self, name: str) -> bool:
+        """Whether `name` is a value of the model as it was exported: a result or an input."""
+
     def __len__(self) -> int: ...
 
 def convert(

@@ -282,6 +282,95 @@ def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -
     return arrays
 
 
+# -- windows of which one element is chosen
+
+
+def _is_pooling(eqn: Any) -> bool:
+    """Whether the windows of an equation are such as ONNX's pooling has."""
+    params, shape = eqn.params, eqn.invars[1].aval.shape
+    spread = params.get("base_dilation", (1,) * len(shape))
+    still = (1, 1, (0, 0), 1)
+    axes = zip(
+        params["window_dimensions"],
+        params["window_strides"],
+        map(tuple, params["padding"]),
+        spread,
+        strict=True,
+    )
+    moving = [axis for axis in axes if axis != still]
+    return (
+        jnp.issubdtype(eqn.invars[1].aval.dtype, jnp.floating)
+        and 1 <= len(moving) <= 3
+        and all(
+            step == 1 and 0 <= low < size and 0 <= high < size
+            for size, _, (low, high), step in moving
+        )
+        and all(step == 1 for step in params.get("window_dilation", ()))
+    )
+
+
+def _choice(eqn: Any) -> Function:
+    """Of two numbers with something that belongs to each, the one that the primitive prefers."""
+    select = eqn.params["select_prim"]
+
+    def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
+        first = select.bind(x, y)
+        return jnp.where(first, x, y), jnp.where(first, mine, other)
+
+    return combine
+
+
+def _worst(eqn: Any, dtype: Any) -> Any:
+    """The number that every other one is preferred to."""
+    largest = eqn.params["select_prim"].name == "ge"
+    if jnp.issubdtype(dtype, jnp.floating):
+        return jnp.array(-jnp.inf if largest else jnp.inf, dtype)
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return jnp.array(not largest)
+    limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
+    return jnp.array(limits.min if largest else limits.max, dtype)
+
+
+def _select_and_gather_add(eqn: Any) -> Function | None:
+    if _is_pooling(eqn):
+        return None
+    combine = _choice(eqn)
+
+    def function(tangents: Any, numbers: Any) -> Any:
+        fills = (_worst(eqn, numbers.dtype), jnp.zeros((), tangents.dtype))
+        chosen = _slide(combine, (numbers, tangents), fills, eqn.params)
+        starts = [jnp.full_like(x, fill) for x, fill in zip(chosen, fills, strict=True)]
+        return combine(*starts, *chosen)[1]
+
+    return function
+
+
+def _select_and_scatter_add(eqn: Any) -> Function | None:
+    if _is_pooling(eqn):
+        return None
+    combine, padding = _choice(eqn), eqn.params["padding"]
+    inner = eqn.outvars[0].aval.shape
+    shape = tuple(low + n + high for n, (low, high) in zip(inner, padding, strict=True))
+    size = math.prod(shape)
+
+    def function(source: Any, numbers: Any) -> Any:
+        pads = [(low, high, 0) for low, high in padding]
+        numbers = jax.lax.pad(numbers, _worst(eqn, numbers.dtype), pads)
+        places = jax.lax.iota(jnp.int32, size).reshape(shape)
+        window = dict(eqn.params, padding=[(0, 0)] * len(shape))
+        fills = (jnp.zeros((), numbers.dtype), jnp.zeros((), places.dtype))
+        _, chosen = _slide(combine, (numbers, places), fills, window)
+        nothing = jnp.zeros(size, source.dtype).at[chosen.ravel()]
+        add = nothing.max if source.dtype == bool else nothing.add
+        sums = add(source.ravel(), mode="promise_in_bounds").reshape(shape)
+        return sums[tuple(slice(low, low + n) for n, (low, _) in zip(inner, padding, strict=True))]
+
+    return function
+
+
+# -- order
+
+
 def _approx_top_k(eqn: Any) -> Function:
     """Exact, as it is everywhere but on TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
@@ -306,4 +395,6 @@ _EXPANSIONS: dict[str, Callable[[Any], Function | None]] = {
     "random_split": _random_split,
     "reduce": _reduce,
     "reduce_window": _reduce_window,
+    "select_and_gather_add": _select_and_gather_add,
+    "select_and_scatter_add": _select_and_scatter_add,
 }

@@ -86,9 +86,14 @@ def test_one_bad_matrix_does_not_spoil_the_others():
     check_model(lambda a: jnp.linalg.svd(a, compute_uv=False), [many])
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_svd(shape):
+    check_model(svd, [normal(*shape)])
+
+
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("shape", [*SHAPES, (7, 4), (4, 7), (2, 3, 5), (1, 5), (5, 1), (3, 0)])
-def test_svd(shape, full):
+@pytest.mark.parametrize("shape", [(7, 4), (2, 3, 5), (1, 5), (3, 0)])
+def test_svd_of_matrices_that_are_not_square(shape, full):
     check_model(lambda a: svd(a, full_matrices=full), [normal(*shape)])
 
 

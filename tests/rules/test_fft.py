@@ -9,7 +9,7 @@ from checking import assert_close, run
 from jax2onnx import UnsupportedError, to_onnx
 
 # Tables, powers of two, products, and primes that are short, long and very long.
-LENGTHS = [1, 2, 3, 16, 17, 60, 64, 65, 67, 128, 131, 134, 1000, 1009, 1024]
+LENGTHS = [1, 2, 17, 64, 65, 67, 128, 134, 1009]
 
 
 def normal(*shape, seed=0):

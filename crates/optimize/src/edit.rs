@@ -144,6 +144,7 @@ impl<'a> Editor<'a> {
             return Err(self.error(name, root, Problem::Count { old, new }));
         }
         let mut fresh = fresh.to_vec();
+        let readers: Vec<_> = old.iter().flat_map(|value| self.readers(*value)).collect();
         for (&old, &new) in old.iter().zip(with) {
             if self.graph.value(old).is_used() {
                 self.check_types(old, new).map_err(|problem| self.error(name, root, problem))?;
@@ -160,12 +161,21 @@ impl<'a> Editor<'a> {
         if fresh.is_empty() {
             let producers = with.iter().filter_map(|value| self.graph.producer(*value));
             let producers: Vec<_> = producers.collect();
-            self.inherit(&producers, gone);
+            // Constants and inputs are no nodes: who reads them now stands for what is gone.
+            self.inherit(if producers.is_empty() { &readers } else { &producers }, gone);
         } else {
             self.touched.extend(&fresh);
             self.inherit(&fresh, gone);
         }
         Ok(())
+    }
+
+    /// The nodes that read a value, each once.
+    fn readers(&self, value: ValueId) -> Vec<NodeId> {
+        let mut readers: Vec<_> = self.graph.value(value).uses().filter_map(reader).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
     }
 
     fn check_types(&self, old: ValueId, new: ValueId) -> Result<(), Problem> {
@@ -206,11 +216,7 @@ impl<'a> Editor<'a> {
             value.ty = ty;
             value.content = value.content.take().or(content);
         }
-        let readers = uses.iter().filter_map(|place| match place {
-            Use::Operand(node, _) => Some(*node),
-            Use::Output(..) => None,
-        });
-        self.touched.extend(readers);
+        self.touched.extend(uses.iter().copied().filter_map(reader));
         let (mut target, mut made) = (new, None);
         if returned && !can_be_output(self.graph, new, block) {
             for place in &uses {
@@ -280,6 +286,14 @@ impl<'a> Editor<'a> {
             std::mem::swap(mine, &mut gone);
         }
         mine.append(&mut gone);
+    }
+}
+
+/// The node that a value is an operand of.
+fn reader(place: Use) -> Option<NodeId> {
+    match place {
+        Use::Operand(node, _) => Some(node),
+        Use::Output(..) => None,
     }
 }
 

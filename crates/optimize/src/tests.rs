@@ -62,10 +62,24 @@ fn everything_works_together() {
 #[test]
 fn a_replacement_comes_from_what_it_replaces() {
     let (graph, origins, _) = optimized(DENSE, &Options::default());
-    assert_eq!(scopes(&graph, &origins, 0), ["add", "matmul", "reshape"]);
+    assert_eq!(scopes(&graph, &origins, 0), ["add", "back", "cast", "matmul", "reshape"]);
     let emitter = origins.get(graph.node(graph.all_nodes()[0]).origin).emitter;
     assert_eq!(emitter.name, "matmul_add_to_gemm");
     assert!(emitter.at.file().ends_with("matmul_add_to_gemm.rs"), "{}", emitter.at);
+}
+
+#[test]
+fn who_reads_a_constant_takes_over_the_sources_of_what_was_folded() {
+    let text = r#"g (float[2] x) => (float[2] y, float[2] z) {
+        a = Constant <value_floats: floats = [1.5, -2.0]> ()
+        ["/double/Add"] b = Add (a, a)
+        ["/back/Neg"] c = Neg (b)
+        ["/y/Mul"] y = Mul (x, c)
+        ["/z/Add"] z = Add (x, c)
+    }"#;
+    let (graph, origins, _) = optimized(text, &Options::default());
+    assert_eq!(scopes(&graph, &origins, 0), ["y", "back", "double"]);
+    assert_eq!(scopes(&graph, &origins, 1), ["z", "back", "double"]);
 }
 
 #[test]

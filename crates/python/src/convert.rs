@@ -73,8 +73,9 @@ pub(crate) fn convert(
         let map = (source_map || detail == Detail::SourceMap).then(|| {
             let text = |path: &str| fs::read_to_string(path).ok();
             let sources = Sources { text: Some(&text), embed: embed_sources };
-            let nodes = onnx::map_nodes(&graph);
-            SourceMap::build(&nodes, &origins, &stacks, function.as_ref(), sources).to_text()
+            let (inputs, nodes) = (onnx::map_inputs(&graph), onnx::map_nodes(&graph));
+            let function = function.as_ref();
+            SourceMap::build(&inputs, &nodes, &origins, &stacks, function, sources).to_text()
         });
         let mut model_metadata = Vec::new();
         if let Some(map) = &map {

@@ -84,10 +84,18 @@ const IGNORED_PARAMS: &[&str] = &[
 ];
 
 /// Primitives that JAX is asked to put in terms of others, whatever their operands are.
-const EXPANDED: &[&str] = &["approx_top_k", "call_hi_primitive", "reduce", "reduce_window"];
+const EXPANDED: &[&str] = &[
+    "approx_top_k",
+    "call_hi_primitive",
+    "reduce",
+    "reduce_window",
+    "select_and_gather_add",
+    "select_and_scatter_add",
+];
 
 /// Those among them that have a rule for what stays as it is.
-const PARTLY_EXPANDED: &[&str] = &["reduce", "reduce_window"];
+const PARTLY_EXPANDED: &[&str] =
+    &["reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"];
 
 /// Whether JAX is asked to put a primitive in terms of others.
 pub(crate) fn is_expanded(primitive: &str) -> bool {

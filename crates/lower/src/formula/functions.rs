@@ -2,7 +2,8 @@
 
 use std::panic::Location;
 
-use onnx::Attrs;
+use onnx::{Attrs, attrs};
+use tensor::DType;
 
 use super::{Num, Term};
 
@@ -34,6 +35,7 @@ impl<'f> Num<'f> {
         exp => "Exp";
         floor => "Floor";
         is_inf => "IsInf";
+        is_nan => "IsNaN";
         ln => "Log";
         sign => "Sign";
         sin => "Sin";
@@ -56,6 +58,49 @@ impl<'f> Num<'f> {
     #[track_caller]
     pub(crate) fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
         self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
+    }
+
+    /// Whether this condition holds anywhere. Nowhere in an empty tensor.
+    #[track_caller]
+    pub(crate) fn any(self) -> Self {
+        let count = self.cast(DType::F32);
+        let count =
+            count.emit("ReduceSum", &[count.into()], attrs! { keepdims: 0 }, Location::caller());
+        count.greater(0.0)
+    }
+
+    /// A number in the shape of this tensor.
+    #[track_caller]
+    pub(crate) fn filled(self, number: f64) -> Self {
+        let shape = self.emit("Shape", &[self.into()], Attrs::new(), Location::caller());
+        let operands = [self.constant(number).into(), shape.into()];
+        self.emit("Expand", &operands, Attrs::new(), Location::caller())
+    }
+
+    /// The square.
+    #[track_caller]
+    pub(crate) fn squared(self) -> Self {
+        self * self
+    }
+
+    /// The polynomial with these coefficients, the highest power first.
+    #[track_caller]
+    pub(crate) fn polynomial(self, coefficients: &[f64]) -> Self {
+        let mut sum: Option<Num<'f>> = None;
+        let mut first = 0.0;
+        for (i, coefficient) in coefficients.iter().enumerate() {
+            match sum {
+                None if i == 0 => first = *coefficient,
+                None => sum = Some(self * first + *coefficient),
+                Some(so_far) => sum = Some(so_far * self + *coefficient),
+            }
+        }
+        sum.unwrap_or_else(|| self.constant(first))
+    }
+
+    /// The distance from 1 to the next number of this type.
+    pub(crate) fn epsilon(self) -> f64 {
+        if self.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
     }
 
     /// `ln(1 + x)`.

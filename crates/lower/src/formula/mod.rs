@@ -7,11 +7,14 @@
 mod angle;
 mod functions;
 mod operators;
+mod repeat;
 mod sheet;
+
+pub(crate) use repeat::repeat;
 
 use std::panic::Location;
 
-use onnx::{Attrs, ValueId};
+use onnx::{Attrs, ValueId, attrs};
 use tensor::DType;
 
 use crate::{Context, RuleError};
@@ -41,6 +44,22 @@ impl From<f64> for Term<'_> {
     fn from(number: f64) -> Self {
         Term::Constant(number)
     }
+}
+
+/// The result of a formula of `operands`. Floats below 32 bits are computed with in 32 and rounded
+/// once, at the end, as JAX does.
+pub(crate) fn formula<const N: usize>(
+    cx: &mut Context<'_>,
+    operands: &[ValueId],
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> Num<'f>,
+) -> Result<Vec<ValueId>, RuleError> {
+    let dtype = cx.out(0).dtype;
+    let wrong = |_| RuleError::Internal(format!("{} operands, not {N}", operands.len()));
+    let operands: [ValueId; N] = operands.try_into().map_err(wrong)?;
+    let page = Page::new(cx);
+    let result = body(operands.map(|id| Num { sheet: &page, id }.widened())).cast(dtype).id;
+    page.finish()?;
+    Ok(vec![result])
 }
 
 /// Several results of one formula, of the type that it computes in.
@@ -88,4 +107,28 @@ impl<'f> Num<'f> {
     pub(crate) fn dtype(self) -> DType {
         self.sheet.ty(self.id).dtype
     }
+
+    /// The elements converted to another type.
+    #[track_caller]
+    pub(crate) fn cast(self, dtype: DType) -> Self {
+        if self.dtype() == dtype {
+            return self;
+        }
+        self.emit("Cast", &[self.into()], attrs! { to: dtype }, Location::caller())
+    }
+
+    fn widened(self) -> Self {
+        let dtype = self.dtype();
+        if dtype.is_float() && dtype.bits() < 32 { self.cast(DType::F32) } else { self }
+    }
+}
+
+/// The operands, each in the shape of the result: what a loop carries along cannot grow.
+#[track_caller]
+pub(crate) fn spread(
+    cx: &mut Context<'_>,
+    operands: &[ValueId],
+) -> Result<Vec<ValueId>, RuleError> {
+    let shape = cx.out(0).shape.clone();
+    operands.iter().map(|operand| cx.expand(*operand, &shape)).collect()
 }

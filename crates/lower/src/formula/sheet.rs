@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use onnx::{Attrs, Builder, Op, ValueId};
-use tensor::Type;
+use onnx::{Attrs, BlockId, Builder, Op, ValueId};
+use tensor::{DType, Type};
 
 use crate::Context;
 
@@ -25,6 +25,20 @@ pub(super) trait Sheet {
 
     /// The type of a value.
     fn ty(&self, id: ValueId) -> Type;
+
+    /// Lets nodes go into the body of a loop, until it is closed.
+    fn open(&self, carry: &[ValueId]) -> Body;
+
+    /// Ends the body of a loop, and says what it returns.
+    fn close(&self, body: &Body, results: &[ValueId]);
+}
+
+/// The body of a loop.
+pub(super) struct Body {
+    pub(super) block: BlockId,
+    /// The number of the round, the condition, and what is carried along.
+    pub(super) inputs: Vec<ValueId>,
+    outer: BlockId,
 }
 
 /// The sheet of one equation.
@@ -77,5 +91,22 @@ impl Sheet for Page<'_, '_> {
 
     fn ty(&self, id: ValueId) -> Type {
         self.builder.borrow().ty(id).clone()
+    }
+
+    fn open(&self, carry: &[ValueId]) -> Body {
+        let mut builder = self.builder.borrow_mut();
+        let round = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let carry = carry.iter().map(|id| builder.ty(*id).clone());
+        let types: Vec<_> = round.into_iter().chain(carry).collect();
+        let block = builder.graph.add_block();
+        let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
+        let outer = std::mem::replace(&mut builder.block, block);
+        Body { block, inputs, outer }
+    }
+
+    fn close(&self, body: &Body, results: &[ValueId]) {
+        let mut builder = self.builder.borrow_mut();
+        builder.graph.set_outputs(body.block, results);
+        builder.block = body.outer;
     }
 }

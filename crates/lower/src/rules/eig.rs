@@ -1,7 +1,7 @@
 //! eig(a) → the Schur form, whose diagonal has the eigenvalues, and a Loop of back substitutions for
 //! the eigenvectors; in no particular order, as in LAPACK
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Attrs, attrs};
 use tensor::Dim;
 
 use super::entries::Entries;
@@ -21,16 +21,17 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return (0..count).map(|i| Entries::zeros(cx, i, a)).collect();
     }
     let form = Form::of(cx, a)?;
-    let real = if given.im.is_none() { Some(is_real(cx, &form)?) } else { None };
-    let values = diagonal(cx, form.triangle)?.mul(cx, Entries::real(form.scale))?;
-    let values = without_imaginary(cx, values, real)?;
+    let mut values = diagonal(cx, form.triangle)?;
+    if given.im.is_none() {
+        values = realigned(cx, values, form.triangle)?;
+    }
+    let values = values.mul(cx, Entries::real(form.scale))?;
     let values = matrix::or_nan(cx, form.ok, values)?;
     let values = values.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
     let mut results = vec![values.write(cx, 0)?];
     let mut push = |cx: &mut Context<'_>, vectors: Entries| -> Result<()> {
         let vectors = form.basis.matmul(cx, vectors)?;
         let vectors = normalized(cx, vectors)?;
-        let vectors = without_imaginary(cx, vectors, real)?;
         let vectors = matrix::or_nan(cx, form.ok, vectors)?;
         results.push(vectors.write(cx, results.len())?);
         Ok(())
@@ -62,26 +63,20 @@ fn turned(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
     matrix::reversed(cx, x, -1)
 }
 
-/// Which eigenvalues (…, 1, n) of a real matrix are real: those that rounding errors may have moved
-/// as far away from the real line as they are.
-fn is_real(cx: &mut Context<'_>, form: &Form) -> Result<ValueId> {
-    let values = diagonal(cx, form.triangle)?;
+/// The eigenvalues (…, 1, n) of a real matrix, of which those are real that no more than rounding
+/// errors keep away from the real line.
+fn realigned(cx: &mut Context<'_>, values: Entries, triangle: Entries) -> Result<Entries> {
+    let Some(im) = values.im else { return Ok(values) };
     let (_, n) = matrix::sides(cx, values);
-    let norm = matrix::norm(cx, form.triangle)?;
+    let norm = matrix::norm(cx, triangle)?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
     let count = n.as_known().unwrap_or(1) as f64;
     let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, values) * count.max(8.0))?;
     let limit = cx.op("Mul", &[norm, epsilon], Attrs::new())?;
-    let im = values.im.unwrap_or(values.re);
-    let size = cx.op("Abs", &[im], Attrs::new())?;
-    Ok(cx.op("LessOrEqual", &[size, limit], Attrs::new())?)
-}
-
-fn without_imaginary(cx: &mut Context<'_>, x: Entries, real: Option<ValueId>) -> Result<Entries> {
-    let (Some(real), Some(im)) = (real, x.im) else { return Ok(x) };
-    let zero = cx.scalar_like(im, 0.0)?;
+    let (size, zero) = (cx.op("Abs", &[im], Attrs::new())?, cx.scalar_like(im, 0.0)?);
+    let real = cx.op("LessOrEqual", &[size, limit], Attrs::new())?;
     let im = cx.op("Where", &[real, zero, im], Attrs::new())?;
-    Ok(Entries { re: x.re, im: Some(im) })
+    Ok(Entries { re: values.re, im: Some(im) })
 }
 
 /// The eigenvectors of upper triangular matrices, as columns.

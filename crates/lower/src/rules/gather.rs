@@ -129,16 +129,20 @@ impl Gather {
         let map: Vec<usize> = numbers.get("start_index_map")?;
         let shape = cx.shape(operand);
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
+        let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
+        // What is promised to be inside is clamped all the same: that is what XLA does, and JAX before
+        // 0.8 promises it of batches of dynamic slices, where it need not be so.
+        let mode = Mode::read(cx, Mode::Clip)?;
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
-            collapsed: numbers.get("collapsed_slice_dims")?,
+            collapsed,
             operand_batch: numbers.get("operand_batching_dims")?,
             index_batch: numbers.get("start_indices_batching_dims")?,
             map,
             sizes,
             limits,
             index_rank: cx.rank(indices) - 1,
-            mode: Mode::read(cx, Mode::Clip)?,
+            mode,
         })
     }
 

@@ -26,10 +26,10 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
         let next = cx.op("Add", &[at, one], Attrs::new())?;
-        let reflector = Reflector::new(cx, column, places, next)?;
+        let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
         let rest = reflector.apply_right(cx, carry[0])?;
         let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
-        let packed = reflector.packed(cx, column, places, next)?;
+        let packed = reflector.packed(cx, column, beta, places, next)?;
         Ok(Round { carry: vec![rest], stack: vec![packed, reflector.tau] })
     })?;
     let columns = matrix::from_columns(cx, done.stack[0])?;

@@ -1,7 +1,7 @@
 //! lu(a) → Loop over columns; rows stay where they are until the end, only the permutation changes
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim, DimOp};
+use tensor::{Dim, DimOp};
 
 use super::entries::Entries;
 use super::iteration::{Round, repeat};
@@ -11,13 +11,13 @@ use crate::{Context, Parts};
 pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
-    let (pivots, order) = (cx.out(1), cx.out(2));
+    let (taken_type, order_type) = (cx.out(1), cx.out(2).dtype);
     let places = matrix::places(cx, &m)?;
     let initial = matrix::batched(cx, places, a)?;
     if matrix::is_empty(cx, a) {
-        let none = cx.full(pivots.dtype, 0.0, &pivots.shape)?;
+        let none = cx.full(taken_type.dtype, 0.0, &taken_type.shape)?;
         let initial = cx.squeeze(initial, &[-1])?;
-        let initial = cx.cast(initial, order.dtype)?;
+        let initial = cx.cast(initial, order_type)?;
         return Ok(vec![x[0], Parts::Real(none), Parts::Real(initial)]);
     }
     let steps = Dim::op(DimOp::Min, &m, &n);
@@ -56,7 +56,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let both = left.add(cx, right)?.write(cx, 0)?;
     let taken = matrix::from_scalars(cx, done.stack[2])?.re;
     let order = cx.squeeze(order, &[-1])?;
-    let (taken, order) = (cx.cast(taken, pivots.dtype)?, cx.cast(order, DType::I32)?);
+    let (taken, order) = (cx.cast(taken, taken_type.dtype)?, cx.cast(order, order_type)?);
     Ok(vec![both, Parts::Real(taken), Parts::Real(order)])
 }
 

@@ -4,6 +4,8 @@
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
 mod arg_extremum;
+mod atan2;
+mod bessel;
 mod bitcast_convert_type;
 mod bitwise;
 mod broadcast_in_dim;
@@ -21,7 +23,9 @@ mod convert_element_type;
 mod cumulative;
 mod custom_linear_solve;
 mod dft;
+mod digamma;
 mod dim_as_value;
+mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
@@ -29,6 +33,7 @@ mod eig;
 mod eigh;
 mod empty;
 mod entries;
+mod erf_inv;
 mod erfc;
 mod exp2;
 mod expm1;
@@ -40,6 +45,8 @@ mod geqrf;
 mod hessenberg;
 mod householder_product;
 mod identity;
+mod igamma_grad_a;
+mod incomplete_gamma;
 mod indices;
 mod integer_pow;
 mod iota;
@@ -48,18 +55,25 @@ mod is_finite;
 mod iteration;
 mod jacobi;
 mod known;
+mod lgamma;
 mod log1p;
+mod log2;
 mod lu;
 mod lu_pivots_to_permutation;
 mod matrix;
 mod monoid;
 mod mulhi;
 mod ne;
+mod nextafter;
+mod one_minus_square;
 mod ormqr;
 mod pad;
 mod philox;
 mod platform_index;
+mod polygamma;
+mod polynomial;
 mod population_count;
+mod pow;
 mod qr;
 mod reduce;
 mod reduce_precision;
@@ -68,13 +82,14 @@ mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
 mod reflectors;
-mod rem;
+mod regularized_incomplete_beta;
 mod reshape;
 mod rev;
 mod rng_bit_generator;
 mod round;
 mod rounds;
 mod rsqrt;
+mod run;
 mod scan;
 mod scatter;
 mod schur;
@@ -101,6 +116,7 @@ mod tridiagonal_solve;
 mod while_;
 mod window;
 mod words;
+mod zeta;
 
 use std::panic::Location;
 
@@ -194,7 +210,10 @@ rules! {
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),
+    "atan2" => f(atan2::lower),
     "atanh" => op("Atanh"),
+    "bessel_i0e" => f(bessel::i0e),
+    "bessel_i1e" => f(bessel::i1e),
     "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
     "call_hi_primitive" => f(call::call_jaxpr),
@@ -227,8 +246,9 @@ rules! {
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "digamma" => f(digamma::lower),
     "dim_as_value" => f(dim_as_value::lower),
-    "div" => op("Div"),
+    "div" => f(division::div),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
@@ -239,6 +259,7 @@ rules! {
     "eq" => op("Equal"),
     "eq_to" => f(total_order::eq),
     "erf" => op("Erf"),
+    "erf_inv" => f(erf_inv::lower),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
@@ -251,6 +272,9 @@ rules! {
     "gt" => op("Greater"),
     "hessenberg" => numbers(hessenberg::lower),
     "householder_product" => numbers(householder_product::lower),
+    "igamma" => f(incomplete_gamma::lower),
+    "igamma_grad_a" => f(igamma_grad_a::lower),
+    "igammac" => f(incomplete_gamma::upper),
     "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
@@ -259,8 +283,10 @@ rules! {
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
     "le_to" => f(total_order::le),
+    "lgamma" => f(lgamma::lower),
     "log" => op("Log"),
     "log1p" => f(log1p::lower),
+    "log2" => f(log2::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
     "lt_to" => f(total_order::lt),
@@ -272,7 +298,9 @@ rules! {
     "mulhi" => f(mulhi::lower),
     "ne" => f(ne::lower),
     "neg" => op("Neg"),
+    "nextafter" => f(nextafter::lower),
     "not" => f(bitwise::not),
+    "one_minus_square" => f(one_minus_square::lower),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
     "ormqr" => numbers(ormqr::lower),
@@ -281,8 +309,10 @@ rules! {
     "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
     "platform_index" => f(platform_index::lower),
+    "polygamma" => f(polygamma::lower),
+    "polynomial" => f(polynomial::lower),
     "population_count" => f(population_count::lower),
-    "pow" => op("Pow"),
+    "pow" => f(pow::lower),
     "qr" => numbers(qr::lower),
     "random_bits" => f(call::call_jaxpr),
     "random_clone" => f(identity::lower),
@@ -306,7 +336,8 @@ rules! {
     "reduce_window_min" => numbers(reduce_window_min::lower),
     "reduce_window_sum" => numbers(reduce_window_sum::lower),
     "reduce_xor" => f(reduce::xor),
-    "rem" => f(rem::lower),
+    "regularized_incomplete_beta" => f(regularized_incomplete_beta::lower),
+    "rem" => f(division::rem),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),
@@ -355,6 +386,7 @@ rules! {
     "unstack" => f(stack::unstack),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
+    "zeta" => f(zeta::lower),
 }
 
 #[cfg(test)]

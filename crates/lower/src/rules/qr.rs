@@ -76,7 +76,7 @@ fn pivoted(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, Entries, Val
         let rest = exchange(cx, rest, numbers, at, longest)?;
 
         let column = rest.take(cx, -1, at)?;
-        let reflector = Reflector::new(cx, column, places, at)?;
+        let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
         let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
         let carry = vec![rest, Entries::real(order)];
         Ok(Round { carry, stack: vec![reflector.vector, reflector.tau] })
@@ -98,8 +98,8 @@ fn exchange(
     other: ValueId,
 ) -> Result<Entries> {
     let here = x.take(cx, -1, at)?;
-    let mut shape = cx.shape(here.re).to_vec();
-    let wide = cx.expand(other, &std::mem::take(&mut shape))?;
+    let shape = cx.shape(here.re).to_vec();
+    let wide = cx.expand(other, &shape)?;
     let there =
         x.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, wide], attrs! { axis: -1 })?))?;
     let is_other = cx.op("Equal", &[numbers, other], Attrs::new())?;

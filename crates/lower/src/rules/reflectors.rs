@@ -15,25 +15,25 @@ pub(super) struct Reflectors {
     pub(super) taus: Entries,
 }
 
-/// The reflector whose adjoint maps a column to a multiple of a unit vector.
+/// One of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reflector {
     /// The vector v, which is one at the pivot and zero before it.
     pub(super) vector: Entries,
     pub(super) tau: Entries,
-    /// The real multiple: it has the sign that the pivot has not, and the norm of the column.
-    pub(super) beta: ValueId,
 }
 
 impl Reflector {
-    /// For the part of `column` (…, m, 1) from the place `at` on.
+    /// The reflector whose adjoint maps the part of `column` (…, m, 1) from the place `at` on to a
+    /// multiple of a unit vector; and that multiple, which is real: it has the norm of that part
+    /// and the sign that the pivot has not.
     #[track_caller]
-    pub(super) fn new(
+    pub(super) fn of_column(
         cx: &mut Context<'_>,
         column: Entries,
         places: ValueId,
         at: ValueId,
-    ) -> Result<Self> {
+    ) -> Result<(Self, ValueId)> {
         let behind = cx.op("Greater", &[places, at], Attrs::new())?;
         let tail = column.keep(cx, behind)?;
         let alpha = column.take(cx, -2, at)?;
@@ -70,7 +70,7 @@ impl Reflector {
         let elsewhere = cx.op("Not", &[here], Attrs::new())?;
         let vector = vector.or_real(cx, elsewhere, one)?;
         let beta = cx.op("Where", &[trivial, alpha.re, beta], Attrs::new())?;
-        Ok(Self { vector, tau, beta })
+        Ok((Self { vector, tau }, beta))
     }
 
     /// H x.
@@ -92,12 +92,13 @@ impl Reflector {
     }
 
     /// `column`, which has the pivot at the place `at`, as LAPACK leaves it: what was before the
-    /// pivot, the multiple, and the rest of the vector.
+    /// pivot, the multiple `beta`, and the rest of the vector.
     #[track_caller]
     pub(super) fn packed(
         &self,
         cx: &mut Context<'_>,
         column: Entries,
+        beta: ValueId,
         places: ValueId,
         at: ValueId,
     ) -> Result<Entries> {
@@ -105,7 +106,7 @@ impl Reflector {
         let packed = column.or(cx, before, self.vector)?;
         let here = cx.op("Equal", &[places, at], Attrs::new())?;
         let elsewhere = cx.op("Not", &[here], Attrs::new())?;
-        packed.or_real(cx, elsewhere, self.beta)
+        packed.or_real(cx, elsewhere, beta)
     }
 
     /// The adjoint.
@@ -137,7 +138,7 @@ pub(super) fn factor(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, En
     let steps = Dim::op(DimOp::Min, &m, &n);
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
-        let reflector = Reflector::new(cx, column, places, at)?;
+        let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
         let rest = reflector.adjoint(cx)?.apply(cx, carry[0])?;
         let row = rest.take(cx, -2, at)?;
         Ok(Round { carry: vec![rest], stack: vec![reflector.vector, reflector.tau, row] })
@@ -188,7 +189,7 @@ impl Reflectors {
                 Order::LastToFirst => cx.op("Sub", &[last, at], Attrs::new())?,
             };
             let (vector, tau) = (self.vectors.take(cx, -1, at)?, self.taus.take(cx, -1, at)?);
-            let mut reflector = Reflector { vector, tau, beta: tau.re };
+            let mut reflector = Reflector { vector, tau };
             if adjoint {
                 reflector = reflector.adjoint(cx)?;
             }

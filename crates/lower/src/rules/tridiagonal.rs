@@ -40,12 +40,12 @@ fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
         let next = cx.op("Add", &[at, one], Attrs::new())?;
-        let reflector = Reflector::new(cx, column, places, next)?;
+        let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
         let rest = reflector.apply_right(cx, carry[0])?;
         let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
-        let packed = reflector.packed(cx, column, places, next)?;
+        let packed = reflector.packed(cx, column, beta, places, next)?;
         let diagonal = Entries::real(column.take(cx, -2, at)?.re);
-        let stack = vec![packed, diagonal, Entries::real(reflector.beta), reflector.tau];
+        let stack = vec![packed, diagonal, Entries::real(beta), reflector.tau];
         Ok(Round { carry: vec![rest], stack })
     })?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;

@@ -10,6 +10,7 @@ use crate::Span;
 pub(super) struct Index {
     values: FxHashMap<String, usize>,
     nodes: FxHashMap<String, usize>,
+    inputs: FxHashSet<String>,
 }
 
 /// A frame, as the map has it.
@@ -52,6 +53,7 @@ impl SourceMap {
             }
             index.nodes.insert(node.0.clone(), position);
         }
+        index.inputs.extend(tables.inputs.iter().cloned());
         Self { tables, index }
     }
 
@@ -70,6 +72,12 @@ impl SourceMap {
         self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
     }
 
+    /// Whether a value called `name` is one of the model as it was exported: a result, by its own
+    /// name or by that of its node, as runtimes call what they compute anew, or an input.
+    pub fn has_value(&self, name: &str) -> bool {
+        self.find(name).is_some() || self.index.inputs.contains(name)
+    }
+
     /// The name of a node.
     pub fn node_name(&self, node: usize) -> Option<&str> {
         self.tables.nodes.get(node).map(|entry| entry.0.as_str())
@@ -86,12 +94,12 @@ impl SourceMap {
     /// The nodes that a node of an optimised model stands for: all that lie between the values
     /// `inputs` and the values `outputs`, those that compute the outputs first.
     pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
-        let position = |name: &&str| self.index.values.get(*name).copied();
+        let position = |name: &&str| self.find(name);
         let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
         let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
         let mut seen: FxHashSet<usize> = found.iter().copied().collect();
         // Without a known input there is no border, and everything upstream would count.
-        if known.is_empty() {
+        if !inputs.iter().any(|name| self.has_value(name)) {
             return found;
         }
         let mut at = 0;

@@ -129,6 +129,7 @@ def test_powers():
 
 ELEMENTWISE = {
     "parts": lambda z, w: (z.real, w.imag, lax.complex(z.imag, w.real), z.conj()),
+    "logarithm": lambda z, w: jnp.log2(z),
     "sums": lambda z, w: (z + w, z - w, -z, z + 1, 2j - w),
     "products": lambda z, w: (z * w, z * 3, 1j * z),
     "equality": lambda z, w: (z == w, z != w, z == z, z != 0),
@@ -262,6 +263,13 @@ def test_boundary():
     model = check_model(lambda z: z @ weights, [Z])
     (output,) = model.graph.output
     assert [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [4, 2, 2]
+
+
+def test_a_constant_is_there_once():
+    weights = jnp.asarray(normal(3, 3, seed=4))
+    layer = jax.jit(lambda z: z @ weights)
+    model = check_model(lambda z: layer(layer(z)) + z @ weights, [Z])
+    assert len([x for x in model.graph.initializer if list(x.dims) == [3, 3]]) == 2
 
 
 SYMBOLIC = {

@@ -36,7 +36,7 @@ type Env = Vec<Option<Parts>>;
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Constants by the address of their bytes: one array, one initializer.
-    constants: FxHashMap<(usize, usize), ValueId>,
+    constants: FxHashMap<(usize, usize), (Type, Parts)>,
     /// Where each dimension variable can be read: an input and its axis.
     pub(crate) symbols: FxHashMap<String, (ValueId, usize)>,
     /// Dimensions that are computed already, as vectors of one element in the main block.
@@ -251,44 +251,44 @@ impl Driver<'_> {
 
     fn constant(&mut self, constant: &Constant) -> Parts {
         let Constant { tensor, name } = constant;
-        match tensor.parts() {
-            Some((re, im)) => {
-                let (re, im) = (self.graph.add_constant(re), self.graph.add_constant(im));
-                Parts::Complex(
-                    self.named(name.as_ref(), ".real", re),
-                    self.named(name.as_ref(), ".imag", im),
-                )
-            }
-            None => {
-                let value = self.array(tensor);
-                Parts::Real(self.named(name.as_ref(), "", value))
+        let parts = self.array(tensor);
+        match parts {
+            Parts::Real(value) => self.name(name.as_ref(), "", value),
+            Parts::Complex(re, im) => {
+                self.name(name.as_ref(), ".real", re);
+                self.name(name.as_ref(), ".imag", im);
             }
         }
+        parts
     }
 
     /// Calls a constant by the path of the parameter it is, unless it has a name already.
-    fn named(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) -> ValueId {
+    fn name(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) {
         let known = &mut self.graph.value_mut(value).name;
         if let (Some(name), true) = (name, known.is_empty()) {
             *known = format!("{name}{part}");
         }
-        value
     }
 
-    fn array(&mut self, tensor: &Tensor) -> ValueId {
-        let bytes = tensor.bytes();
-        if bytes.is_empty() {
-            return self.graph.intern_constant(tensor.clone());
-        }
+    fn array(&mut self, tensor: &Tensor) -> Parts {
+        let (ty, bytes) = (tensor.ty(), tensor.bytes());
         let key = (bytes.as_ptr() as usize, bytes.len());
-        if let Some(&known) = self.state.constants.get(&key)
-            && *self.graph.ty(known) == tensor.ty()
+        // All arrays without bytes may be in one place.
+        if !bytes.is_empty()
+            && let Some((known, parts)) = self.state.constants.get(&key)
+            && *known == ty
         {
-            return known;
+            return *parts;
         }
-        let value = self.graph.add_constant(tensor.clone());
-        self.state.constants.insert(key, value);
-        value
+        let parts = match tensor.parts() {
+            Some((re, im)) => {
+                Parts::Complex(self.graph.add_constant(re), self.graph.add_constant(im))
+            }
+            None if bytes.is_empty() => Parts::Real(self.graph.intern_constant(tensor.clone())),
+            None => Parts::Real(self.graph.add_constant(tensor.clone())),
+        };
+        self.state.constants.insert(key, (ty, parts));
+        parts
     }
 }
 

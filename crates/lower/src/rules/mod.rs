@@ -310,7 +310,7 @@ rules! {
     "pjit" => f(call::jaxpr),
     "platform_index" => f(platform_index::lower),
     "polygamma" => f(polygamma::lower),
-    "polynomial" => f(polynomial::lower),
+    "polynomial" => numbers(polynomial::lower),
     "population_count" => f(population_count::lower),
     "pow" => f(pow::lower),
     "qr" => numbers(qr::lower),

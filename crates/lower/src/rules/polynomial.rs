@@ -1,17 +1,15 @@
 //! polynomial(x, a₀, …, aₙ) → Horner's rule: a₀ + x · (a₁ + x · (a₂ + …))
 
-use onnx::{Attrs, ValueId};
-
 use super::Result;
-use crate::Context;
+use super::entries::Entries;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let (x, coefficients) = (x[0], &x[1..]);
-    let mut sum = coefficients.last().copied().unwrap_or(x);
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let (x, coefficients) = (Entries::from(x[0]), &x[1..]);
+    let mut sum = coefficients.last().map_or(x, |last| (*last).into());
     for coefficient in coefficients.iter().rev().skip(1) {
-        let product = cx.op("Mul", &[sum, x], Attrs::new())?;
-        sum = cx.op("Add", &[product, *coefficient], Attrs::new())?;
+        sum = sum.mul(cx, x)?.add(cx, (*coefficient).into())?;
     }
-    let shape = cx.out(0).shape.clone();
-    Ok(vec![cx.expand(sum, &shape)?])
+    let shape = cx.out(0).shape;
+    Ok(vec![sum.each(cx, |cx, part| cx.expand(part, &shape))?.into()])
 }

@@ -1,4 +1,4 @@
-//! mul, square, integer_pow, div, logistic: products and quotients
+//! mul, square, one_minus_square, integer_pow, div, logistic: products and quotients
 
 use super::Result;
 use super::number::{Complex, binary, is_real, unary};
@@ -11,6 +11,14 @@ pub(super) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 
 pub(super) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.squared())
+}
+
+/// (1 + z)(1 - z), of which nothing cancels near 1
+pub(super) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| {
+        let more = Complex { re: z.re + 1.0, im: z.im };
+        more * Complex { re: 1.0 - z.re, im: -z.im }
+    })
 }
 
 pub(super) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

@@ -1,6 +1,6 @@
-//! exp, exp2, expm1, log, log1p, and logarithms of sums of exponentials
+//! exp, exp2, expm1, log, log2, log1p, and logarithms of sums of exponentials
 
-use std::f64::consts::{LN_2, PI};
+use std::f64::consts::{LN_2, LOG2_E, PI};
 
 use super::Result;
 use super::modulus::Modulus;
@@ -29,6 +29,10 @@ pub(super) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 
 pub(super) fn log(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.ln())
+}
+
+pub(super) fn log2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.ln().each(|part| part * LOG2_E))
 }
 
 pub(super) fn log1p(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

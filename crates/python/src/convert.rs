@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
-use optimize::legalize::{self, Target, legalize};
+use optimize::legalize::{self, Target, backport, legalize};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
@@ -127,7 +127,10 @@ fn build(
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
     let opset = match opset {
-        Some(opset) => onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?,
+        Some(opset) => {
+            backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
+            onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?
+        }
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;

@@ -4,8 +4,8 @@
     python scripts/gen_op_table.py --check    fails if the table is not what would be written
 
 The specification comes from `onnx.defs`. What runs comes from running onnxruntime (see
-`measure_kernels.py`; `measure_integers.py` finds what runs and is wrong) and, for operators without
-a sample that runs, from its list of CPU kernels.
+`measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find what runs and is wrong) and,
+for operators without a sample that runs, from its list of CPU kernels.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from measure_kernels import (
     Version,
     measure_all,
 )
+from measure_nan import nan_losers
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
 OLDEST, NEWEST = 18, 26
@@ -38,7 +39,7 @@ MAX_INT = 2**31 - 1
 Row = tuple[int, ...]
 """One mask per type constraint: all combinations of them run."""
 WrongTypes = dict[tuple[str, str], set[str]]
-"""By operator and variant: the types whose results are right for small numbers only."""
+"""By operator and variant: the types whose results are not always right."""
 
 HEADER = """\
 //! Generated from onnx {onnx} and onnxruntime {ort} by `python scripts/gen_op_table.py`.
@@ -47,7 +48,9 @@ HEADER = """\
 //! name and version. Masks have one bit per `tensor::DType`.
 
 use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
-use super::{{Schema, attr, constraint, many, mixed, one, optional, required, row, small}};
+use super::{{
+    Schema, attr, constraint, many, mixed, numbers, one, optional, required, row, small,
+}};
 
 /// Operators of which an attribute decides what types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
@@ -124,16 +127,19 @@ class Schema:
             rows.add(tuple(masks))
         return rows
 
-    def rows(self, measured: dict[str, Measurement], wrong: WrongTypes) -> list[str]:
+    def rows(self, measured: dict[str, Measurement], wrong: dict[str, WrongTypes]) -> list[str]:
         """The rows of each variant: those that are always right, then those that are not."""
         if not measured:
             return [show_row("row", "", row) for row in merge(self.kernel_rows())]
         found = []
         for variant, (free, bindings) in sorted(measured.items()):
-            bad = wrong.get((self.schema.name, variant), set())
             data = free.index(0) if 0 in free else None
-            small = {b for b in bindings if data is not None and b[data] in bad}
-            for kind, some in ("row", bindings - small), ("small", small):
+            kinds = {"row": set(bindings)}
+            for kind, types in wrong.items():
+                bad = types.get((self.schema.name, variant), set())
+                kinds[kind] = {b for b in bindings if data is not None and b[data] in bad}
+                kinds["row"] -= kinds[kind]
+            for kind, some in kinds.items():
                 for row in merge({tuple(BIT[t] for t in binding) for binding in some}):
                     full = [mask(c.types) for c in self.constraints]
                     for index, types in zip(free, row, strict=True):
@@ -141,7 +147,7 @@ class Schema:
                     found.append(show_row(kind, variant, tuple(full)))
         return found
 
-    def line(self, measured: dict[str, Measurement], wrong: WrongTypes) -> str:
+    def line(self, measured: dict[str, Measurement], wrong: dict[str, WrongTypes]) -> str:
         s = self.schema
         inputs = ", ".join(self.param(p) for p in s.inputs)
         outputs = ", ".join(self.param(p) for p in s.outputs)
@@ -188,7 +194,7 @@ def merge(rows: set[Row]) -> list[Row]:
             for row in rows:
                 rest = row[:place] + row[place + 1 :]
                 groups[rest] = groups.get(rest, 0) | row[place]
-            merged = {rest[:place] + (m,) + rest[place:] for rest, m in groups.items()}
+            merged = {(*rest[:place], m, *rest[place:]) for rest, m in groups.items()}
             changed |= merged != rows
             rows = merged
     return sorted(rows)
@@ -221,7 +227,7 @@ def table(jobs: int) -> str:
         newest=NEWEST,
         variants="".join(f'    ("{op}", "{a}", "{value}"),\n' for op, (a, value) in variants),
     )
-    wrong = wrong_types()
+    wrong = {"small": wrong_types(), "numbers": nan_losers()}
     lines = [s.line(m, wrong) for s, m in zip(found, measured, strict=True)]
     return header + "".join(lines) + "];\n"
 

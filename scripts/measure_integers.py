@@ -140,7 +140,7 @@ def checks() -> list[Check]:
             prepare=divisible,
             variant="1",
         ),
-        Check("Pow", lambda a, b: a * a, 2, prepare=squares),
+        Check("Pow", lambda a, _: a * a, 2, prepare=squares),
         Check("BitShift", np.left_shift, 2, attrs={"direction": "LEFT"}, prepare=shifts),
         Check("BitShift", np.right_shift, 2, attrs={"direction": "RIGHT"}, prepare=shifts),
         Check("Clip", lambda a, low, high: np.clip(a, low, high), 3, prepare=bounds),

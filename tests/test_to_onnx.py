@@ -170,21 +170,6 @@ def test_metadata_changes_nothing_else() -> None:
         assert marked == plain
 
 
-def test_all_unsupported_primitives_are_reported_together() -> None:
-    def fn(x: jax.Array) -> Any:
-        values, vectors = jnp.linalg.eigh(x)
-        return values, vectors, jnp.linalg.qr(x)
-
-    with pytest.raises(UnsupportedError) as caught:
-        to_onnx(fn, [(3, 3)])
-    text = str(caught.value)
-    first = fn.__code__.co_firstlineno + 1
-    assert caught.value.code == "unsupported-primitive"
-    assert "eigh" in text
-    assert f":{first}:" in text
-    assert f":{first + 1}:" in text
-
-
 @pytest.mark.parametrize("option", ["output_path", "record_primitive_calls_file"])
 def test_an_unwritable_path_is_an_error(option: str, tmp_path: Path) -> None:
     blocked = tmp_path / "file"

@@ -210,7 +210,7 @@ def to_onnx(
             opset=options.opset,
             input_names=in_names,
             output_names=out_names,
-            const_names=[traced.tree.name_of(const) for const in _jax.consts(traced.jaxpr)],
+            name_of=traced.tree.name_of,
             inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
             outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
             detail=options.detail,

@@ -1,8 +1,19 @@
 """The compiled half: from a traced function to an ONNX model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Self, final
 
+__all__ = [
+    "Frame",
+    "Model",
+    "Source",
+    "SourceMap",
+    "Tensors",
+    "__version__",
+    "convert",
+    "main",
+    "primitives",
+]
 __version__: Final[str]
 
 @final
@@ -102,6 +113,9 @@ class SourceMap:
     def lookup_between(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Source]:
         """The sources of everything between the values `inputs` and `outputs`."""
 
+    def has_value(self, name: str) -> bool:
+        """Whether `name` is a value of the model as it was exported: a result or an input."""
+
     def __len__(self) -> int: ...
 
 def convert(
@@ -111,7 +125,7 @@ def convert(
     opset: int | None,
     input_names: Sequence[str],
     output_names: Sequence[str],
-    const_names: Sequence[str | None],
+    name_of: Callable[[object], str | None],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
     detail: str,

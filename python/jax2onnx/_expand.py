@@ -1,10 +1,10 @@
 """Equations in terms of others, as JAX itself traces them.
 
-PRNG keys have no element type in ONNX: an array of keys is the array of unsigned integers underneath,
-which has one axis more. An equation that makes or reads keys becomes what the key's implementation
-does with these integers. One that only moves keys becomes itself, mapped over the axis that it does
-not know. The same way, a reduction by a function that is no operator of ONNX becomes a few
-applications of that function to whole arrays.
+PRNG keys have no element type in ONNX: an array of keys is the array of unsigned integers
+underneath, which has one axis more. An equation that makes or reads keys becomes what the key's
+implementation does with these integers. One that only moves keys becomes itself, mapped over the
+axis that it does not know. The same way, a reduction by a function that is no operator of ONNX
+becomes a few applications of that function to whole arrays.
 """
 
 import math
@@ -94,7 +94,7 @@ def _integers(aval: Any) -> jax.ShapeDtypeStruct:
 
 
 def _is_key(aval: Any) -> bool:
-    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
 def _mapped(function: Function, axes: int) -> Function:
@@ -205,7 +205,8 @@ def _reduction(eqn: Any) -> Function | None:
     jaxpr = eqn.params["jaxpr"]
     if _is_operator(_jax.open_jaxpr(jaxpr)):
         return None
-    return _jax.function_of(jaxpr, eqn.params.get("consts", ()))
+    function: Function = _jax.function_of(jaxpr, eqn.params.get("consts", ()))
+    return function
 
 
 def _reduce(eqn: Any) -> Function | None:
@@ -218,7 +219,7 @@ def _reduce(eqn: Any) -> Function | None:
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         shape = eqn.outvars[0].aval.shape
-        starts = [jnp.broadcast_to(start, shape) for start in starts]
+        starts = tuple(jnp.broadcast_to(start, shape) for start in starts)
         rows = [jnp.moveaxis(x, axes, range(len(axes))) for x in arrays]
         count = math.prod(rows[0].shape[: len(axes)])
         rows = [x.reshape((count, *shape)) for x in rows]
@@ -253,7 +254,8 @@ def _reduce_window(eqn: Any) -> Function | None:
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         arrays = _slide(combine, arrays, starts, eqn.params)
-        starts = [jnp.broadcast_to(start, x.shape) for start, x in zip(starts, arrays, strict=True)]
+        pairs = zip(starts, arrays, strict=True)
+        starts = tuple(jnp.broadcast_to(start, x.shape) for start, x in pairs)
         return combine(*starts, *arrays)
 
     return function

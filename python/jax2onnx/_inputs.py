@@ -2,6 +2,7 @@
 
 import inspect
 import numbers
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -121,7 +122,7 @@ def check_arguments(
         raise InvalidInputError(
             "wrong-arguments",
             f"the function does not take {given}: {error}",
-            "  --> {0}:{2} in {1}".format(*function) if function else "",
+            _place(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
 
@@ -153,3 +154,10 @@ def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
     text = repr(value)
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)
+
+
+def _place(function: tuple[str, str, int]) -> str:
+    """Where a function is defined, as errors show it: relative to the working directory."""
+    path, name, line = function
+    folder = os.path.join(os.getcwd(), "")
+    return f"  --> {path.removeprefix(folder)}:{line} in {name}"

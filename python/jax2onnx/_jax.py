@@ -42,11 +42,6 @@ def traceback() -> object:
     return source_info_util.current().traceback
 
 
-def consts(jaxpr: Any) -> list[Any]:
-    """The constants that a traced function closes over."""
-    return list(jaxpr.consts)
-
-
 def is_symbolic(dim: Any) -> bool:
     """Whether `dim` is a symbolic dimension."""
     from jax import export
@@ -69,7 +64,8 @@ _NAMED_SCOPE = type(jax.named_scope(""))
 
 def key_implementation(dtype: Any) -> Any:
     """What an element type of PRNG keys consists of: `key_shape`, `seed`, `split`, `random_bits`,
-    `fold_in` and `name`."""
+    `fold_in` and `name`.
+    """
     return dtype._impl
 
 

@@ -43,7 +43,7 @@ def writing(option: str, path: str | None) -> "Iterator[None]":
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help=f"give an `{option}` in a folder that can be written",
+            help=f"give `{option}` a path whose folder can be written",
         ) from error
 
 

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from jax2onnx import _core
+from jax2onnx.errors import InvalidInputError
 
 KEY = "pkg.jax2onnx.sourcemap"
 
@@ -26,7 +27,13 @@ class SourceMap:
         props = source.metadata_props
         if not isinstance(props, dict):
             props = {entry.key: entry.value for entry in props}
-        return cls(_core.SourceMap.parse(props.get(KEY, "")))
+        if KEY not in props:
+            raise InvalidInputError(
+                "no-source-map",
+                "the model carries no source map",
+                help='export with stacktrace_metadata="sourcemap", or give the map file',
+            )
+        return cls(_core.SourceMap.parse(props[KEY]))
 
     def lookup(self, name: str) -> list["_core.Source"]:
         """The sources of the node that computes the value `name`, or else is called so.
@@ -39,10 +46,60 @@ class SourceMap:
     def lookup_node(self, node: Any) -> list["_core.Source"]:
         """The sources of a node (an `onnx.NodeProto`) of an optimised model.
 
-        A node that a runtime fused stands for everything between its inputs and its outputs.
+        A node that a runtime fused stands for everything between its inputs and its outputs. Values
+        that the runtime made up say nothing by themselves: see `lookup_model`.
         """
         found = self._core.lookup_between(list(node.input), list(node.output))
         return found or self.lookup(node.name)
+
+    def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
+        """All nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
+
+        Nodes that are joined by values that the runtime made up stand together for everything
+        between the known values around them.
+        """
+        graphs = [model.graph, *model.functions]
+        return [entry for graph in graphs for entry in self._lookup_graph(graph)]
+
+    def _lookup_graph(self, graph: Any) -> list[tuple[Any, list["_core.Source"]]]:
+        found = []
+        for group in self._groups(graph.node):
+            made = dict.fromkeys(name for node in reversed(group) for name in node.output)
+            read = [name for node in group for name in node.input if name not in made]
+            known = self._core.lookup_between(read, list(made))
+            found += [(node, known or self.lookup(node.name)) for node in group]
+            inner = [
+                inner
+                for node in group
+                for attribute in node.attribute
+                for inner in (attribute.g, *attribute.graphs)
+            ]
+            found += [entry for graph in inner for entry in self._lookup_graph(graph)]
+        return found
+
+    def _groups(self, nodes: Any) -> list[list[Any]]:
+        """The nodes, together with those that they share a made-up value with."""
+        leaders = list(range(len(nodes)))
+
+        def leader(index: int) -> int:
+            while leaders[index] != index:
+                leaders[index] = leaders[leaders[index]]
+                index = leaders[index]
+            return index
+
+        makers: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            for name in node.input:
+                if name in makers:
+                    leaders[leader(index)] = leader(makers[name])
+            makers.update(dict.fromkeys(self._made_up(node), index))
+        groups: dict[int, list[Any]] = {}
+        for index, node in enumerate(nodes):
+            groups.setdefault(leader(index), []).append(node)
+        return list(groups.values())
+
+    def _made_up(self, node: Any) -> list[str]:
+        return [name for name in node.output if name and not self._core.has_value(name)]
 
     def __len__(self) -> int:
         """How many nodes the map knows."""

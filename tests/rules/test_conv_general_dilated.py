@@ -5,7 +5,6 @@ import pytest
 from jax import export, lax
 
 from checking import check_model, check_sizes, op_types
-from jax2onnx import UnsupportedError, to_onnx
 
 NHWC = ("NHWC", "HWIO", "NHWC")
 
@@ -121,9 +120,3 @@ def test_symbolic_sizes(stride, padding):
     runs = [[normal(2, 8, 7, 3)], [normal(3, 9, 5, 3)]]
     check_sizes(lambda x: convolve((stride, stride), padding)(x, kernel), specs, *runs)
     check_sizes(lambda x: lax.conv_transpose(x, kernel, (stride, stride), padding), specs, *runs)
-
-
-def test_complex_is_unsupported():
-    args = [jnp.ones((1, 4, 4, 2), jnp.complex64), jnp.ones((3, 3, 2, 3), jnp.complex64)]
-    with pytest.raises(UnsupportedError, match="convolution of c64"):
-        to_onnx(convolve(), args)

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export, lax
+from jax._src.lax import windowed_reductions as lax_windows
 
 from checking import check_model, check_sizes, op_types
 
@@ -126,3 +127,14 @@ def test_derivatives(operation, start, padding):
     check_model(lambda x, t: jax.jvp(fn, (x,), (t,))[1], [x, jnp.cos(x)])
     # The first of equal elements is the one that counts.
     check_model(lambda x, c: jax.vjp(fn, x)[1](c)[0], [np.round(x), cotangent])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint16])
+def test_derivatives_of_integers(dtype):
+    def fn(source, x):
+        return lax_windows._select_and_scatter_add(
+            source, x, lax.ge_p, (1, 2, 2), (1, 2, 1), [(0, 0), (0, 0), (0, 0)]
+        )
+
+    x = np.random.default_rng(0).integers(0, 20, (2, 6, 5)).astype(dtype)
+    check_model(fn, [np.ones((2, 3, 4), dtype), x])

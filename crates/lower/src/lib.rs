@@ -4,6 +4,7 @@
 mod context;
 mod driver;
 mod error;
+mod formula;
 mod parts;
 mod preflight;
 mod rules;

@@ -54,6 +54,16 @@ pub enum Error {
          save it with external data"
     )]
     TooLarge(u64),
+    /// The text of a model cannot be read.
+    #[error("{line}:{column}: {reason}")]
+    Text {
+        /// The line, counted from 1.
+        line: usize,
+        /// The column in characters, counted from 1.
+        column: usize,
+        /// What is wrong there.
+        reason: String,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

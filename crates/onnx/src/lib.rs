@@ -19,6 +19,7 @@ mod read;
 mod save;
 pub mod schema;
 mod stream;
+pub mod text;
 mod verify;
 
 pub use attr::{Attr, Attrs};
@@ -28,7 +29,7 @@ pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Use, Value, ValueId};
 pub use intern::intern;
 pub use locations::external_locations;
-pub use map::map_nodes;
+pub use map::{map_inputs, map_nodes};
 pub use model::{LARGE, Model};
 pub use names::assign_names;
 pub use outputs::seal_outputs;

@@ -5,6 +5,15 @@ use rustc_hash::FxHashMap;
 
 use crate::{Graph, NodeId};
 
+/// The names of the inputs of all blocks: values that no node computes.
+pub fn map_inputs(graph: &Graph) -> Vec<&str> {
+    let blocks = graph.live_blocks().into_iter();
+    blocks
+        .flat_map(|block| &graph.block(block).inputs)
+        .map(|value| graph.value(*value).name.as_str())
+        .collect()
+}
+
 /// All nodes of all blocks, named, with the nodes whose results they read.
 pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
     let nodes = graph.all_nodes();

@@ -1,3 +1,29 @@
-//! Optimisation: rewrites and passes on the graph; `legalize` adapts it to a target.
+//! Optimisation: rewrites and passes on the graph. Clean-ups keep results bit for bit; fusions may
+//! change the order in which sums are added up.
+//!
+//! A rewrite looks at one node and its neighbourhood; a pass looks at the whole graph. The runner
+//! applies rewrites until none matches, looks after provenance, counts fuel and verifies. After all
+//! of it, `legalize` adapts the graph to what a runtime can do.
 
+mod edit;
+mod error;
+mod fold;
 pub mod legalize;
+mod options;
+mod pass;
+mod passes;
+mod pipeline;
+mod rewrite;
+mod rewrites;
+mod runner;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use edit::Editor;
+pub use error::{Error, Problem};
+pub use options::{Options, Report, Verify};
+pub use pass::{Changed, Pass};
+pub use pipeline::optimize;
+pub use rewrite::{Match, Rewrite, Skip};

@@ -82,6 +82,9 @@ impl Metadata<'_> {
         let show = |f: &Frame| format!("{}:{} ({})", f.file, f.span.line, f.function);
         let frames = |origin| self.origins.frames(origin, self.stacks);
         let mut lines: Vec<String> = frames(origin).map(show).collect();
+        if lines.is_empty() {
+            lines.extend(self.function.map(show));
+        }
         for other in &*origin.also {
             lines.push("also from:".to_owned());
             lines.extend(frames(self.origins.get(*other)).map(show));

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
+use optimize::Options;
 use optimize::legalize::{self, Target, backport, legalize};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::error::{self, Places};
@@ -20,11 +20,11 @@ use crate::record;
 
 /// Converts a closed jaxpr.
 ///
-/// `const_names` has one entry for each of the jaxpr's constants; `entry` is the traceback of the
+/// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
 #[pyfunction]
 #[pyo3(signature = (
-    jaxpr, *, model_name, opset, input_names, output_names, const_names, inputs_as_nchw,
+    jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -35,7 +35,7 @@ pub(crate) fn convert(
     opset: Option<i64>,
     input_names: Vec<String>,
     output_names: Vec<String>,
-    const_names: Vec<Option<String>>,
+    name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
     detail: &str,
@@ -49,12 +49,12 @@ pub(crate) fn convert(
     let detail = error::detail(py, detail)?;
     let resolve = detail != Detail::Off || source_map || record.is_some();
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
-    let traced = read::read(&jaxpr, &const_names, &stacks)
+    let traced = read::read(&jaxpr, &name_of, &stacks)
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
     let Traced { program, mut stacks, tracebacks, entry } = traced;
     if let Some(path) = record {
         record::write(&path, &program, &stacks)
-            .map_err(|e| PyOSError::new_err((e.raw_os_error(), e.to_string(), path)))?;
+            .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
     }
 
     let boundary =
@@ -73,8 +73,9 @@ pub(crate) fn convert(
         let map = (source_map || detail == Detail::SourceMap).then(|| {
             let text = |path: &str| fs::read_to_string(path).ok();
             let sources = Sources { text: Some(&text), embed: embed_sources };
-            let nodes = onnx::map_nodes(&graph);
-            SourceMap::build(&nodes, &origins, &stacks, function.as_ref(), sources).to_text()
+            let (inputs, nodes) = (onnx::map_inputs(&graph), onnx::map_nodes(&graph));
+            let function = function.as_ref();
+            SourceMap::build(&inputs, &nodes, &origins, &stacks, function, sources).to_text()
         });
         let mut model_metadata = Vec::new();
         if let Some(map) = &map {
@@ -101,6 +102,7 @@ pub(crate) fn convert(
         let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
         let (family, diagnostic) = match failure {
             Failure::Lower(error) => places.lowering(error),
+            Failure::Optimize(error) => places.optimizing(&error),
             Failure::Legalize(error) => places.legalizing(error),
             Failure::Onnx(error) => places.building(&error),
         };
@@ -111,6 +113,7 @@ pub(crate) fn convert(
 /// Where a conversion failed.
 enum Failure {
     Lower(lower::Error),
+    Optimize(optimize::Error),
     Legalize(legalize::Error),
     Onnx(onnx::Error),
 }
@@ -126,6 +129,7 @@ fn build(
     origins: &mut Origins,
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
+    optimize::optimize(&mut graph, origins, &Options::default()).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {
             backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
@@ -133,7 +137,13 @@ fn build(
         }
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
+    let before = graph.value_count();
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
+    if graph.value_count() > before {
+        // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
+        let options = Options { fuse: false, opset: Some(opset), ..Options::default() };
+        optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
+    }
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;

@@ -167,6 +167,13 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
+    /// What a wrong rewrite tells the user.
+    pub(crate) fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
+        let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
+        let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
+        (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
+    }
+
     /// What a failed legalisation tells the user.
     pub(crate) fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
         let message = error.to_string();

@@ -114,6 +114,11 @@ impl SourceMap {
         nodes.into_iter().flat_map(|node| self.sources(node)).collect()
     }
 
+    /// Whether `name` is a value of the model as it was exported: a result or an input.
+    fn has_value(&self, name: &str) -> bool {
+        self.0.has_value(name)
+    }
+
     /// How many nodes the map knows.
     fn __len__(&self) -> usize {
         self.0.len()

@@ -131,6 +131,13 @@ impl Dim {
         }
     }
 
+    fn term_count(&self) -> usize {
+        match self {
+            Dim::Known(_) => 1,
+            Dim::Symbolic(poly) => poly.0.len(),
+        }
+    }
+
     /// An operation of [`DimOp`], computed when both sides are known.
     pub fn op(op: DimOp, a: &Dim, b: &Dim) -> Dim {
         if let (Dim::Known(x), Dim::Known(y)) = (a, b)
@@ -378,14 +385,24 @@ impl Parser<'_> {
     }
 
     fn product(&mut self) -> Result<Dim, DimError> {
-        if self.eat("-") {
-            return Ok(-self.product()?);
+        let mut negative = false;
+        while self.eat("-") {
+            negative = !negative;
         }
         let mut product = self.power()?;
         while self.eat("*") {
-            product = product * self.power()?;
+            let factor = self.power()?;
+            product = self.times(product, factor)?;
         }
-        Ok(product)
+        Ok(if negative { -product } else { product })
+    }
+
+    /// A product, unless it has more terms than any dimension: a short text can ask for billions.
+    fn times(&self, a: Dim, b: Dim) -> Result<Dim, DimError> {
+        if a.term_count().saturating_mul(b.term_count()) > 1024 {
+            return Err(self.error("the expression has too many terms"));
+        }
+        Ok(a * b)
     }
 
     fn power(&mut self) -> Result<Dim, DimError> {
@@ -396,7 +413,7 @@ impl Parser<'_> {
         let Some(power @ 0..=64) = self.number()?.as_known() else {
             return Err(self.error("the power is too large"));
         };
-        Ok((0..power).fold(Dim::Known(1), |product, _| product * base.clone()))
+        (0..power).try_fold(Dim::Known(1), |product, _| self.times(product, base.clone()))
     }
 
     fn number(&mut self) -> Result<Dim, DimError> {
@@ -472,5 +489,7 @@ mod tests {
             assert!(Dim::parse(text).is_err(), "{text}");
         }
         assert!(Dim::parse(&"(".repeat(10_000)).is_err());
+        assert!(Dim::parse("(a + b + c + d + e + f + g + h)^64").is_err());
+        assert_eq!(dim(&format!("{}b", "-".repeat(100_000))), dim("b"));
     }
 }

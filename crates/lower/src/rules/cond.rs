@@ -1,14 +1,23 @@
-//! cond[branches](index, x…) → If; more than two branches are a chain of If
+//! cond[branches](index, x…) → If; more than two branches are a chain of If; of branches for
+//! different platforms, the one for a CPU
 
 use jaxpr::JaxprId;
 use onnx::{Attrs, BlockId, ValueId, attrs};
 use tensor::DType;
 
 use super::Result;
-use crate::Context;
+use super::platform_index::{self, Platforms};
+use crate::{Context, RuleError};
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let branches: Vec<JaxprId> = cx.param("branches")?;
+    let platforms: Option<Platforms> = cx.param_or("branches_platforms", None)?;
+    if let Some(platforms) = platforms {
+        let index = platform_index::chosen(&platforms)?;
+        let branch = branches.get(index).copied();
+        let branch = branch.ok_or_else(|| RuleError::Internal("no such branch".to_owned()))?;
+        return cx.inline(branch, &x[1..]);
+    }
     choose(cx, &branches, 0, x[0], &x[1..])
 }
 

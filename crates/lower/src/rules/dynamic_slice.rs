@@ -59,11 +59,13 @@ pub(super) fn known_start(
 /// A start as a 64-bit scalar between zero and `limit`.
 #[track_caller]
 pub(super) fn start(cx: &mut Context<'_>, start: ValueId, limit: &Dim) -> Result<ValueId> {
-    let start = cx.cast(start, DType::I64)?;
+    let limits = std::slice::from_ref(limit);
+    let start = indices::comparable(cx, start, limits)?;
     if limit.as_known().is_some() {
-        return indices::clamp(cx, start, std::slice::from_ref(limit));
+        let clamped = indices::clamp(cx, start, limits)?;
+        return Ok(cx.cast(clamped, DType::I64)?);
     }
     let vector = cx.unsqueeze(start, &[0])?;
-    let clamped = indices::clamp(cx, vector, std::slice::from_ref(limit))?;
+    let clamped = indices::clamp(cx, vector, limits)?;
     Ok(cx.squeeze(clamped, &[0])?)
 }

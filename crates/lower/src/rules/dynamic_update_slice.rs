@@ -49,7 +49,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             let start = start(cx, starts[axis], &limit)?;
             cx.unsqueeze(start, &[0])?
         };
-        first.push(cx.cast(start, DType::I64)?);
+        first.push(start);
     }
     let first = match first.as_slice() {
         [one] => *one,

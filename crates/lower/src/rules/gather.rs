@@ -106,16 +106,20 @@ impl Gather {
         let map: Vec<usize> = numbers.get("start_index_map")?;
         let shape = cx.shape(operand);
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
+        let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
+        // What is promised to be inside is clamped all the same: that is what XLA does, and JAX before
+        // 0.8 promises it of batches of dynamic slices, where it need not be so.
+        let mode = Mode::read(cx, Mode::Clip)?;
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
-            collapsed: numbers.get("collapsed_slice_dims")?,
+            collapsed,
             operand_batch: numbers.get("operand_batching_dims")?,
             index_batch: numbers.get("start_indices_batching_dims")?,
             map,
             sizes,
             limits,
             index_rank: cx.rank(indices) - 1,
-            mode: Mode::read(cx, Mode::Clip)?,
+            mode,
         })
     }
 
@@ -201,6 +205,7 @@ impl Gather {
             axes.push(Axis::Operand(axis));
             if self.sizes[axis] != ONE {
                 let offsets = indices::count(cx, &self.sizes[axis])?;
+                at = cx.cast(at, DType::I64)?;
                 at = cx.op("Add", &[at, offsets], Attrs::new())?;
             }
         }
@@ -249,6 +254,7 @@ impl Gather {
 
         let mut axes = self.index_batch.clone();
         axes.extend((0..self.index_rank).filter(|axis| !self.index_batch.contains(axis)));
+        let starts = cx.cast(starts, DType::I64)?;
         let at = elements_of(cx, starts, places)?;
         let at = cx.transpose(at, &[axes.as_slice(), &[self.index_rank]].concat())?;
         let mut axes: Vec<Axis> = axes.into_iter().map(Axis::Index).collect();

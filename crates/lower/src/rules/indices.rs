@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// Where windows start: 64-bit vectors that are all inside, and which windows were inside to begin
+/// Where windows start: vectors of 32 or 64-bit integers that are all inside, and which windows were inside to begin
 /// with (`None` if that was all of them, or if nobody asks).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Starts {
@@ -57,10 +57,11 @@ impl Starts {
         {
             return Ok(Self { value: cx.constant(tensor), inside: None });
         }
-        let given = cx.cast(indices, DType::I64)?;
         if limits.is_empty() {
-            return Ok(Self { value: given, inside: None });
+            let value = comparable(cx, indices, &[])?;
+            return Ok(Self { value, inside: None });
         }
+        let given = comparable(cx, indices, limits)?;
         let value = clamp(cx, given, limits)?;
         if mode == Mode::Clip {
             return Ok(Self { value, inside: None });
@@ -83,19 +84,32 @@ fn is_inside(values: &[i64], limits: &[Dim]) -> bool {
     values.iter().zip(limits).all(|(v, limit)| limit.is_some_and(|n| (0..=n).contains(v)))
 }
 
+/// `value` in a type that holds it and the limits: as narrow as it is, since that is what runtimes
+/// compare fastest.
+#[track_caller]
+pub(super) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
+    let dtype = cx.dtype(value);
+    let holds = dtype == DType::I32 || dtype.bits() < 32;
+    let small = |limit: &Dim| limit.as_known().is_some_and(|n| i32::try_from(n).is_ok());
+    let narrow = holds && limits.iter().all(small);
+    Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
+}
+
 /// `value` brought into `0..=limits`, of which there is one per element of the last axis.
 #[track_caller]
 pub(super) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
-    let zero = cx.scalar(DType::I64, 0.0)?;
+    let dtype = cx.dtype(value);
+    let zero = cx.scalar(dtype, 0.0)?;
     if let Some((Dim::Known(first), rest)) = limits.split_first()
         && rest.iter().all(|limit| *limit == Dim::Known(*first))
     {
-        let limit = Tensor::int_scalar(DType::I64, i128::from(*first));
+        let limit = Tensor::int_scalar(dtype, i128::from(*first));
         let limit = limit.ok_or_else(|| RuleError::Internal("an impossible limit".to_owned()))?;
         let limit = cx.constant(limit);
         return Ok(cx.op("Clip", &[value, zero, limit], Attrs::new())?);
     }
     let limits = cx.dims(limits)?;
+    let limits = cx.cast(limits, dtype)?;
     let low = cx.op("Max", &[value, zero], Attrs::new())?;
     Ok(cx.op("Min", &[low, limits], Attrs::new())?)
 }

@@ -4,11 +4,15 @@
 //! types and knows no origins. To add a primitive: one line here, one file beside, one test.
 
 mod arg_extremum;
+mod atan2;
+mod bessel;
 mod bitcast_convert_type;
 mod bitwise;
 mod broadcast_in_dim;
 mod call;
 mod cbrt;
+mod cholesky;
+mod cholesky_update;
 mod clamp;
 mod clz;
 mod complex;
@@ -17,45 +21,78 @@ mod cond;
 mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
+mod custom_linear_solve;
+mod dft;
+mod digamma;
 mod dim_as_value;
+mod division;
 mod dot_general;
 mod dynamic_slice;
 mod dynamic_update_slice;
+mod eig;
+mod eigh;
+mod empty;
+mod entries;
+mod erf_inv;
 mod erfc;
 mod exp2;
 mod expm1;
 mod extremum;
+mod fft;
 mod fraction;
 mod gather;
+mod geqrf;
+mod hessenberg;
+mod householder_product;
 mod identity;
+mod igamma_grad_a;
+mod incomplete_gamma;
 mod indices;
 mod integer_pow;
 mod iota;
 mod iota_2x32_shape;
 mod is_finite;
+mod iteration;
+mod jacobi;
 mod known;
+mod lgamma;
 mod log1p;
+mod log2;
+mod lu;
+mod lu_pivots_to_permutation;
+mod matrix;
 mod monoid;
 mod mulhi;
 mod ne;
+mod nextafter;
+mod one_minus_square;
+mod ormqr;
 mod pad;
 mod philox;
+mod platform_index;
+mod polygamma;
+mod polynomial;
 mod population_count;
+mod pow;
+mod qr;
 mod reduce;
 mod reduce_precision;
 mod reduce_window;
 mod reduce_window_max;
 mod reduce_window_min;
 mod reduce_window_sum;
-mod rem;
+mod reflectors;
+mod regularized_incomplete_beta;
 mod reshape;
 mod rev;
 mod rng_bit_generator;
 mod round;
 mod rounds;
 mod rsqrt;
+mod run;
 mod scan;
 mod scatter;
+mod schur;
 mod select_and_gather_add;
 mod select_and_scatter_add;
 mod select_n;
@@ -66,14 +103,20 @@ mod split;
 mod square;
 mod squeeze;
 mod stack;
+mod svd;
+mod symmetric_product;
 mod threefry;
 mod tile;
 mod top_k;
 mod total_order;
 mod transpose;
+mod triangular_solve;
+mod tridiagonal;
+mod tridiagonal_solve;
 mod while_;
 mod window;
 mod words;
+mod zeta;
 
 use std::panic::Location;
 
@@ -97,11 +140,16 @@ enum Body {
     Op(&'static str, &'static Location<'static>),
     /// A function of its own file.
     Function(fn(&mut Context<'_>, &[ValueId]) -> Result),
+    /// A function of its own file for real and complex numbers alike.
+    Numbers(fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>),
 }
 
 impl Rule {
     /// Emits the rule's nodes.
     pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if let Body::Numbers(lower) = self.body {
+            return lower(cx, x);
+        }
         if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
             return complex::apply(self, cx, x);
         }
@@ -113,6 +161,10 @@ impl Rule {
     fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.body {
             Body::Function(lower) => lower(cx, x),
+            Body::Numbers(lower) => {
+                let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
+                Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
+            }
             Body::Op(op, at) => {
                 let inputs = x.iter().map(|v| Some(*v)).collect();
                 Ok(cx.emit(Op::onnx(op), inputs, Attrs::new(), 1, at)?)
@@ -130,7 +182,7 @@ macro_rules! rules {
     ($($primitive:literal => $body:expr,)*) => {
         /// The rule of a primitive.
         pub(crate) fn find(primitive: &str) -> Option<Rule> {
-            use Body::Function as f;
+            use Body::{Function as f, Numbers as numbers};
             let (name, body) = match primitive {
                 $($primitive => ($primitive, $body),)*
                 _ => return None,
@@ -158,13 +210,18 @@ rules! {
     "asin" => op("Asin"),
     "asinh" => op("Asinh"),
     "atan" => op("Atan"),
+    "atan2" => f(atan2::lower),
     "atanh" => op("Atanh"),
+    "bessel_i0e" => f(bessel::i0e),
+    "bessel_i1e" => f(bessel::i1e),
     "bitcast_convert_type" => f(bitcast_convert_type::lower),
     "broadcast_in_dim" => f(broadcast_in_dim::lower),
     "call_hi_primitive" => f(call::call_jaxpr),
     "cbrt" => f(cbrt::lower),
     "ceil" => op("Ceil"),
     "checkpoint" => f(call::jaxpr),
+    "cholesky" => numbers(cholesky::lower),
+    "cholesky_update" => numbers(cholesky_update::lower),
     "clamp" => f(clamp::lower),
     "closed_call" => f(call::call_jaxpr),
     "clz" => f(clz::lower),
@@ -185,25 +242,39 @@ rules! {
     "cumprod" => f(cumulative::prod),
     "cumsum" => f(cumulative::sum),
     "custom_jvp_call" => f(call::call_jaxpr),
+    "custom_linear_solve" => f(custom_linear_solve::lower),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
     "device_put" => f(identity::lower),
+    "digamma" => f(digamma::lower),
     "dim_as_value" => f(dim_as_value::lower),
-    "div" => op("Div"),
+    "div" => f(division::div),
     "dot_general" => f(dot_general::lower),
     "dynamic_slice" => f(dynamic_slice::lower),
     "dynamic_update_slice" => f(dynamic_update_slice::lower),
+    "eig" => numbers(eig::lower),
+    "eigh" => numbers(eigh::lower),
+    "empty" => numbers(empty::lower),
+    "empty2" => numbers(empty::lower),
     "eq" => op("Equal"),
     "eq_to" => f(total_order::eq),
     "erf" => op("Erf"),
+    "erf_inv" => f(erf_inv::lower),
     "erfc" => f(erfc::lower),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),
+    "fft" => numbers(fft::lower),
     "floor" => op("Floor"),
     "gather" => f(gather::lower),
     "ge" => op("GreaterOrEqual"),
+    "geqrf" => numbers(geqrf::lower),
     "gt" => op("Greater"),
+    "hessenberg" => numbers(hessenberg::lower),
+    "householder_product" => numbers(householder_product::lower),
+    "igamma" => f(incomplete_gamma::lower),
+    "igamma_grad_a" => f(igamma_grad_a::lower),
+    "igammac" => f(incomplete_gamma::upper),
     "imag" => f(complex::never_real),
     "integer_pow" => f(integer_pow::lower),
     "iota" => f(iota::lower),
@@ -212,26 +283,37 @@ rules! {
     "jit" => f(call::jaxpr),
     "le" => op("LessOrEqual"),
     "le_to" => f(total_order::le),
+    "lgamma" => f(lgamma::lower),
     "log" => op("Log"),
     "log1p" => f(log1p::lower),
+    "log2" => f(log2::lower),
     "logistic" => op("Sigmoid"),
     "lt" => op("Less"),
     "lt_to" => f(total_order::lt),
+    "lu" => numbers(lu::lower),
+    "lu_pivots_to_permutation" => f(lu_pivots_to_permutation::lower),
     "max" => f(extremum::max),
     "min" => f(extremum::min),
     "mul" => op("Mul"),
     "mulhi" => f(mulhi::lower),
     "ne" => f(ne::lower),
     "neg" => op("Neg"),
+    "nextafter" => f(nextafter::lower),
     "not" => f(bitwise::not),
+    "one_minus_square" => f(one_minus_square::lower),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
+    "ormqr" => numbers(ormqr::lower),
     "pad" => f(pad::lower),
     "philox2x32" => f(philox::two),
     "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
+    "platform_index" => f(platform_index::lower),
+    "polygamma" => f(polygamma::lower),
+    "polynomial" => f(polynomial::lower),
     "population_count" => f(population_count::lower),
-    "pow" => op("Pow"),
+    "pow" => f(pow::lower),
+    "qr" => numbers(qr::lower),
     "random_bits" => f(call::call_jaxpr),
     "random_clone" => f(identity::lower),
     "random_fold_in" => f(call::call_jaxpr),
@@ -254,7 +336,8 @@ rules! {
     "reduce_window_min" => f(reduce_window_min::lower),
     "reduce_window_sum" => f(reduce_window_sum::lower),
     "reduce_xor" => f(reduce::xor),
-    "rem" => f(rem::lower),
+    "regularized_incomplete_beta" => f(regularized_incomplete_beta::lower),
+    "rem" => f(division::rem),
     "remat" => f(call::jaxpr),
     "remat2" => f(call::jaxpr),
     "reshape" => f(reshape::lower),
@@ -269,6 +352,7 @@ rules! {
     "scatter-min" => f(scatter::min),
     "scatter-mul" => f(scatter::mul),
     "scatter-sub" => f(scatter::sub),
+    "schur" => numbers(schur::lower),
     "select_and_gather_add" => f(select_and_gather_add::lower),
     "select_and_scatter_add" => f(select_and_scatter_add::lower),
     "select_n" => f(select_n::lower),
@@ -287,6 +371,8 @@ rules! {
     "stack" => f(stack::stack),
     "stop_gradient" => f(identity::lower),
     "sub" => op("Sub"),
+    "svd" => numbers(svd::lower),
+    "symmetric_product" => f(symmetric_product::lower),
     "tan" => op("Tan"),
     "tanh" => op("Tanh"),
     "threefry2x32" => f(threefry::two),
@@ -294,9 +380,13 @@ rules! {
     "tile" => f(tile::lower),
     "top_k" => f(top_k::lower),
     "transpose" => f(transpose::lower),
+    "triangular_solve" => numbers(triangular_solve::lower),
+    "tridiagonal" => numbers(tridiagonal::lower),
+    "tridiagonal_solve" => numbers(tridiagonal_solve::lower),
     "unstack" => f(stack::unstack),
     "while" => f(while_::lower),
     "xor" => f(bitwise::xor),
+    "zeta" => f(zeta::lower),
 }
 
 #[cfg(test)]

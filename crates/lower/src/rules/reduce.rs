@@ -26,42 +26,47 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 #[track_caller]
-fn reduce(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
-    let axes: Vec<i64> = cx.param("axes")?;
+fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
+    let axes: Vec<usize> = cx.param("axes")?;
     if axes.is_empty() {
         return Ok(vec![x]);
     }
+    if axes.iter().any(|axis| cx.shape(x)[*axis] == ZERO) {
+        let (nothing, shape) = (monoid.identity(cx, cx.dtype(x))?, cx.out(0).shape.clone());
+        return Ok(vec![cx.expand(nothing, &shape)?]);
+    }
+    let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
     let axes = cx.i64s(&axes);
     Ok(vec![cx.op(op, &[x, axes], attrs! { keepdims: false })?])
 }
 
 /// Any and all are the maximum and the minimum of zeros and ones.
 #[track_caller]
-fn reduce_bool(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
+fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
     let ints = cx.cast(x, DType::U8)?;
-    let reduced = reduce(cx, ints, op)?[0];
+    let reduced = reduce(cx, ints, monoid, op)?[0];
     Ok(vec![cx.cast(reduced, DType::Bool)?])
 }
 
 pub(super) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    reduce(cx, x[0], "ReduceSum")
+    reduce(cx, x[0], Monoid::Add, "ReduceSum")
 }
 
 pub(super) fn prod(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    reduce(cx, x[0], "ReduceProd")
+    reduce(cx, x[0], Monoid::Mul, "ReduceProd")
 }
 
 pub(super) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     match cx.dtype(x[0]) {
-        DType::Bool => reduce_bool(cx, x[0], "ReduceMax"),
-        _ => reduce(cx, x[0], "ReduceMax"),
+        DType::Bool => reduce_bool(cx, x[0], Monoid::Max, "ReduceMax"),
+        _ => reduce(cx, x[0], Monoid::Max, "ReduceMax"),
     }
 }
 
 pub(super) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     match cx.dtype(x[0]) {
-        DType::Bool => reduce_bool(cx, x[0], "ReduceMin"),
-        _ => reduce(cx, x[0], "ReduceMin"),
+        DType::Bool => reduce_bool(cx, x[0], Monoid::Min, "ReduceMin"),
+        _ => reduce(cx, x[0], Monoid::Min, "ReduceMin"),
     }
 }
 

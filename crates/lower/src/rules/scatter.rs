@@ -192,7 +192,8 @@ impl Scatter {
         if self.indexed.is_empty() {
             operand = cx.unsqueeze(operand, &[0])?;
         }
-        let mut first = self.columns(cx, starts.value)?;
+        let first = cx.cast(starts.value, DType::I64)?;
+        let mut first = self.columns(cx, first)?;
         let mut updates = updates;
         let extent = cx.shape(operand)[0].clone();
         let reach = self.indexed.first().map_or(ONE, |&axis| self.sizes[axis].clone());

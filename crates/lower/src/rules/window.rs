@@ -4,17 +4,15 @@
 use std::sync::Arc;
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim};
+use tensor::{DType, Dim, Kind};
 
 use super::monoid::Monoid;
+use super::run::Run;
 use super::{Result, pad};
 use crate::{Context, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
-
-/// Up to this size every element of a window is a slice; beyond, windows are built by doubling.
-const SMALL: i64 = 8;
 
 /// How a window moves over an array; one entry per axis.
 #[derive(Debug)]
@@ -132,12 +130,12 @@ impl Window {
         let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
         let pads: Vec<i64> = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect();
         let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
-        let attrs = attrs! {
-            kernel_shape: kernel,
-            strides: at(&self.stride),
-            pads: pads,
-            dilations: at(&self.dilation),
-        };
+        let mut attrs = attrs! { kernel_shape: kernel, strides: at(&self.stride), pads: pads };
+        let dilations = at(&self.dilation);
+        // Not every opset has them.
+        if dilations.iter().any(|dilation| *dilation > 1) {
+            attrs.extend(attrs! { dilations: dilations });
+        }
         Some((Layout::new(&moving, shape.len()), attrs))
     }
 
@@ -174,11 +172,14 @@ impl Window {
     ) -> Result<(Layout, ValueId)> {
         let dtype = cx.dtype(x);
         let shape = cx.shape(x).to_vec();
-        let pooling = self.pooling(&shape).filter(|_| dtype.is_float());
+        let ordered = dtype.is_float() || (dtype.bits() <= 32 && dtype.kind() != Kind::Complex);
+        let pooling = self.pooling(&shape).filter(|_| ordered);
         let Some((layout, attrs)) = pooling else {
             let reason = format!("the place of the extremum in windows of {dtype} that move so");
             return Err(RuleError::unsupported(reason));
         };
+        // Doubles hold every integer of 32 bits, and pooling takes them.
+        let x = if dtype.is_float() { x } else { cx.cast(x, DType::F64)? };
         let select: Arc<str> = cx.param("select_prim")?;
         let x = match &*select {
             "ge" => x,
@@ -207,87 +208,9 @@ impl Window {
             };
             let (stride, dilation) = (self.stride[axis], self.dilation[axis]);
             let run = Run { axis: axis as i64, size, dilation };
-            x = if size <= SMALL {
-                run.by_elements(cx, x, stride, monoid)?
-            } else {
-                let dense = run.by_doubling(cx, x, monoid)?;
-                run.take(cx, dense, 0, 0, stride)?
-            };
+            x = run.reduce(cx, x, stride, monoid)?;
         }
         Ok(x)
-    }
-}
-
-/// A window along one axis.
-#[derive(Clone, Copy)]
-struct Run {
-    axis: i64,
-    size: i64,
-    dilation: i64,
-}
-
-impl Run {
-    /// Every `step`th element of `x`, without the first `before` and the last `after`.
-    #[track_caller]
-    fn take(
-        self,
-        cx: &mut Context<'_>,
-        x: ValueId,
-        before: i64,
-        after: i64,
-        step: i64,
-    ) -> Result<ValueId> {
-        if (before, after, step) == (0, 0, 1) {
-            return Ok(x);
-        }
-        // Counted from the end, since the axis may be shorter than what is left out.
-        let end = if after == 0 { i64::MAX } else { -after };
-        cx.slice(x, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
-    }
-
-    /// Combines the first elements of all windows with the second ones, and so on.
-    fn by_elements(
-        self,
-        cx: &mut Context<'_>,
-        x: ValueId,
-        stride: i64,
-        monoid: Monoid,
-    ) -> Result<ValueId> {
-        let reach = (self.size - 1) * self.dilation;
-        let mut sum = self.take(cx, x, 0, reach, stride)?;
-        for i in 1..self.size {
-            let before = i * self.dilation;
-            let element = self.take(cx, x, before, reach - before, stride)?;
-            sum = monoid.combine(cx, sum, element)?;
-        }
-        Ok(sum)
-    }
-
-    /// Combines windows of one element to windows of two, of four, and so on; then those whose
-    /// sizes add up to the window's.
-    fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
-        let (mut power, mut windows) = (1, x);
-        let (mut done, mut sum) = (0, None);
-        loop {
-            if self.size & power != 0 {
-                let before = done * self.dilation;
-                done += power;
-                let after = (self.size - done) * self.dilation;
-                let part = self.take(cx, windows, before, after, 1)?;
-                sum = Some(match sum {
-                    None => part,
-                    Some(sum) => monoid.combine(cx, sum, part)?,
-                });
-            }
-            if done == self.size {
-                return sum.ok_or_else(|| RuleError::Internal("an empty window".to_owned()));
-            }
-            let shift = power * self.dilation;
-            let left = self.take(cx, windows, 0, shift, 1)?;
-            let right = self.take(cx, windows, shift, 0, 1)?;
-            windows = monoid.combine(cx, left, right)?;
-            power *= 2;
-        }
     }
 }
 

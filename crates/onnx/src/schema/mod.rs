@@ -115,12 +115,22 @@ pub struct Constraint {
     pub allowed: Types,
 }
 
+/// For which operands the results of a kernel are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// For all.
+    Always,
+    /// For small numbers: some kernels of wide integers are not exact, or not ordered.
+    SmallNumbers,
+    /// For all but NaN, which is lost.
+    Numbers,
+}
+
 /// Element types per constraint: every combination of them runs.
 #[derive(Debug)]
 pub struct Row {
-    /// Whether results are right whatever the operands. Some kernels of wide integers are right
-    /// for small numbers only.
-    pub exact: bool,
+    /// For which operands.
+    pub right: Right,
     /// The value of one of the operator's attributes for which it holds; empty for all.
     variant: &'static str,
     masks: &'static [u32],
@@ -239,11 +249,15 @@ const fn constraint(name: &'static str, mask: u32) -> Constraint {
 }
 
 const fn row(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { exact: true, variant, masks }
+    Row { right: Right::Always, variant, masks }
 }
 
 const fn small(variant: &'static str, masks: &'static [u32]) -> Row {
-    Row { exact: false, variant, masks }
+    Row { right: Right::SmallNumbers, variant, masks }
+}
+
+const fn numbers(variant: &'static str, masks: &'static [u32]) -> Row {
+    Row { right: Right::Numbers, variant, masks }
 }
 
 #[cfg(test)]

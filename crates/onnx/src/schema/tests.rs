@@ -71,15 +71,18 @@ fn what_runs_may_depend_on_an_attribute() {
 }
 
 #[test]
-fn some_kernels_are_right_for_small_numbers_only() {
-    let exact = |op, dtype| {
+fn some_kernels_are_not_always_right() {
+    let right = |op, dtype| {
         let schema = find(&Op::onnx(op), 21).unwrap();
-        let mut rows = schema.rows(&[]).filter(|row| row.exact);
-        rows.any(|row| row.types().next().is_some_and(|set| set.contains(dtype)))
+        let has = |row: &&Row| row.types().next().is_some_and(|set| set.contains(dtype));
+        schema.rows(&[]).find(has).map(|row| row.right)
     };
-    assert!(runs("Max", 21, attrs! {}, &[DType::I64]) && !exact("Max", DType::I64));
-    assert!(exact("Max", DType::I32));
-    assert!(runs("ReduceSum", 21, attrs! {}, &[DType::I32]) && !exact("ReduceSum", DType::I32));
+    assert_eq!(right("Max", DType::I64), Some(Right::SmallNumbers));
+    assert_eq!(right("Max", DType::I32), Some(Right::Always));
+    assert_eq!(right("ReduceSum", DType::I32), Some(Right::SmallNumbers));
+    assert_eq!(right("ReduceMax", DType::F32), Some(Right::Numbers));
+    assert_eq!(right("Sign", DType::F16), Some(Right::Numbers));
+    assert_eq!(right("Sign", DType::F32), Some(Right::Always));
 }
 
 #[test]

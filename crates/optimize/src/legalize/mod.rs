@@ -17,7 +17,7 @@ use equivalents::{Equivalent, Lack};
 
 use std::fmt;
 
-use onnx::schema::{self, Binding, Schema, Types};
+use onnx::schema::{self, Binding, Right, Schema, Types};
 use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
@@ -48,7 +48,11 @@ impl Target {
             return binding.is_allowed(schema);
         }
         let mut rows = schema.rows(&node.attrs).filter(|row| binding.fits(row.types()));
-        rows.any(|row| row.exact || of_sizes(graph, node))
+        rows.any(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => of_sizes(graph, node),
+            Right::Numbers => !is_nan_possible(graph, node),
+        })
     }
 
     /// Whether it runs a node with the given element types, right or wrong.
@@ -58,11 +62,16 @@ impl Target {
     }
 
     /// The combinations of element types that it accepts for a node.
-    fn rows(self, schema: &'static Schema, node: &Node) -> Vec<Row> {
+    fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
         if self == Target::Spec {
             return vec![schema.types.iter().map(|c| c.allowed).collect()];
         }
-        let rows = schema.rows(&node.attrs).filter(|row| row.exact);
+        let is_float = node.input(0).is_some_and(|value| graph.ty(value).dtype.is_float());
+        let rows = schema.rows(&node.attrs).filter(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => false,
+            Right::Numbers => !is_float,
+        });
         rows.map(|row| row.types().collect()).collect()
     }
 
@@ -83,6 +92,23 @@ impl Target {
 /// Whether a node computes with sizes and positions, which are small numbers.
 fn of_sizes(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+}
+
+/// Whether the operand of a node may be NaN, as far as can be seen.
+fn is_nan_possible(graph: &Graph, node: &Node) -> bool {
+    let Some(x) = node.input(0) else { return true };
+    let producer = |value| graph.producer(value).map(|id| graph.node(id));
+    match producer(x) {
+        Some(cast) if cast.is("Cast") => {
+            cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
+        }
+        // Something else where it is NaN.
+        Some(choice) if choice.is("Where") => {
+            let condition = choice.input(0).and_then(producer);
+            condition.is_none_or(|test| !test.is("IsNaN") || test.input(0) != choice.input(2))
+        }
+        _ => true,
+    }
 }
 
 impl fmt::Display for Target {
@@ -169,7 +195,7 @@ impl Work<'_> {
         if self.target.accepts(schema, self.graph, node, &binding) {
             return Ok(false);
         }
-        let rows = self.target.rows(schema, node);
+        let rows = self.target.rows(schema, self.graph, node);
         let casts = |from, to| self.target.casts(self.opset, from, to);
         let reason = match casts::choose(schema, node, &binding, &rows, casts) {
             Ok(types) => {

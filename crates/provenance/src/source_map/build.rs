@@ -79,8 +79,10 @@ struct Builder<'a> {
 }
 
 impl SourceMap {
-    /// The map of a model. `function` stands for what belongs to no equation.
+    /// The map of a model. `inputs` are the names of the values that no node computes, its own
+    /// inputs and those of its bodies; `function` stands for what belongs to no equation.
     pub fn build(
+        inputs: &[&str],
         nodes: &[MapNode<'_>],
         origins: &Origins,
         stacks: &Stacks,
@@ -116,6 +118,7 @@ impl SourceMap {
             emitters: builder.emitters.finish(),
             calls: builder.calls.finish(),
             origins: builder.entries,
+            inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
         };
         Self::from_tables(tables)

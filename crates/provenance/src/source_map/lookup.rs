@@ -10,6 +10,7 @@ use crate::Span;
 pub(super) struct Index {
     values: FxHashMap<String, usize>,
     nodes: FxHashMap<String, usize>,
+    inputs: FxHashSet<String>,
 }
 
 /// A frame, as the map has it.
@@ -52,6 +53,7 @@ impl SourceMap {
             }
             index.nodes.insert(node.0.clone(), position);
         }
+        index.inputs.extend(tables.inputs.iter().cloned());
         Self { tables, index }
     }
 
@@ -68,6 +70,11 @@ impl SourceMap {
     /// The node that computes the value `name`, or else the node called `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
+    }
+
+    /// Whether `name` is a value of the model as it was exported: a result or an input.
+    pub fn has_value(&self, name: &str) -> bool {
+        self.index.values.contains_key(name) || self.index.inputs.contains(name)
     }
 
     /// The name of a node.
@@ -91,7 +98,7 @@ impl SourceMap {
         let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
         let mut seen: FxHashSet<usize> = found.iter().copied().collect();
         // Without a known input there is no border, and everything upstream would count.
-        if known.is_empty() {
+        if !inputs.iter().any(|name| self.has_value(name)) {
             return found;
         }
         let mut at = 0;

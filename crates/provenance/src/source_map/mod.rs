@@ -41,6 +41,7 @@ struct Tables {
     emitters: Vec<EmitterEntry>,
     calls: Vec<CallEntry>,
     origins: Vec<OriginEntry>,
+    inputs: Vec<String>,
     nodes: Vec<NodeEntry>,
 }
 

@@ -159,7 +159,7 @@ mod tests {
         ];
         let text = |path: &str| Some(format!("text of {path}"));
         let sources = Sources { text: Some(&text), embed: true };
-        SourceMap::build(&nodes, &origins, &stacks, None, sources)
+        SourceMap::build(&["x"], &nodes, &origins, &stacks, None, sources)
     }
 
     #[test]
@@ -192,7 +192,8 @@ mod tests {
         let map = sample();
         assert_eq!(map.between(&[], &["y"]), [1]);
         assert_eq!(map.between(&["/Sin_output_0"], &["y"]), [1]);
-        assert_eq!(map.between(&["x"], &["y"]), [1], "an unknown input is no border");
+        assert_eq!(map.between(&["x"], &["y"]), [1, 0], "up to the model's own input");
+        assert_eq!(map.between(&["?"], &["y"]), [1], "an unknown input is no border");
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Storage for NumpyBytes {
     }
 }
 
-impl<'py> Reader<'py> {
+impl<'py> Reader<'_, 'py> {
     /// An array that a jaxpr holds; the same object gives the same tensor.
     pub(super) fn array(&mut self, array: &Bound<'py, PyAny>) -> Result<Tensor> {
         if let Some(known) = self.arrays.get(&address(array)) {
@@ -50,6 +50,12 @@ impl<'py> Reader<'py> {
         };
         self.arrays.insert(address(array), tensor.clone());
         Ok(tensor)
+    }
+
+    /// A constant of a jaxpr. JAX may leave a wider numpy array than its variable is.
+    pub(super) fn constant(&mut self, array: &Bound<'py, PyAny>, ty: &Type) -> Result<Tensor> {
+        let tensor = self.array(array)?;
+        if tensor.dtype() == ty.dtype { Ok(tensor) } else { self.view(array, Some(ty.dtype)) }
     }
 
     /// A literal, whose type is the one its variable would have.

@@ -10,7 +10,7 @@ use super::{Reader, Result, address};
 use crate::error::ReadError;
 use crate::jax_names::{self, attr, class};
 
-impl<'py> Reader<'py> {
+impl<'py> Reader<'_, 'py> {
     /// The primitive and the parameters of what computes the equation in other terms; `None` if the
     /// equation stays as it is. All equations of PRNG keys are asked for, since a primitive's
     /// parameters do not speak of the axis that the keys' integers add.

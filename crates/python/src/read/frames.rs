@@ -219,13 +219,15 @@ impl Roots {
         let installed =
             INSTALLED.iter().find_map(|dir| path.rsplit_once(dir)).map(|(_, rest)| rest);
         let under = |root: &String| path.starts_with(root.as_str());
-        if self.converter.as_ref().is_some_and(under) {
-            return (FrameKind::Converter, installed.unwrap_or(path).to_owned());
+        let from_package = |root: &str| {
+            let parent = root.trim_end_matches('/').rsplit_once('/');
+            path[parent.map_or(0, |(dir, _)| dir.len() + 1)..].to_owned()
+        };
+        if let Some(root) = self.converter.as_ref().filter(|root| under(root)) {
+            return (FrameKind::Converter, from_package(root));
         }
         if let Some(root) = self.jax.iter().find(|root| under(root)) {
-            let parent =
-                root.trim_end_matches('/').rsplit_once('/').map_or(0, |(dir, _)| dir.len() + 1);
-            return (FrameKind::Jax, path[parent..].to_owned());
+            return (FrameKind::Jax, from_package(root));
         }
         if let Some(rest) = installed {
             return (FrameKind::Library, rest.to_owned());
@@ -252,7 +254,7 @@ mod tests {
             absolute: false,
             working: "/home/me/project/".into(),
             jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
-            converter: Some("/py/site-packages/jax2onnx/".into()),
+            converter: Some("/home/me/src/jax2onnx/".into()),
             standard: Some("/py/lib/".into()),
         };
         let classify = |path| roots.classify(path);
@@ -264,6 +266,7 @@ mod tests {
         assert_eq!(classify("/src/jaxlib/x.py"), own(FrameKind::Jax, "jaxlib/x.py"));
         assert_eq!(classify("/py/site-packages/flax/x.py"), own(FrameKind::Library, "flax/x.py"));
         assert_eq!(classify("/py/lib/functools.py"), own(FrameKind::Library, "functools.py"));
-        assert_eq!(classify("/py/site-packages/jax2onnx/x.py").0, FrameKind::Converter);
+        let converter = classify("/home/me/src/jax2onnx/x.py");
+        assert_eq!(converter, own(FrameKind::Converter, "jax2onnx/x.py"));
     }
 }

@@ -49,10 +49,10 @@ pub(crate) struct StackOptions<'a, 'py> {
     pub(crate) absolute_paths: bool,
 }
 
-/// Reads the closed jaxpr `closed`. `const_names` has one entry for each of its constants.
+/// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or `None`.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
-    const_names: &[Option<String>],
+    name_of: &Bound<'_, PyAny>,
     options: &StackOptions<'_, '_>,
 ) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
     let py = closed.py();
@@ -74,12 +74,12 @@ pub(crate) fn read(
         scopes: FxHashMap::default(),
         arrays: FxHashMap::default(),
         params: params::Kinds::default(),
-        names: FxHashMap::default(),
+        name_of,
         keys: FxHashSet::default(),
         expansions: None,
         stack: None,
     };
-    let main = reader.main(closed, const_names);
+    let main = reader.jaxpr(closed);
     let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
     let resolved = match (&main, stack) {
         (Ok(_), _) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
@@ -95,7 +95,7 @@ pub(crate) fn read(
     }
 }
 
-struct Reader<'py> {
+struct Reader<'a, 'py> {
     py: Python<'py>,
     stacks: Stacks,
     tracebacks: Tracebacks,
@@ -107,7 +107,7 @@ struct Reader<'py> {
     scopes: FxHashMap<Address, Arc<str>>,
     arrays: FxHashMap<Address, Tensor>,
     params: params::Kinds,
-    names: FxHashMap<Address, Arc<str>>,
+    name_of: &'a Bound<'py, PyAny>,
     /// The variables that stand for PRNG keys.
     keys: FxHashSet<Address>,
     /// What JAX put in terms of other primitives; it keeps those jaxprs alive.
@@ -116,21 +116,7 @@ struct Reader<'py> {
     stack: Option<StackId>,
 }
 
-impl<'py> Reader<'py> {
-    fn main(
-        &mut self,
-        closed: &Bound<'py, PyAny>,
-        const_names: &[Option<String>],
-    ) -> Result<JaxprId> {
-        for (constant, name) in closed.getattr(attr::consts(self.py))?.try_iter()?.zip(const_names)
-        {
-            if let Some(name) = name {
-                self.names.insert(address(&constant?), name.as_str().into());
-            }
-        }
-        self.jaxpr(closed)
-    }
-
+impl<'py> Reader<'_, 'py> {
     /// Reads a `ClosedJaxpr` or a `Jaxpr`, each object once.
     fn jaxpr(&mut self, object: &Bound<'py, PyAny>) -> Result<JaxprId> {
         if let Some(known) = self.jaxprs.get(&address(object)) {
@@ -143,8 +129,9 @@ impl<'py> Reader<'py> {
         if let Some(consts) = object.getattr_opt(attr::consts(py))? {
             for (var, value) in constvars.try_iter()?.zip(consts.try_iter()?) {
                 let (var, value) = (self.define(&mut scope, &var?)?, value?);
-                let name = self.names.get(&address(&value)).cloned();
-                scope.jaxpr.consts.push((var, Constant { tensor: self.array(&value)?, name }));
+                let name: Option<String> = self.name_of.call1((&value,))?.extract()?;
+                let tensor = self.constant(&value, scope.jaxpr.ty(var))?;
+                scope.jaxpr.consts.push((var, Constant { tensor, name: name.map(Into::into) }));
             }
         }
         for var in open.getattr(attr::invars(py))?.try_iter()? {

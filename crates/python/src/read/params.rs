@@ -94,7 +94,7 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
     })
 }
 
-impl<'py> Reader<'py> {
+impl<'py> Reader<'_, 'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         Ok(match self.params.of(value)? {
             Kind::None => Param::None,

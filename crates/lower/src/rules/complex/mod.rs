@@ -40,6 +40,7 @@ fn find(primitive: &str) -> Option<Body> {
         "core_call" => flat,
         "cumsum" => each,
         "custom_jvp_call" => flat,
+        "custom_linear_solve" => flat,
         "custom_vjp_call" => flat,
         "custom_vjp_call_jaxpr" => flat,
         "device_put" => each,

@@ -15,6 +15,7 @@ mod integer_order;
 mod integer_sum;
 mod inverse_hyperbolic;
 mod inverse_trigonometric;
+mod nan_order;
 mod pooling;
 mod windows;
 
@@ -42,6 +43,7 @@ pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> std::result::Result<
 pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
+        ("ReduceMax" | "ReduceMin", d) if d.is_float() => nan_order::reduce,
         ("Swish", d) if d.is_float() => activations::swish,
         (_, DType::F64) => return find_f64(op),
         (_, d) if d.is_integer() => return find_integer(op, d),

@@ -1,0 +1,125 @@
+//! Functions of numbers, comparisons, and the choice between numbers.
+
+use std::panic::Location;
+
+use onnx::{Attrs, attrs};
+use tensor::DType;
+
+use super::{Num, Term};
+
+macro_rules! unary {
+    ($($name:ident => $op:literal;)*) => {
+        $(#[track_caller]
+        pub(crate) fn $name(self) -> Self {
+            self.emit($op, &[self.into()], Attrs::new(), Location::caller())
+        })*
+    };
+}
+
+macro_rules! binary {
+    ($($name:ident => $op:literal;)*) => {
+        $(#[track_caller]
+        pub(crate) fn $name(self, other: impl Into<Term<'f>>) -> Self {
+            self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+        })*
+    };
+}
+
+impl<'f> Num<'f> {
+    unary! {
+        abs => "Abs";
+        atan => "Atan";
+        cos => "Cos";
+        exp => "Exp";
+        floor => "Floor";
+        is_inf => "IsInf";
+        is_nan => "IsNaN";
+        ln => "Log";
+        sign => "Sign";
+        sin => "Sin";
+        sqrt => "Sqrt";
+    }
+
+    binary! {
+        at_least => "GreaterOrEqual";
+        at_most => "LessOrEqual";
+        equals => "Equal";
+        greater => "Greater";
+        less => "Less";
+        max => "Max";
+        min => "Min";
+        pow => "Pow";
+    }
+
+    /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
+    #[track_caller]
+    pub(crate) fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
+        self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
+    }
+
+    /// Whether this condition holds anywhere. Nowhere in an empty tensor.
+    #[track_caller]
+    pub(crate) fn any(self) -> Self {
+        let count = self.cast(DType::F32);
+        let count =
+            count.emit("ReduceSum", &[count.into()], attrs! { keepdims: 0 }, Location::caller());
+        count.greater(0.0)
+    }
+
+    /// A number in the shape of this tensor.
+    #[track_caller]
+    pub(crate) fn filled(self, number: f64) -> Self {
+        let shape = self.emit("Shape", &[self.into()], Attrs::new(), Location::caller());
+        let operands = [self.constant(number).into(), shape.into()];
+        self.emit("Expand", &operands, Attrs::new(), Location::caller())
+    }
+
+    /// The square.
+    #[track_caller]
+    pub(crate) fn squared(self) -> Self {
+        self * self
+    }
+
+    /// The polynomial with these coefficients, the highest power first.
+    #[track_caller]
+    pub(crate) fn polynomial(self, coefficients: &[f64]) -> Self {
+        let mut sum: Option<Num<'f>> = None;
+        let mut first = 0.0;
+        for (i, coefficient) in coefficients.iter().enumerate() {
+            match sum {
+                None if i == 0 => first = *coefficient,
+                None => sum = Some(self * first + *coefficient),
+                Some(so_far) => sum = Some(so_far * self + *coefficient),
+            }
+        }
+        sum.unwrap_or_else(|| self.constant(first))
+    }
+
+    /// The distance from 1 to the next number of this type.
+    pub(crate) fn epsilon(self) -> f64 {
+        if self.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
+    }
+
+    /// `ln(1 + x)`.
+    ///
+    /// Adding one to a small number rounds it. What was rounded is known, though: the sum minus one.
+    /// The function is nearly linear there, so that scaling by how much it is off repairs the result.
+    #[track_caller]
+    pub(crate) fn ln_1p(self) -> Self {
+        let sum = self + 1.0;
+        let plain = sum.ln();
+        let repaired = plain * (self / (sum - 1.0));
+        let small = sum.equals(1.0).select(self, repaired);
+        self.abs().less(0.5).select(small, plain)
+    }
+
+    /// `exp(x) - 1`, repaired where it is nearly linear as in [`Num::ln_1p`].
+    #[track_caller]
+    pub(crate) fn exp_m1(self) -> Self {
+        let exp = self.exp();
+        let plain = exp - 1.0;
+        let repaired = plain * self / exp.ln();
+        let small = exp.equals(1.0).select(self, repaired);
+        self.abs().less(0.5).select(small, plain)
+    }
+}

@@ -1,0 +1,112 @@
+//! Where the nodes of a formula go.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+
+use onnx::{Attrs, BlockId, Builder, Op, ValueId};
+use tensor::{DType, Type};
+
+use crate::Context;
+
+/// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
+pub(super) trait Sheet {
+    /// The results of a new node; operands instead, if it cannot be.
+    fn emit(
+        &self,
+        op: &'static str,
+        operands: &[ValueId],
+        attrs: Attrs,
+        count: usize,
+        at: &'static Location<'static>,
+    ) -> Vec<ValueId>;
+
+    /// A constant of the element type that `like` has.
+    fn constant(&self, like: ValueId, number: f64) -> ValueId;
+
+    /// The type of a value.
+    fn ty(&self, id: ValueId) -> Type;
+
+    /// Lets nodes go into the body of a loop, until it is closed.
+    fn open(&self, carry: &[ValueId]) -> Body;
+
+    /// Ends the body of a loop, and says what it returns.
+    fn close(&self, body: &Body, results: &[ValueId]);
+}
+
+/// The body of a loop.
+pub(super) struct Body {
+    pub(super) block: BlockId,
+    /// The number of the round, the condition, and what is carried along.
+    pub(super) inputs: Vec<ValueId>,
+    outer: BlockId,
+}
+
+/// The sheet of one equation.
+pub(super) struct Page<'c, 'a> {
+    builder: RefCell<&'c mut Builder<'a>>,
+    problem: Cell<Option<onnx::Error>>,
+}
+
+impl<'c, 'a> Page<'c, 'a> {
+    pub(super) fn new(cx: &'c mut Context<'a>) -> Self {
+        Self { builder: RefCell::new(&mut **cx), problem: Cell::new(None) }
+    }
+
+    /// What went wrong first.
+    pub(super) fn finish(self) -> onnx::Result<()> {
+        self.problem.take().map_or(Ok(()), Err)
+    }
+
+    fn complain(&self, problem: onnx::Error) {
+        let first = self.problem.take().unwrap_or(problem);
+        self.problem.set(Some(first));
+    }
+}
+
+impl Sheet for Page<'_, '_> {
+    fn emit(
+        &self,
+        op: &'static str,
+        operands: &[ValueId],
+        attrs: Attrs,
+        count: usize,
+        at: &'static Location<'static>,
+    ) -> Vec<ValueId> {
+        let inputs = operands.iter().map(|id| Some(*id)).collect();
+        let results = self.builder.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
+        results.unwrap_or_else(|problem| {
+            self.complain(problem);
+            operands.iter().rev().take(count).rev().copied().collect()
+        })
+    }
+
+    fn constant(&self, like: ValueId, number: f64) -> ValueId {
+        let mut builder = self.builder.borrow_mut();
+        let dtype = builder.dtype(like);
+        builder.scalar(dtype, number).unwrap_or_else(|problem| {
+            self.complain(problem);
+            like
+        })
+    }
+
+    fn ty(&self, id: ValueId) -> Type {
+        self.builder.borrow().ty(id).clone()
+    }
+
+    fn open(&self, carry: &[ValueId]) -> Body {
+        let mut builder = self.builder.borrow_mut();
+        let round = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let carry = carry.iter().map(|id| builder.ty(*id).clone());
+        let types: Vec<_> = round.into_iter().chain(carry).collect();
+        let block = builder.graph.add_block();
+        let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
+        let outer = std::mem::replace(&mut builder.block, block);
+        Body { block, inputs, outer }
+    }
+
+    fn close(&self, body: &Body, results: &[ValueId]) {
+        let mut builder = self.builder.borrow_mut();
+        builder.graph.set_outputs(body.block, results);
+        builder.block = body.outer;
+    }
+}

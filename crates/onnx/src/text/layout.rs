@@ -1,0 +1,118 @@
+//! What is written where, and under which names.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{BlockId, Graph, Node, NodeId, Producer, ValueId};
+
+/// Constants of more elements than this are written without their data.
+const SHOWN: usize = 256;
+
+/// Whether the data of a constant is left out.
+pub(super) fn is_elided(graph: &Graph, value: ValueId) -> bool {
+    graph.constant(value).is_some_and(|tensor| tensor.len() > SHOWN)
+}
+
+/// Where the values of a main graph or a function are written, its subgraphs included.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// The constants that stand in the list of initializers.
+    pub(super) listed: Vec<ValueId>,
+    /// The constants that are `Constant` nodes, by the node they stand before.
+    pub(super) before: FxHashMap<NodeId, Vec<ValueId>>,
+    /// The `Constant` nodes at the end.
+    pub(super) last: Vec<ValueId>,
+}
+
+impl Layout {
+    pub(super) fn new(graph: &Graph, body: BlockId) -> Self {
+        let mut layout = Self::default();
+        let mut seen = FxHashSet::default();
+        let mut uses = Vec::new();
+        for id in graph.nodes_of(body) {
+            collect(graph, graph.node(id), &mut uses);
+            let nodes = layout.place(graph, body, &mut uses, &mut seen);
+            if !nodes.is_empty() {
+                layout.before.insert(id, nodes);
+            }
+        }
+        uses.extend(graph.block(body).outputs());
+        layout.last = layout.place(graph, body, &mut uses, &mut seen);
+        layout
+    }
+
+    /// Takes the constants among `uses` that were not seen before; those to be `Constant` nodes
+    /// are returned.
+    fn place(
+        &mut self,
+        graph: &Graph,
+        body: BlockId,
+        uses: &mut Vec<ValueId>,
+        seen: &mut FxHashSet<ValueId>,
+    ) -> Vec<ValueId> {
+        uses.retain(|v| graph.constant(*v).is_some() && seen.insert(*v));
+        // Functions have no initializers.
+        let named = |v: &ValueId| body == Graph::MAIN && !graph.value(*v).name.is_empty();
+        let listed = |v: &ValueId| named(v) || is_elided(graph, *v);
+        let (listed, nodes) = uses.drain(..).partition(listed);
+        let listed: Vec<_> = listed;
+        self.listed.extend(listed);
+        nodes
+    }
+}
+
+/// What `node` and its subgraphs read.
+fn collect(graph: &Graph, node: &Node, uses: &mut Vec<ValueId>) {
+    uses.extend(node.inputs.iter().flatten());
+    for block in node.blocks() {
+        for id in graph.nodes_of(block) {
+            collect(graph, graph.node(id), uses);
+        }
+        uses.extend(graph.block(block).outputs());
+    }
+}
+
+/// A name for every value: its own, or else a number in the order of appearance.
+#[derive(Debug, Default)]
+pub(super) struct Names<'a> {
+    own: FxHashMap<ValueId, &'a str>,
+    taken: FxHashSet<&'a str>,
+    given: FxHashMap<ValueId, String>,
+    next: usize,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(graph: &'a Graph) -> Self {
+        let mut names = Self::default();
+        for id in graph.value_ids() {
+            let value = graph.value(id);
+            let gone = match value.producer() {
+                Producer::Removed => true,
+                Producer::Constant(_) => !value.is_used(),
+                _ => false,
+            };
+            let name = value.name.as_str();
+            if !gone && !name.is_empty() && names.taken.insert(name) {
+                names.own.insert(id, name);
+            }
+        }
+        names
+    }
+
+    pub(super) fn get(&mut self, id: ValueId) -> String {
+        if let Some(name) = self.own.get(&id) {
+            return (*name).to_owned();
+        }
+        if let Some(name) = self.given.get(&id) {
+            return name.clone();
+        }
+        let name = loop {
+            let name = format!("v{}", self.next);
+            self.next += 1;
+            if !self.taken.contains(name.as_str()) {
+                break name;
+            }
+        };
+        self.given.insert(id, name.clone());
+        name
+    }
+}

@@ -1,0 +1,257 @@
+//! The arena to text.
+
+use std::fmt::Write as _;
+
+use rustc_hash::FxHashSet;
+use tensor::{Dim, Type};
+
+use super::layout::{Layout, Names, is_elided};
+use super::lexer::is_float_word;
+use super::literal::{float, write_elements};
+use super::{constant, dtype_name, dtype_named};
+use crate::{Attr, BlockId, Graph, Node, NodeId, Op, Use, ValueId};
+
+/// The model as text. Values without a name are numbered in the order they appear; large constants
+/// are shown without their data, and such a text cannot be read back.
+pub fn print(graph: &Graph) -> String {
+    let mut printer = Printer {
+        graph,
+        names: Names::new(graph),
+        functions: graph.functions.iter().map(|f| f.op).collect(),
+        layout: Layout::new(graph, Graph::MAIN),
+        out: String::new(),
+        depth: 0,
+    };
+    printer.body(&graph.name, Graph::MAIN, true);
+    printer.out.push('\n');
+    for function in &graph.functions {
+        printer.layout = Layout::new(graph, function.body);
+        printer.put(&format!("\n<domain: {}>\n", quoted(function.op.domain)));
+        printer.body(function.op.name, function.body, true);
+        printer.out.push('\n');
+    }
+    printer.out
+}
+
+struct Printer<'a> {
+    graph: &'a Graph,
+    names: Names<'a>,
+    functions: FxHashSet<Op>,
+    layout: Layout,
+    out: String,
+    depth: usize,
+}
+
+impl Printer<'_> {
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text);
+    }
+
+    fn line(&mut self) {
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n("  ", self.depth));
+    }
+
+    fn put_name(&mut self, value: ValueId) {
+        let name = self.names.get(value);
+        self.put(&quotable(&name));
+    }
+
+    fn put_typed(&mut self, values: &[ValueId]) {
+        self.put("(");
+        for (i, &value) in values.iter().enumerate() {
+            self.put(if i > 0 { ", " } else { "" });
+            self.put(&type_text(self.graph.ty(value)));
+            self.put(" ");
+            self.put_name(value);
+        }
+        self.put(")");
+    }
+
+    /// A graph or a function; `outermost` if it has initializers.
+    fn body(&mut self, name: &str, block: BlockId, outermost: bool) {
+        let graph = self.graph;
+        self.put(&quotable(name));
+        self.put(" ");
+        self.put_typed(&graph.block(block).inputs);
+        self.put(" => ");
+        self.put_typed(graph.block(block).outputs());
+        let listed = self.initializers(block, outermost);
+        if outermost || listed {
+            self.line();
+        } else {
+            self.put(" ");
+        }
+        self.put("{");
+        self.depth += 1;
+        for id in graph.nodes_of(block) {
+            self.constants_before(id);
+            self.node(graph.node(id));
+        }
+        if outermost {
+            for value in std::mem::take(&mut self.layout.last) {
+                self.constant(value);
+            }
+        }
+        self.depth -= 1;
+        self.line();
+        self.put("}");
+    }
+
+    /// The constants with a name, and the types that nobody can infer; whether there are any.
+    fn initializers(&mut self, block: BlockId, outermost: bool) -> bool {
+        let mut listed = Vec::new();
+        if outermost {
+            listed.append(&mut self.layout.listed);
+        }
+        for node in self.graph.nodes_of(block).map(|id| self.graph.node(id)) {
+            if !node.op.domain.is_empty() && !self.functions.contains(&node.op) {
+                let returned = |place| matches!(place, Use::Output(b, _) if b == block);
+                let is_output = |v: ValueId| self.graph.value(v).uses().any(returned);
+                listed.extend(node.outputs.iter().filter(|v| !is_output(**v)));
+            }
+        }
+        if listed.is_empty() {
+            return false;
+        }
+        self.line();
+        self.put("<");
+        self.depth += 1;
+        let count = listed.len();
+        for (i, value) in listed.into_iter().enumerate() {
+            self.line();
+            self.put(&type_text(self.graph.ty(value)));
+            self.put(" ");
+            self.put_name(value);
+            let tensor = self.graph.constant(value);
+            let elided = is_elided(self.graph, value);
+            if let (Some(tensor), false) = (tensor, elided) {
+                self.put(" = {");
+                write_elements(tensor, &mut self.out);
+                self.put("}");
+            }
+            self.put(if i + 1 < count { "," } else { "" });
+            if let (Some(tensor), true) = (tensor, elided) {
+                self.put(&format!("  # {} bytes, not shown", tensor.bytes().len()));
+            }
+        }
+        self.depth -= 1;
+        self.line();
+        self.put(">");
+        true
+    }
+
+    fn constants_before(&mut self, node: NodeId) {
+        for value in self.layout.before.remove(&node).unwrap_or_default() {
+            self.constant(value);
+        }
+    }
+
+    fn constant(&mut self, value: ValueId) {
+        let Some(tensor) = self.graph.constant(value) else { return };
+        let (name, attr) = constant::attr(tensor);
+        self.line();
+        self.put_name(value);
+        self.put(" = Constant <");
+        self.attr(name, &attr);
+        self.put("> ()");
+    }
+
+    fn node(&mut self, node: &Node) {
+        self.line();
+        if !node.name.is_empty() {
+            self.put(&format!("[{}] ", quotable(&node.name)));
+        }
+        for (i, &value) in node.outputs.iter().enumerate() {
+            self.put(if i > 0 { ", " } else { "" });
+            self.put_name(value);
+        }
+        let dot = if node.op.domain.is_empty() { "" } else { "." };
+        self.put(&format!(" = {}{dot}{}", node.op.domain, node.op.name));
+        let is_graph = |attr: &Attr| matches!(attr, Attr::Graph(_) | Attr::Graphs(_));
+        let (graphs, plain): (Vec<_>, Vec<_>) = node.attrs.iter().partition(|(_, a)| is_graph(a));
+        self.attributes(&plain);
+        self.put(" (");
+        for (i, input) in node.inputs.iter().enumerate() {
+            self.put(if i > 0 { ", " } else { "" });
+            match input {
+                Some(value) => self.put_name(*value),
+                None => self.put("\"\""),
+            }
+        }
+        self.put(")");
+        self.attributes(&graphs);
+        let types: Vec<_> = node.outputs.iter().map(|v| type_text(self.graph.ty(*v))).collect();
+        self.put(&format!("  # {}", types.join(", ").replace('\n', " ")));
+    }
+
+    fn attributes(&mut self, attrs: &[&(&'static str, Attr)]) {
+        if attrs.is_empty() {
+            return;
+        }
+        self.put(" <");
+        for (i, (name, attr)) in attrs.iter().enumerate() {
+            self.put(if i > 0 { ", " } else { "" });
+            self.attr(name, attr);
+        }
+        self.put(">");
+    }
+
+    fn attr(&mut self, name: &str, attr: &Attr) {
+        let list = |items: Vec<String>| format!("[{}]", items.join(", "));
+        let (ty, text) = match attr {
+            Attr::Int(v) => ("int", v.to_string()),
+            Attr::Float(v) => ("float", float(v)),
+            Attr::String(v) => ("string", quoted(v)),
+            Attr::Ints(v) => ("ints", list(v.iter().map(i64::to_string).collect())),
+            Attr::Floats(v) => ("floats", list(v.iter().map(float).collect())),
+            Attr::Strings(v) => ("strings", list(v.iter().map(|s| quoted(s)).collect())),
+            Attr::Tensor(v) => {
+                let mut text = format!("{} {{", type_text(&v.ty()));
+                write_elements(v, &mut text);
+                ("tensor", text + "}")
+            }
+            Attr::Graph(_) => ("graph", String::new()),
+            Attr::Graphs(_) => ("graphs", String::new()),
+        };
+        self.put(&format!("{}: {ty} = {text}", quotable(name)));
+        match attr {
+            Attr::Graph(block) => self.body(name, *block, false),
+            Attr::Graphs(blocks) => {
+                self.put("[");
+                for (i, block) in blocks.iter().enumerate() {
+                    self.put(if i > 0 { ", " } else { "" });
+                    self.body(name, *block, false);
+                }
+                self.put("]");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn type_text(ty: &Type) -> String {
+    let mut text = dtype_name(ty.dtype).to_owned();
+    for (i, dim) in ty.shape.iter().enumerate() {
+        text.push(if i > 0 { ',' } else { '[' });
+        // Writing to a string cannot fail.
+        let _ = match dim {
+            Dim::Known(n) => write!(text, "{n}"),
+            Dim::Symbolic(_) => write!(text, "{}", quotable(&dim.to_string())),
+        };
+    }
+    text + if ty.shape.is_empty() { "" } else { "]" }
+}
+
+/// A name, in quotes unless it is a plain word.
+fn quotable(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && dtype_named(name).is_none()
+        && !is_float_word(name);
+    if plain { name.to_owned() } else { quoted(name) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,65 @@
+//! A model as it is written: names instead of values. Positions are bytes of the text.
+
+use tensor::{Tensor, Type};
+
+use crate::Attr;
+
+/// A name and where it stands.
+#[derive(Debug)]
+pub(super) struct Name {
+    pub(super) at: usize,
+    pub(super) text: String,
+}
+
+/// A value and its type, if that is given.
+#[derive(Debug)]
+pub(super) struct Declared {
+    pub(super) name: Name,
+    pub(super) ty: Option<Type>,
+}
+
+/// The body of a model, a subgraph or a function.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) name: String,
+    pub(super) inputs: Vec<Declared>,
+    pub(super) outputs: Vec<Declared>,
+    /// Initializers, and without data the types of other values.
+    pub(super) values: Vec<(Declared, Option<Tensor>)>,
+    pub(super) nodes: Vec<Statement>,
+}
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) at: usize,
+    pub(super) label: Option<String>,
+    pub(super) outputs: Vec<Name>,
+    pub(super) domain: String,
+    pub(super) op: String,
+    pub(super) attrs: Vec<(Name, Argument)>,
+    pub(super) inputs: Vec<Name>,
+}
+
+/// The value of an attribute.
+#[derive(Debug)]
+pub(super) enum Argument {
+    Plain(Attr),
+    Graph(Body),
+    Graphs(Vec<Body>),
+}
+
+/// A function and the domain it is defined in.
+#[derive(Debug)]
+pub(super) struct FunctionText {
+    pub(super) at: usize,
+    pub(super) domain: String,
+    pub(super) body: Body,
+}
+
+/// A whole text.
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) graph: Body,
+    pub(super) functions: Vec<FunctionText>,
+}

@@ -1,0 +1,310 @@
+//! The one way to change a graph: replacing nodes and values, with everything that follows from it
+//! for provenance, names and the work list.
+
+use onnx::{Attrs, Builder, Graph, NodeId, Source, Use, ValueId};
+use provenance::{OriginId, Origins, Stage};
+use rustc_hash::FxHashMap;
+use tensor::{Dim, Type};
+
+use crate::rewrite::{Match, can_be_output};
+use crate::{Error, Options, Problem, Report, Rewrite, Skip, Verify};
+
+/// Lends the graph to passes and rewrites.
+#[derive(Debug)]
+pub struct Editor<'a> {
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    /// The origins that a node takes over from those that went: merged once, at the end, so that a
+    /// node that swallows thousands does not copy its list thousands of times.
+    inherited: FxHashMap<NodeId, Vec<OriginId>>,
+    /// The nodes whose neighbourhood changed.
+    touched: Vec<NodeId>,
+    fuel: u64,
+    options: Options,
+    report: Report,
+}
+
+impl<'a> Editor<'a> {
+    pub(crate) fn new(graph: &'a mut Graph, origins: &'a mut Origins, options: &Options) -> Self {
+        Self {
+            graph,
+            origins,
+            inherited: FxHashMap::default(),
+            touched: Vec::new(),
+            fuel: options.fuel.unwrap_or(u64::MAX),
+            options: options.clone(),
+            report: Report::default(),
+        }
+    }
+
+    /// The graph as it is.
+    pub fn graph(&self) -> &Graph {
+        self.graph
+    }
+
+    /// Takes one unit of fuel for `name`; `false` if there is none left, and nothing may be done.
+    pub fn spend(&mut self, name: &'static str) -> bool {
+        if self.fuel == 0 {
+            return false;
+        }
+        self.fuel -= 1;
+        *self.report.applied.entry(name).or_default() += 1;
+        true
+    }
+
+    pub(crate) fn is_out_of_fuel(&self) -> bool {
+        self.fuel == 0
+    }
+
+    pub(crate) fn take_touched(&mut self) -> Vec<NodeId> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Checks the graph, blaming `name`, if that is wanted as often as `when`.
+    pub(crate) fn verify(&self, name: &'static str, when: Verify) -> Result<(), Error> {
+        if when == Verify::EachRewrite && self.options.verify != Verify::EachRewrite {
+            return Ok(());
+        }
+        onnx::verify(self.graph, self.options.opset).map_err(|error| Error {
+            rewrite: name,
+            origin: None,
+            problem: Problem::Invalid(error),
+        })
+    }
+
+    /// What went wrong with `rewrite` at `root`.
+    fn error(&self, rewrite: &'static str, root: NodeId, problem: Problem) -> Error {
+        Error { rewrite, origin: self.graph.get(root).map(|node| node.origin), problem }
+    }
+
+    /// Merges what was inherited and hands out the report.
+    pub(crate) fn finish(self) -> Report {
+        let mut inherited: Vec<_> = self.inherited.into_iter().collect();
+        inherited.sort_unstable_by_key(|(node, _)| *node);
+        for (node, others) in inherited {
+            if let Some(origin) = self.graph.get(node).map(|n| n.origin) {
+                self.graph.node_mut(node).origin = self.origins.absorb(origin, &others);
+            }
+        }
+        self.report
+    }
+
+    /// Tries one rewrite at one node; whether it applied.
+    pub(crate) fn attempt(&mut self, rewrite: &Rewrite, root: NodeId) -> Result<bool, Error> {
+        let origin = self.graph.node(root).origin;
+        let mut found = Match::new(self.builder(rewrite.name, root), root);
+        let outcome = (rewrite.try_at)(&mut found);
+        let fresh = found.into_fresh();
+        match outcome {
+            Ok(with) => {
+                self.spend(rewrite.name);
+                self.replace(rewrite.name, root, &with, &fresh)?;
+                let verified = self.verify(rewrite.name, Verify::EachRewrite);
+                verified.map_err(|error| Error { origin: Some(origin), ..error })?;
+                Ok(true)
+            }
+            Err(Skip::Because(reason)) => {
+                for node in fresh.into_iter().rev() {
+                    self.graph.remove_node(node);
+                }
+                *self.report.skipped.entry((rewrite.name, reason)).or_default() += 1;
+                Ok(false)
+            }
+            Err(Skip::Failed(error)) => Err(self.error(rewrite.name, root, Problem::Node(error))),
+        }
+    }
+
+    /// A builder whose nodes stand before `root` and come from where it comes from.
+    fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
+        let node = self.graph.node(root);
+        let source = Source::Replacing { primary: node.origin, others: Vec::new() };
+        Builder {
+            block: node.block(),
+            before: Some(root),
+            graph: self.graph,
+            origins: self.origins,
+            name,
+            stage: Stage::Rewrite,
+            source,
+        }
+    }
+
+    /// Replaces the results of `root` by `with` and removes it, along with everything that was
+    /// computed for it alone. `fresh` are the nodes that were emitted for the purpose.
+    pub(crate) fn replace(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+        fresh: &[NodeId],
+    ) -> Result<(), Error> {
+        let old = self.graph.node(root).outputs.clone();
+        if old.len() != with.len() {
+            let (old, new) = (old.len(), with.len());
+            return Err(self.error(name, root, Problem::Count { old, new }));
+        }
+        let mut fresh = fresh.to_vec();
+        let readers: Vec<_> = old.iter().flat_map(|value| self.readers(*value)).collect();
+        for (&old, &new) in old.iter().zip(with) {
+            if self.graph.value(old).is_used() {
+                self.check_types(old, new).map_err(|problem| self.error(name, root, problem))?;
+                let made = self.redirect(name, root, old, new, &fresh)?;
+                fresh.extend(made);
+            }
+        }
+        let mut gone = Vec::new();
+        self.remove_unused(root, &mut gone);
+        for &node in &fresh {
+            self.remove_unused(node, &mut Vec::new());
+        }
+        fresh.retain(|node| self.graph.get(*node).is_some());
+        if fresh.is_empty() {
+            let producers = with.iter().filter_map(|value| self.graph.producer(*value));
+            let producers: Vec<_> = producers.collect();
+            // Constants and inputs are no nodes: who reads them now stands for what is gone.
+            self.inherit(if producers.is_empty() { &readers } else { &producers }, gone);
+        } else {
+            self.touched.extend(&fresh);
+            self.inherit(&fresh, gone);
+        }
+        Ok(())
+    }
+
+    /// The nodes that read a value, each once.
+    fn readers(&self, value: ValueId) -> Vec<NodeId> {
+        let mut readers: Vec<_> = self.graph.value(value).uses().filter_map(reader).collect();
+        readers.sort_unstable();
+        readers.dedup();
+        readers
+    }
+
+    fn check_types(&self, old: ValueId, new: ValueId) -> Result<(), Problem> {
+        let (old, new) = (self.graph.ty(old), self.graph.ty(new));
+        let same = |(a, b): (&Dim, &Dim)| match (a.as_known(), b.as_known()) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        if old.dtype == new.dtype
+            && old.rank() == new.rank()
+            && old.shape.iter().zip(&new.shape).all(same)
+        {
+            return Ok(());
+        }
+        Err(Problem::Type { old: Type::clone(old), new: Type::clone(new) })
+    }
+
+    /// Lets everybody who reads `old` read `new`. Where a block returns `old` and cannot return
+    /// `new` directly, an `Identity` is put in between and returned.
+    fn redirect(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        old: ValueId,
+        new: ValueId,
+        fresh: &[NodeId],
+    ) -> Result<Option<NodeId>, Error> {
+        let block = self.graph.node(root).block();
+        let uses: Vec<_> = self.graph.value(old).uses().collect();
+        let is_output = |place: &Use| matches!(place, Use::Output(b, _) if *b == block);
+        let returned = uses.iter().any(is_output);
+        let is_fresh = self.graph.producer(new).is_some_and(|node| fresh.contains(&node));
+        if is_fresh {
+            // The old type may be sharper than what could be inferred again.
+            let ty = self.graph.ty(old).clone();
+            let content = self.graph.value(old).content.clone();
+            let value = self.graph.value_mut(new);
+            value.ty = ty;
+            value.content = value.content.take().or(content);
+        }
+        self.touched.extend(uses.iter().copied().filter_map(reader));
+        let (mut target, mut made) = (new, None);
+        if returned && !can_be_output(self.graph, new, block) {
+            for place in &uses {
+                if let Use::Operand(node, index) = *place {
+                    self.graph.set_input(node, index, Some(new));
+                }
+            }
+            let mut builder = self.builder(name, root);
+            let identity = builder.op("Identity", &[new], Attrs::new());
+            target = identity.map_err(|error| self.error(name, root, Problem::Node(error)))?;
+            made = self.graph.producer(target);
+        }
+        if returned || (is_fresh && self.graph.value(new).name.is_empty()) {
+            let old_name = std::mem::take(&mut self.graph.value_mut(old).name);
+            if !old_name.is_empty() {
+                self.graph.value_mut(target).name = old_name;
+            }
+        }
+        self.graph.replace_uses(old, target);
+        Ok(made)
+    }
+
+    /// Removes `node` if nobody reads its results, and then whatever was computed for it alone. The
+    /// origins of what went are appended to `gone`.
+    pub(crate) fn remove_unused(&mut self, node: NodeId, gone: &mut Vec<OriginId>) {
+        let mut stack = vec![node];
+        while let Some(id) = stack.pop() {
+            let Some(node) = self.graph.get(id) else { continue };
+            if node.outputs.iter().any(|value| self.graph.value(*value).is_used()) {
+                self.touched.push(id);
+                continue;
+            }
+            gone.push(node.origin);
+            gone.extend(self.inherited.remove(&id).into_iter().flatten());
+            let mut operands = Vec::new();
+            collect_operands(self.graph, id, &mut operands);
+            self.graph.remove_node(id);
+            for value in operands {
+                stack.extend(self.graph.producer(value));
+                let mut uses = self.graph.value(value).uses();
+                if let (Some(Use::Operand(reader, _)), 0) = (uses.next(), uses.len()) {
+                    self.touched.push(reader);
+                }
+            }
+        }
+    }
+
+    /// The graph, for a pass that changes what no node computes: constants, functions, attributes.
+    pub(crate) fn graph_mut(&mut self) -> &mut Graph {
+        self.graph
+    }
+
+    /// Lets `new` inherit what `old` was to inherit.
+    pub(crate) fn hand_over(&mut self, old: NodeId, new: NodeId) {
+        let inherited = self.inherited.remove(&old).unwrap_or_default();
+        self.inherit(&[new], inherited);
+    }
+
+    /// Gives the origins of nodes that went to nodes that stay.
+    pub(crate) fn inherit(&mut self, heirs: &[NodeId], mut gone: Vec<OriginId>) {
+        let Some((last, others)) = heirs.split_last() else { return };
+        for heir in others {
+            self.inherited.entry(*heir).or_default().extend(&gone);
+        }
+        let mine = self.inherited.entry(*last).or_default();
+        if mine.len() < gone.len() {
+            std::mem::swap(mine, &mut gone);
+        }
+        mine.append(&mut gone);
+    }
+}
+
+/// The node that a value is an operand of.
+fn reader(place: Use) -> Option<NodeId> {
+    match place {
+        Use::Operand(node, _) => Some(node),
+        Use::Output(..) => None,
+    }
+}
+
+/// What a node and its subgraphs read.
+fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
+    let node = graph.node(id);
+    operands.extend(node.inputs.iter().flatten());
+    for block in node.blocks() {
+        for inner in graph.nodes_of(block) {
+            collect_operands(graph, inner, operands);
+        }
+        operands.extend(graph.block(block).outputs());
+    }
+}

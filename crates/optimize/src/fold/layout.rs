@@ -1,0 +1,155 @@
+//! Operators that move elements and leave them what they are.
+
+use std::sync::Arc;
+
+use tensor::Tensor;
+
+use super::{Operation, axis};
+use crate::Skip;
+
+/// The bytes of one element; elements that share a byte cannot be moved one by one.
+fn width(tensor: &Tensor) -> Result<usize, Skip> {
+    match tensor.dtype().bits() {
+        bits if bits.is_multiple_of(8) => Ok(bits as usize / 8),
+        _ => Err("the elements are packed".into()),
+    }
+}
+
+fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Skip> {
+    let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
+    tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+}
+
+/// The same elements in another shape.
+pub(super) fn view(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let view = operation.input(0)?.reshaped(operation.shape);
+    view.map_err(|_| Skip::Because("the result has another size than was inferred"))
+}
+
+/// How far apart the neighbours along each axis are, in elements.
+pub(super) fn strides(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i].cast_signed();
+    }
+    strides
+}
+
+/// The strides with which a tensor of shape `from` is read as one of shape `to`.
+pub(super) fn broadcast_strides(from: &[usize], to: &[usize]) -> Result<Vec<isize>, Skip> {
+    let added = to.len().checked_sub(from.len()).ok_or("an operand has too many axes")?;
+    let own = strides(from);
+    let stride = |(i, size): (usize, &usize)| match i.checked_sub(added) {
+        None => Ok(0),
+        Some(i) if from[i] == 1 => Ok(0),
+        Some(i) if from[i] == *size => Ok(own[i]),
+        Some(_) => Err(Skip::Because("an operand does not broadcast")),
+    };
+    to.iter().enumerate().map(stride).collect()
+}
+
+/// The positions in a tensor that is read with `strides`, from `start` on, in the order of `shape`.
+pub(super) fn positions(shape: &[usize], strides: &[isize], start: isize) -> Vec<isize> {
+    let mut positions = vec![start];
+    for (size, stride) in shape.iter().zip(strides) {
+        let along = |p: &isize| {
+            let p = *p;
+            (0..*size).map(move |i| p + i.cast_signed() * stride)
+        };
+        positions = positions.iter().flat_map(along).collect();
+    }
+    positions
+}
+
+/// The element of `source` at each of `positions`.
+pub(super) fn pick(
+    source: &Tensor,
+    positions: impl IntoIterator<Item = isize>,
+) -> Result<Vec<u8>, Skip> {
+    let (width, bytes) = (width(source)?, source.bytes());
+    let mut picked = Vec::new();
+    for position in positions {
+        let at = usize::try_from(position).ok().and_then(|p| p.checked_mul(width));
+        let element =
+            at.and_then(|at| bytes.get(at..at + width)).ok_or("an index is out of range")?;
+        picked.extend_from_slice(element);
+    }
+    Ok(picked)
+}
+
+pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let source = operation.input(0)?;
+    let own = strides(source.shape());
+    let perm = operation.node.ints("perm");
+    let strides: Vec<isize> = match perm {
+        None => own.into_iter().rev().collect(),
+        Some(perm) => {
+            let stride = |p: &i64| Ok(own[axis(*p, own.len())?]);
+            perm.iter().map(stride).collect::<Result<_, Skip>>()?
+        }
+    };
+    tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
+}
+
+pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let source = operation.input(0)?;
+    let strides = broadcast_strides(source.shape(), operation.shape)?;
+    tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
+}
+
+pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let source = operation.input(0)?;
+    let (starts, shape) = (operation.ints(1)?, source.shape());
+    let optional = |i: usize| match operation.inputs.get(i) {
+        Some(Some(tensor)) => tensor.to_i64s(),
+        _ => None,
+    };
+    let axes = optional(3).unwrap_or_else(|| (0..).take(starts.len()).collect());
+    let steps = optional(4).unwrap_or_else(|| vec![1; starts.len()]);
+    let mut strides = strides(shape);
+    let mut first = 0;
+    for ((start, along), step) in starts.iter().zip(axes).zip(steps) {
+        let along = axis(along, shape.len())?;
+        let size = i64::try_from(shape[along]).unwrap_or(i64::MAX);
+        let start = if *start < 0 { start.saturating_add(size) } else { *start };
+        // Reading backwards starts at the last element at most.
+        let start = start.clamp(0, if step < 0 { (size - 1).max(0) } else { size });
+        let step = isize::try_from(step).map_err(|_| "a step is too large")?;
+        first += isize::try_from(start).map_err(|_| "a start is too large")? * strides[along];
+        strides[along] = strides[along].saturating_mul(step);
+    }
+    tensor(operation, pick(source, positions(operation.shape, &strides, first))?)
+}
+
+pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let along = operation.axis(0, operation.shape.len())?;
+    let parts = (0..operation.inputs.len()).map(|i| operation.input(i));
+    let parts: Vec<&Tensor> = parts.collect::<Result<_, _>>()?;
+    let rows = operation.shape[..along].iter().product();
+    let mut bytes = Vec::new();
+    for row in 0..rows {
+        for part in &parts {
+            let size = width(part)? * part.shape()[along..].iter().product::<usize>();
+            let row = part.bytes().get(row * size..(row + 1) * size);
+            bytes.extend_from_slice(row.ok_or("an operand has another shape")?);
+        }
+    }
+    tensor(operation, bytes)
+}
+
+pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+    let (source, indices) = (operation.input(0)?, operation.ints(1)?);
+    let shape = source.shape();
+    let along = operation.axis(0, shape.len())?;
+    let inner: usize = shape[along + 1..].iter().product();
+    let indices = indices.iter().map(|i| axis(*i, shape[along]));
+    let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
+    let mut positions = Vec::new();
+    for outer in 0..shape[..along].iter().product() {
+        for index in &indices {
+            let first = (outer * shape[along] + index) * inner;
+            positions.extend((first..first + inner).map(usize::cast_signed));
+        }
+    }
+    tensor(operation, pick(source, positions)?)
+}

@@ -1,0 +1,70 @@
+//! Elements as numbers: wide enough that arithmetic on them rounds as the element type would.
+
+use std::sync::Arc;
+
+use tensor::{DType, Kind, Tensor};
+
+use crate::Skip;
+
+/// The elements of a tensor.
+#[derive(Clone, Debug)]
+pub(super) enum Numbers {
+    /// Integers and booleans.
+    Ints(Vec<i128>),
+    /// Floats. For `+ - * /`, rounding the `f64` result to `f32` gives what `f32` arithmetic gives:
+    /// 53 bits are more than twice 24.
+    Floats(Vec<f64>),
+}
+
+impl Numbers {
+    pub(super) fn new(tensor: &Tensor) -> Result<Self, Skip> {
+        let ints = tensor.to_ints().map(Numbers::Ints);
+        let numbers = ints.or_else(|| tensor.to_f64s().map(Numbers::Floats));
+        numbers.ok_or(Skip::Because("the elements are no plain numbers"))
+    }
+
+    /// A tensor of these elements. Integers must be in range and floats must not be NaN; floats are
+    /// rounded to the nearest.
+    pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor, Skip> {
+        let bytes = match self {
+            Numbers::Ints(values) => ints(dtype, &values)?,
+            Numbers::Floats(values) => floats(dtype, &values)?,
+        };
+        let tensor = Tensor::new(dtype, shape, Arc::new(bytes));
+        tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    }
+}
+
+fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Skip> {
+    let width = dtype.bits() as usize / 8;
+    let (low, high) = match (dtype.kind(), dtype.int_range()) {
+        (Kind::Bool, _) => (0, 1),
+        (_, Some(range)) if width > 0 => range,
+        _ => return Err("the elements are no plain numbers".into()),
+    };
+    let mut bytes = Vec::with_capacity(values.len() * width);
+    for value in values {
+        if *value < low || *value > high {
+            return Err("a result is out of range".into());
+        }
+        bytes.extend_from_slice(&value.to_le_bytes()[..width]);
+    }
+    Ok(bytes)
+}
+
+fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Skip> {
+    if values.iter().any(|v| v.is_nan()) {
+        return Err("a result is not a number".into());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
+    let f32s = values.iter().flat_map(|v| (*v as f32).to_le_bytes());
+    match dtype {
+        DType::F32 => Ok(f32s.collect()),
+        DType::F64 => Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        DType::F16 | DType::BF16 => {
+            let scalars = values.iter().filter_map(|v| Tensor::scalar(dtype, *v));
+            Ok(scalars.flat_map(|t| t.bytes().to_vec()).collect())
+        }
+        _ => Err("the elements are no plain numbers".into()),
+    }
+}

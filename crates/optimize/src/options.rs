@@ -1,0 +1,50 @@
+//! What the caller may ask for, and what it gets told.
+
+use std::collections::BTreeMap;
+
+/// When the graph is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// After every rewrite and every pass: slow, names the culprit.
+    EachRewrite,
+    /// After every pass, and after every round of rewrites.
+    EachPass,
+}
+
+/// How to optimise.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many changes may be made; `None` for any number. Bisecting it finds a wrong rewrite.
+    pub fuel: Option<u64>,
+    /// Whether several operators may become one. Clean-ups keep results bit for bit in any runtime;
+    /// after a fusion, sums may be added up in another order, as runtimes that fuse do anyway.
+    pub fuse: bool,
+    /// When the graph is verified.
+    pub verify: Verify,
+    /// The operator set that the graph must keep to, if it is decided yet.
+    pub opset: Option<i64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let each = cfg!(debug_assertions);
+        let verify = if each { Verify::EachRewrite } else { Verify::EachPass };
+        Self { fuel: None, fuse: true, verify, opset: None }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How often each rewrite and pass changed something.
+    pub applied: BTreeMap<&'static str, u64>,
+    /// How often each rewrite looked at a node and left it, by its reason.
+    pub skipped: BTreeMap<(&'static str, &'static str), u64>,
+}
+
+impl Report {
+    /// The number of all changes.
+    pub fn total(&self) -> u64 {
+        self.applied.values().sum()
+    }
+}

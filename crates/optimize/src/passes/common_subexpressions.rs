@@ -1,0 +1,207 @@
+//! Lets nodes that compute the same be one: same operator, attributes and operands. A node of a
+//! subgraph may reuse one of an enclosing block, never the other way round.
+
+use std::hash::{Hash, Hasher};
+
+use onnx::{Attr, Attrs, BlockId, Graph, Node, NodeId};
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+use tensor::Tensor;
+
+use crate::{Changed, Editor, Error, Pass};
+
+pub(crate) const PASS: Pass = Pass { name: "common_subexpressions", run };
+
+/// Operators of which two are not the same although they look it. `Identity` exists to make a
+/// second value of one.
+const DISTINCT: [&str; 8] = [
+    "Bernoulli",
+    "Dropout",
+    "Identity",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+];
+
+/// The nodes in sight by the hash of what they compute.
+type Seen = FxHashMap<u64, SmallVec<[NodeId; 1]>>;
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    let mut bodies = vec![Graph::MAIN];
+    bodies.extend(edit.graph().functions.iter().map(|f| f.body));
+    for body in bodies {
+        changed |= walk(edit, body, &mut Seen::default())?;
+    }
+    Ok(changed)
+}
+
+fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    let mut added = Vec::new();
+    for id in edit.graph().nodes_of(block).collect::<Vec<_>>() {
+        let Some(node) = edit.graph().get(id) else { continue };
+        let inner: Vec<_> = node.blocks().collect();
+        if inner.is_empty() && node.op.domain.is_empty() && !DISTINCT.contains(&node.op.name) {
+            let key = hash(node);
+            let alike = seen.entry(key).or_default();
+            match alike.iter().find(|other| is_same(edit.graph(), id, **other)).copied() {
+                None => {
+                    alike.push(id);
+                    added.push(key);
+                }
+                Some(first) => {
+                    if !edit.spend(PASS.name) {
+                        return Ok(changed);
+                    }
+                    let with = edit.graph().node(first).outputs.clone();
+                    edit.replace(PASS.name, id, &with, &[])?;
+                    changed = Changed::Yes;
+                }
+            }
+        }
+        for block in inner {
+            changed |= walk(edit, block, seen)?;
+        }
+    }
+    for key in added {
+        if let Some(nodes) = seen.get_mut(&key) {
+            nodes.pop();
+        }
+    }
+    Ok(changed)
+}
+
+fn hash(node: &Node) -> u64 {
+    let mut hasher = FxHasher::default();
+    (node.op, &node.inputs, node.outputs.len()).hash(&mut hasher);
+    for (name, attr) in &node.attrs {
+        name.hash(&mut hasher);
+        match attr {
+            Attr::Int(v) => v.hash(&mut hasher),
+            Attr::Ints(v) => v.hash(&mut hasher),
+            Attr::String(v) => v.hash(&mut hasher),
+            Attr::Float(v) => v.to_bits().hash(&mut hasher),
+            Attr::Tensor(v) => {
+                let bytes = v.bytes();
+                (v.dtype(), v.shape(), &bytes[..bytes.len().min(64)]).hash(&mut hasher);
+            }
+            Attr::Floats(_) | Attr::Strings(_) | Attr::Graph(_) | Attr::Graphs(_) => {}
+        }
+    }
+    hasher.finish()
+}
+
+fn is_same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
+    let (Some(a), Some(b)) = (graph.get(a), graph.get(b)) else { return false };
+    a.op == b.op
+        && a.inputs == b.inputs
+        && are_same(&a.attrs, &b.attrs)
+        && a.outputs.len() == b.outputs.len()
+        && a.outputs.iter().zip(&b.outputs).all(|(a, b)| graph.ty(*a) == graph.ty(*b))
+}
+
+/// Whether attributes are the same bit for bit: `0.0` is not `-0.0`.
+fn are_same(a: &Attrs, b: &Attrs) -> bool {
+    let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let same = |a: &Attr, b: &Attr| match (a, b) {
+        (Attr::Float(a), Attr::Float(b)) => a.to_bits() == b.to_bits(),
+        (Attr::Floats(a), Attr::Floats(b)) => bits(a) == bits(b),
+        (Attr::Tensor(a), Attr::Tensor(b)) => Tensor::eq(a, b),
+        (Attr::Graph(_) | Attr::Graphs(_), _) => false,
+        (a, b) => a == b,
+    };
+    a.len() == b.len() && a.iter().zip(b).all(|((i, x), (j, y))| i == j && same(x, y))
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx::{Graph, Op, attrs};
+    use provenance::Origins;
+
+    use super::PASS;
+    use crate::testing::{graph, passes_to};
+    use crate::{Changed, Editor, Options};
+
+    #[test]
+    fn what_is_computed_twice_is_computed_once() {
+        passes_to(
+            &PASS,
+            "g (float[2,3] x) => (float[3,2] y) {
+                a = Transpose <perm = [1, 0]> (x)
+                b = Transpose <perm = [1, 0]> (x)
+                c = Exp (a)
+                d = Exp (b)
+                y = Add (c, d)
+            }",
+            "g (float[2,3] x) => (float[3,2] y) {
+                a = Transpose <perm = [1, 0]> (x)
+                c = Exp (a)
+                y = Add (c, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn attributes_are_compared_bit_for_bit() {
+        let text = "g (float[2] x) => (float[2] a, float[2] b, float[2] c) {
+            a = LeakyRelu <alpha = 0.0> (x)
+            b = LeakyRelu <alpha = -0.0> (x)
+            c = LeakyRelu (x)
+        }";
+        passes_to(&PASS, text, text);
+    }
+
+    #[test]
+    fn random_numbers_are_drawn_twice() {
+        let mut origins = Origins::default();
+        let mut graph = graph("g (float[2] x) => (float[2] y) { y = Add (x, x) }", &mut origins);
+        let add = graph.all_nodes()[0];
+        let origin = graph.node(add).origin;
+        for i in 0..2 {
+            let random = (Op::onnx("RandomNormal"), vec![], attrs! { shape: vec![2] });
+            let types = vec![graph.ty(graph.node(add).outputs[0]).clone()];
+            let node = graph.add_node(Graph::MAIN, Some(add), random, types, origin);
+            let value = graph.node(node).outputs[0];
+            graph.set_input(add, i, Some(value));
+        }
+        let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+        assert_eq!((PASS.run)(&mut edit).unwrap(), Changed::No);
+    }
+
+    #[test]
+    fn outputs_stay_apart() {
+        passes_to(
+            &PASS,
+            "g (float[2] x) => (float[2] y, float[2] z) { y = Exp (x) z = Exp (x) }",
+            "g (float[2] x) => (float[2] y, float[2] z) { y = Exp (x) z = Identity (y) }",
+        );
+    }
+
+    #[test]
+    fn branches_reuse_what_is_outside() {
+        passes_to(
+            &PASS,
+            "g (bool c, float[2] x) => (float[2] y, float[2] z) {
+                t = Exp (x)
+                y = If (c) <
+                    then_branch = then_branch () => (float[2] a) { s = Exp (x) a = Neg (s) },
+                    else_branch = else_branch () => (float[2] b) { b = Neg (x) }
+                >
+                u = Neg (x)
+                z = Add (t, u)
+            }",
+            "g (bool c, float[2] x) => (float[2] y, float[2] z) {
+                t = Exp (x)
+                y = If (c) <
+                    then_branch = then_branch () => (float[2] a) { a = Neg (t) },
+                    else_branch = else_branch () => (float[2] b) { b = Neg (x) }
+                >
+                u = Neg (x)
+                z = Add (t, u)
+            }",
+        );
+    }
+}

@@ -1,0 +1,189 @@
+//! Lets equal constants be one. Parameters (constants with a name) stay apart unless they are the
+//! very same array: a person may replace one of them later.
+
+use std::hash::{Hash, Hasher};
+
+use onnx::{Graph, Use, ValueId};
+use rustc_hash::{FxHashMap, FxHasher};
+use tensor::{DType, Tensor};
+
+use crate::{Changed, Editor, Error, Pass};
+
+pub(crate) const PASS: Pass = Pass { name: "merge_duplicate_constants", run };
+
+/// Up to this many bytes a constant is hashed whole.
+const SMALL: usize = 256;
+
+/// From a larger one, so many pieces of eight bytes are hashed before anything else is read.
+const SAMPLES: usize = 16;
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    for (survivor, duplicate) in duplicates(edit.graph()) {
+        if !edit.spend(PASS.name) {
+            break;
+        }
+        edit.graph_mut().replace_uses(duplicate, survivor);
+        changed = Changed::Yes;
+    }
+    Ok(changed)
+}
+
+type Place = (DType, Vec<usize>, usize);
+
+/// Pairs of constants of which the second can be replaced by the first.
+fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
+    let constants: Vec<_> =
+        graph.live_constants().filter_map(|id| Some((id, graph.constant(id)?))).collect();
+    let mut pairs = Vec::new();
+    let mut merge = |first: ValueId, other: ValueId| {
+        // A block's results are distinct, so a constant that is returned stays.
+        let returned = graph.value(other).uses().any(|u| matches!(u, Use::Output(..)));
+        if !returned {
+            pairs.push((first, other));
+        }
+        !returned
+    };
+
+    // The very same array: the one with a name stays, or else the first.
+    let mut by_place: FxHashMap<Place, Vec<ValueId>> = FxHashMap::default();
+    let mut rest = Vec::new();
+    for &(id, tensor) in &constants {
+        if tensor.is_empty() {
+            rest.push((id, tensor));
+            continue;
+        }
+        let address = tensor.bytes().as_ptr().addr();
+        let place = (tensor.dtype(), tensor.shape().to_vec(), address);
+        by_place.entry(place).or_default().push(id);
+    }
+    for &(id, tensor) in &constants {
+        let address = tensor.bytes().as_ptr().addr();
+        let place = (tensor.dtype(), tensor.shape().to_vec(), address);
+        let Some(same) = by_place.remove(&place) else { continue };
+        let named = |id: &&ValueId| !graph.value(**id).name.is_empty();
+        let survivor = same.iter().find(named).or(same.first()).copied().unwrap_or(id);
+        rest.push((survivor, tensor));
+        for other in same.into_iter().filter(|other| *other != survivor) {
+            if !merge(survivor, other) {
+                rest.push((other, tensor));
+            }
+        }
+    }
+
+    // Equal elements.
+    rest.retain(|(id, _)| graph.value(*id).name.is_empty());
+    for alike in groups(rest, sample) {
+        for equal in groups(alike, content) {
+            let mut equal = equal.into_iter();
+            let Some((survivor, tensor)) = equal.next() else { continue };
+            for (other, candidate) in equal {
+                if tensor == candidate {
+                    merge(survivor, other);
+                }
+            }
+        }
+    }
+    pairs.sort_unstable_by_key(|(_, other)| *other);
+    pairs
+}
+
+/// Those groups of constants with the same hash that have more than one member, in order.
+fn groups(
+    constants: Vec<(ValueId, &Tensor)>,
+    hash: impl Fn(&Tensor) -> u64,
+) -> Vec<Vec<(ValueId, &Tensor)>> {
+    let mut positions: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut groups: Vec<Vec<_>> = Vec::new();
+    for (id, tensor) in constants {
+        let at = *positions.entry(hash(tensor)).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.push((id, tensor)),
+            None => groups.push(vec![(id, tensor)]),
+        }
+    }
+    groups.retain(|group| group.len() > 1);
+    groups
+}
+
+/// A hash of type, shape and a few elements.
+fn sample(tensor: &Tensor) -> u64 {
+    let mut hasher = FxHasher::default();
+    let bytes = tensor.bytes();
+    (tensor.dtype(), tensor.shape()).hash(&mut hasher);
+    if bytes.len() <= SMALL {
+        hasher.write(bytes);
+    } else {
+        let step = bytes.len() / SAMPLES;
+        bytes.chunks(step).for_each(|chunk| hasher.write(&chunk[..chunk.len().min(8)]));
+    }
+    hasher.finish()
+}
+
+/// A hash of everything. Only constants that agree in their samples are read this far.
+fn content(tensor: &Tensor) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(tensor.bytes());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PASS;
+    use crate::testing::passes_to;
+
+    #[test]
+    fn equal_constants_are_one() {
+        let long = vec!["3"; 40].join(", ");
+        let other = format!("{}, 4", vec!["3"; 39].join(", "));
+        passes_to(
+            &PASS,
+            &format!(
+                "g (int64[40] x) => (int64[40] y) {{
+                    a = Constant <value_ints = [{long}]> ()
+                    b = Constant <value_ints = [{long}]> ()
+                    c = Constant <value_ints = [{other}]> ()
+                    s = Add (x, a)
+                    t = Add (s, b)
+                    y = Add (t, c)
+                }}"
+            ),
+            &format!(
+                "g (int64[40] x) => (int64[40] y) {{
+                    a = Constant <value_ints = [{long}]> ()
+                    c = Constant <value_ints = [{other}]> ()
+                    s = Add (x, a)
+                    t = Add (s, a)
+                    y = Add (t, c)
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn type_and_shape_count() {
+        let text = "g (float[1] x) => (float[1] y) {
+            a = Constant <value = float {0}> ()
+            b = Constant <value = float[1] {0}> ()
+            c = Constant <value = int32 {0}> ()
+            d = Constant <value = float {-0.0}> ()
+            s = Add (x, a)
+            t = Add (s, b)
+            e = Cast <to = 1> (c)
+            u = Add (t, d)
+            y = Add (u, e)
+        }";
+        passes_to(&PASS, text, text);
+    }
+
+    #[test]
+    fn parameters_stay_apart() {
+        let text = "g (float[2] x) => (float[2] y) <float[2] a = {0, 0}, float[2] b = {0, 0}> {
+            c = Constant <value_floats: floats = [0, 0]> ()
+            s = Add (x, a)
+            t = Add (s, b)
+            y = Add (t, c)
+        }";
+        passes_to(&PASS, text, text);
+    }
+}

@@ -1,0 +1,5 @@
+//! The passes, one file each.
+
+pub(crate) mod common_subexpressions;
+pub(crate) mod eliminate_dead_nodes;
+pub(crate) mod merge_duplicate_constants;

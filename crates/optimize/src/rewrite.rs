@@ -1,0 +1,167 @@
+//! Rewrites: a node and its neighbourhood, replaced by something that computes the same.
+
+use std::panic::Location;
+
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Use, ValueId};
+use tensor::{Tensor, Type};
+
+/// A replacement of one node, found by looking at it and around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrite {
+    /// The name of its file.
+    pub name: &'static str,
+    /// The operators it looks at.
+    pub roots: &'static [&'static str],
+    /// The values that replace the results of the root, or why it stays.
+    pub try_at: fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>,
+}
+
+/// Why a node stays as it is.
+#[derive(Debug)]
+pub enum Skip {
+    /// The rewrite does not apply here.
+    Because(&'static str),
+    /// The rewrite wanted to emit a node that cannot be: a bug in it.
+    Failed(onnx::Error),
+}
+
+impl From<&'static str> for Skip {
+    fn from(reason: &'static str) -> Self {
+        Skip::Because(reason)
+    }
+}
+
+impl From<onnx::Error> for Skip {
+    fn from(error: onnx::Error) -> Self {
+        Skip::Failed(error)
+    }
+}
+
+/// A node that a rewrite looks at, with the means to read around it and to emit what replaces it.
+///
+/// What is emitted stands right before the root. If the rewrite skips, it vanishes.
+#[derive(Debug)]
+pub struct Match<'a> {
+    builder: Builder<'a>,
+    root: NodeId,
+    fresh: Vec<NodeId>,
+}
+
+impl<'a> Match<'a> {
+    pub(crate) fn new(builder: Builder<'a>, root: NodeId) -> Self {
+        Self { builder, root, fresh: Vec::new() }
+    }
+
+    /// What was emitted.
+    pub(crate) fn into_fresh(self) -> Vec<NodeId> {
+        self.fresh
+    }
+
+    /// The graph as it is.
+    pub fn graph(&self) -> &Graph {
+        self.builder.graph
+    }
+
+    /// The node that is to be replaced.
+    pub fn root(&self) -> &Node {
+        self.graph().node(self.root)
+    }
+
+    /// The operand of the root at `index`.
+    pub fn operand(&self, index: usize) -> Result<ValueId, Skip> {
+        self.root().input(index).ok_or(Skip::Because("an operand is left out"))
+    }
+
+    /// The one result of the root.
+    pub fn result(&self) -> Result<ValueId, Skip> {
+        match *self.root().outputs {
+            [value] => Ok(value),
+            _ => Err(Skip::Because("the node has several results")),
+        }
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: ValueId) -> &Type {
+        self.graph().ty(value)
+    }
+
+    /// The node that computes `value`, if its operator is one of ONNX's `ops`.
+    pub fn producer(&self, value: ValueId, ops: &[&str]) -> Option<&Node> {
+        let node = self.graph().node(self.graph().producer(value)?);
+        (node.op.domain.is_empty() && ops.contains(&node.op.name)).then_some(node)
+    }
+
+    /// Whether `value` is read at one place only.
+    pub fn is_used_once(&self, value: ValueId) -> bool {
+        self.graph().value(value).uses().len() == 1
+    }
+
+    /// The constant that `value` is. A parameter (a constant with a name) is none: a person may
+    /// give it other elements later, so nothing may follow from those it has.
+    pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
+        let is_parameter = !self.graph().value(value).name.is_empty();
+        self.graph().constant(value).filter(|_| !is_parameter)
+    }
+
+    /// The integers that the constant `value` holds.
+    pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
+        self.constant(value)?.to_i64s()
+    }
+
+    /// Whether every place that reads `old` is a result of its block that `new` cannot be directly.
+    pub fn is_bound_to_outputs(&self, old: ValueId, new: ValueId) -> bool {
+        self.graph().value(old).uses().all(|place| match place {
+            Use::Operand(..) => false,
+            Use::Output(block, _) => !can_be_output(self.graph(), new, block),
+        })
+    }
+
+    /// Emits a node with one result.
+    #[track_caller]
+    pub fn op(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+    ) -> Result<ValueId, Skip> {
+        let inputs = inputs.iter().map(|v| Some(*v)).collect();
+        self.emit(Op::onnx(op), inputs, attrs, Location::caller())
+    }
+
+    /// Emits a node like `node`, with other operands. It must have one result and no subgraphs.
+    #[track_caller]
+    pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
+        self.emit(node.op, inputs, node.attrs.clone(), Location::caller())
+    }
+
+    fn emit(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId, Skip> {
+        let outputs = self.builder.emit(op, inputs, attrs, 1, at)?;
+        let value = outputs.first().copied().ok_or("a node without results")?;
+        self.fresh.extend(self.graph().producer(value));
+        Ok(value)
+    }
+
+    /// A constant.
+    pub fn tensor(&mut self, tensor: Tensor) -> ValueId {
+        self.builder.constant(tensor)
+    }
+
+    /// A constant vector of 64-bit integers.
+    pub fn i64s(&mut self, values: &[i64]) -> ValueId {
+        self.builder.i64s(values)
+    }
+}
+
+/// Whether `block` can return `value` as it is. A block's results are distinct values that its own
+/// nodes compute: runtimes want neither inputs nor constants nor outer values there.
+pub(crate) fn can_be_output(graph: &Graph, value: ValueId, block: onnx::BlockId) -> bool {
+    let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
+    let is_output = |place| matches!(place, Use::Output(b, _) if b == block);
+    here && !graph.value(value).uses().any(is_output)
+}

@@ -1,0 +1,149 @@
+//! `Cast(Cast(x))` → one `Cast`, or `x` itself, where the first one loses nothing.
+
+use onnx::{ValueId, attrs};
+use tensor::{DType, Kind};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_casts", roots: &["Cast"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let inner = m.operand(0)?;
+    let node = m.producer(inner, &["Cast"]).ok_or("the operand is no Cast")?;
+    let x = node.input(0).ok_or("an operand is left out")?;
+    let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
+    if !is_exact(from, through) {
+        return Err("the first cast may lose something".into());
+    }
+    if from == to {
+        return Ok(vec![x]);
+    }
+    if !is_direct(from, through, to) {
+        return Err("the casts do not compose".into());
+    }
+    Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
+}
+
+/// The bits of a float's significand.
+fn precision(dtype: DType) -> Option<u32> {
+    match dtype {
+        DType::F16 => Some(11),
+        DType::BF16 => Some(8),
+        DType::F32 => Some(24),
+        DType::F64 => Some(53),
+        _ => None,
+    }
+}
+
+/// Whether `to` holds every value of `from`.
+fn is_exact(from: DType, to: DType) -> bool {
+    match (from.kind(), to.kind()) {
+        (Kind::Bool, Kind::Bool | Kind::Signed | Kind::Unsigned) => true,
+        (Kind::Bool, Kind::Float) => precision(to).is_some(),
+        (Kind::Signed | Kind::Unsigned, Kind::Signed | Kind::Unsigned) => {
+            match (from.int_range(), to.int_range()) {
+                (Some((low, high)), Some((least, most))) => least <= low && high <= most,
+                _ => false,
+            }
+        }
+        (Kind::Signed | Kind::Unsigned, Kind::Float) => {
+            precision(to).is_some_and(|bits| from.bits() <= bits)
+        }
+        (Kind::Float, Kind::Float) => matches!(
+            (from, to),
+            (DType::F16 | DType::BF16, DType::F32 | DType::F64) | (DType::F32, DType::F64)
+        ),
+        _ => false,
+    }
+}
+
+/// Whether a cast to `to` gives the same from `from` as from the same values in `through`. Values
+/// that an integer type does not hold are cast to it in ways that depend on where they come from.
+fn is_direct(from: DType, through: DType, to: DType) -> bool {
+    let plain =
+        |dtype: DType| dtype.bits() >= 8 && (!dtype.is_float() || precision(dtype).is_some());
+    if !plain(from) || !plain(to) {
+        return false;
+    }
+    match to.kind() {
+        Kind::Bool => true,
+        Kind::Float => true,
+        Kind::Signed | Kind::Unsigned => {
+            from.kind() == Kind::Bool
+                || (from.is_integer() && (through.is_integer() || is_exact(from, to)))
+        }
+        Kind::Complex => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn there_and_back_is_nothing() {
+        for (outer, inner, code) in [
+            ("float", 1, 11),
+            ("bfloat16", 16, 1),
+            ("int32", 6, 11),
+            ("uint8", 2, 10),
+            ("bool", 9, 6),
+        ] {
+            rewrites_to(
+                &REWRITE,
+                &format!(
+                    "g ({outer}[2] x) => ({outer}[2] y) {{
+                        t = Cast <to = {code}> (x)
+                        u = Cast <to = {inner}> (t)
+                        y = Abs (u)
+                    }}"
+                ),
+                &format!("g ({outer}[2] x) => ({outer}[2] y) {{ y = Abs (x) }}"),
+            );
+        }
+    }
+
+    #[test]
+    fn lossy_casts_stay() {
+        // f32 → bf16 → f32, f64 → f32 → f64, i64 → f64 → i64, i32 → i8 → i32, u8 → i8 → u8.
+        for (outer, own, through) in [
+            ("float", 1, 16),
+            ("double", 11, 1),
+            ("int64", 7, 11),
+            ("int32", 6, 3),
+            ("uint8", 2, 3),
+        ] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g ({outer}[2] x) => ({outer}[2] y) {{
+                        t = Cast <to = {through}> (x)
+                        y = Cast <to = {own}> (t)
+                    }}"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn a_widening_cast_is_skipped() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] x) => (float16[2] y) { t = Cast <to = 11> (x) y = Cast <to = 10> (t) }",
+            "g (float[2] x) => (float16[2] y) { y = Cast <to = 10> (x) }",
+        );
+    }
+
+    #[test]
+    fn floats_become_integers_in_their_own_way() {
+        stays(
+            &REWRITE,
+            "g (float[2] x) => (int8[2] y) { t = Cast <to = 11> (x) y = Cast <to = 3> (t) }",
+        );
+        stays(
+            &REWRITE,
+            "g (int32[2] x) => (int8[2] y) { t = Cast <to = 11> (x) y = Cast <to = 3> (t) }",
+        );
+    }
+}

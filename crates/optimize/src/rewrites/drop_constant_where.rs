@@ -1,0 +1,56 @@
+//! `Where(true, a, b)` → `a`, `Where(false, a, b)` → `b`, for a constant condition.
+//!
+//! onnxruntime's `Where` returns `0.0` for a chosen `-0.0`; what is chosen here keeps its sign, as
+//! the specification has it.
+
+use onnx::ValueId;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "drop_constant_where", roots: &["Where"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let condition = m.constant(m.operand(0)?).ok_or("the condition is no constant")?;
+    let holds = condition.splat().ok_or("the condition varies")?;
+    let chosen = m.operand(if holds == 0.0 { 2 } else { 1 })?;
+    if m.ty(chosen) != m.ty(m.result()?) {
+        return Err("the choice is broadcast".into());
+    }
+    Ok(vec![chosen])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_known_choice_is_made() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] a, float[2] b) => (float[2] y) {
+                yes = Constant <value = bool[2] {1, 1}> ()
+                no = Constant <value = bool {0}> ()
+                t = Where (yes, a, b)
+                u = Where (no, a, t)
+                v = Where (no, u, b)
+                y = Sub (u, v)
+            }",
+            "g (float[2] a, float[2] b) => (float[2] y) { y = Sub (a, b) }",
+        );
+    }
+
+    #[test]
+    fn an_open_choice_stays() {
+        stays(
+            &REWRITE,
+            "g (float a, float[2] b) => (float[2] y, float[2] z) {
+                some = Constant <value = bool[2] {1, 0}> ()
+                yes = Constant <value = bool {1}> ()
+                y = Where (some, a, b)
+                z = Where (yes, a, b)
+            }",
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like. Of floats, only what keeps the sign of
+//! zero: `x + 0.0` turns `-0.0` into `0.0`, `x + -0.0` and `x - 0.0` do not.
+
+use onnx::ValueId;
+use tensor::{DType, Tensor};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "drop_neutral_operand",
+    roots: &["Add", "And", "Div", "Max", "Min", "Mul", "Or", "Sub"],
+    try_at,
+};
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (y, node) = (m.result()?, m.root());
+    let [Some(a), Some(b)] = *node.inputs.as_slice() else {
+        return Err("there are not two operands".into());
+    };
+    let op = node.op.name;
+    let is_neutral = |v| m.constant(v).is_some_and(|tensor| is_neutral(op, tensor));
+    let x = if is_neutral(b) {
+        a
+    } else if is_neutral(a) && !matches!(op, "Div" | "Sub") {
+        b
+    } else {
+        return Err("neither operand is neutral".into());
+    };
+    if m.ty(x) != m.ty(y) {
+        return Err("the neutral operand broadcasts the other one".into());
+    }
+    Ok(vec![x])
+}
+
+fn is_neutral(op: &str, tensor: &Tensor) -> bool {
+    let Some(value) = tensor.splat() else { return false };
+    let dtype = tensor.dtype();
+    match op {
+        "Add" if dtype.is_float() => value == 0.0 && value.is_sign_negative(),
+        "Sub" if dtype.is_float() => value == 0.0 && value.is_sign_positive(),
+        "Add" | "Sub" => dtype.is_integer() && value == 0.0,
+        "Mul" | "Div" => (dtype.is_float() || dtype.is_integer()) && value == 1.0,
+        "Max" => dtype.is_float() && value == f64::NEG_INFINITY,
+        "Min" => dtype.is_float() && value == f64::INFINITY,
+        "And" => dtype == DType::Bool && value == 1.0,
+        "Or" => dtype == DType::Bool && value == 0.0,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn neutral_operands_are_dropped() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] x, int64[2] n, bool[2] p) => (float[2] y, int64[2] m, bool[2] q) {
+                one = Constant <value_float: float = 1> ()
+                minus = Constant <value_float: float = -0.0> ()
+                least = Constant <value_float: float = -inf> ()
+                zero = Constant <value_int = 0> ()
+                yes = Constant <value = bool {1}> ()
+                a = Mul (x, one)
+                b = Mul (one, a)
+                c = Add (b, minus)
+                h = Max (least, c)
+                y = Exp (h)
+                d = Add (zero, n)
+                e = Sub (d, zero)
+                m = Neg (e)
+                f = And (p, yes)
+                q = Not (f)
+            }",
+            "g (float[2] x, int64[2] n, bool[2] p) => (float[2] y, int64[2] m, bool[2] q) {
+                y = Exp (x)
+                m = Neg (n)
+                q = Not (p)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_changes_the_result_stays() {
+        for (value, node) in [
+            ("float = 0", "Add (x, c)"),
+            ("float = -0.0", "Sub (x, c)"),
+            ("float = 0", "Sub (c, x)"),
+            ("float = 1", "Div (c, x)"),
+            ("float = inf", "Max (x, c)"),
+        ] {
+            let constant = format!("c = Constant <value_float: {value}> ()");
+            let text = format!("g (float[2] x) => (float[2] y) {{ {constant} y = {node} }}");
+            stays(&REWRITE, &text);
+        }
+        for text in [
+            "g (float[1] x) => (float[2] y) {
+                c = Constant <value_floats: floats = [1, 1]> ()
+                y = Mul (x, c)
+            }",
+            "g (float[2] x) => (float[2] y) <float[2] scale = {1, 1}> { y = Mul (x, scale) }",
+        ] {
+            stays(&REWRITE, text);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Drops what spells out the broadcast that an elementwise operator does anyway: an `Expand` of an
+//! operand, or a `Reshape` or `Unsqueeze` that only puts axes of size one in front.
+//! `Pow` is not among them: runtimes treat a scalar exponent in a way of its own. Nor are `Max` and
+//! `Min` of floats: which of two zeros they choose may depend on the layout.
+
+use onnx::{Node, ValueId};
+use tensor::Dim;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "drop_operand_broadcast",
+    roots: &[
+        "Add",
+        "And",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Or",
+        "Sub",
+        "Where",
+        "Xor",
+    ],
+    try_at,
+};
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    let is_choice = matches!(m.root().op.name, "Max" | "Min");
+    if is_choice && m.ty(y).dtype.is_float() {
+        return Err("the sign of zero may change".into());
+    }
+    let sources = |v: &Option<ValueId>| v.is_some_and(|v| source(m, v).is_some());
+    if !m.root().inputs.iter().any(sources) {
+        return Err("no operand is broadcast before".into());
+    }
+    let mut inputs = m.root().inputs.clone();
+    for i in 0..inputs.len() {
+        let Some(source) = inputs[i].and_then(|v| source(m, v)) else { continue };
+        let kept = inputs[i].replace(source);
+        if !gives(m, &inputs, &m.ty(y).shape) {
+            inputs[i] = kept;
+        }
+    }
+    if inputs == m.root().inputs {
+        return Err("the broadcast decides the shape".into());
+    }
+    let node = m.root().clone();
+    Ok(vec![m.like(&node, inputs)?])
+}
+
+/// The value that `value` is a broadcast of.
+fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
+    let node: &Node = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])?;
+    let source = node.input(0)?;
+    if node.is("Expand") {
+        return Some(source);
+    }
+    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
+    let added = to.len().checked_sub(from.len())?;
+    let (front, rest) = to.split_at(added);
+    (rest == from.as_slice() && front.iter().all(|d| *d == Dim::Known(1))).then_some(source)
+}
+
+/// Whether operands broadcast to `shape`.
+fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
+    let shapes = || inputs.iter().flatten().map(|v| m.ty(*v).shape.as_slice());
+    shapes().all(|s| s.len() <= shape.len())
+        && shape.iter().rev().enumerate().all(|(i, dim)| {
+            let mut dims = shapes().filter_map(|s| s.iter().rev().nth(i));
+            let one = Dim::Known(1);
+            let fits = dims.clone().all(|d| *d == one || d == dim);
+            fits && dims.any(|d| d == dim)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn operators_broadcast_by_themselves() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3] x, float[3] b, float c) => (float[B,3] y) {
+                s = Constant <value_ints = [1, 3]> ()
+                r = Reshape (b, s)
+                d = Shape (x)
+                e = Expand (r, d)
+                t = Add (x, e)
+                zero = Constant <value_ints = [0]> ()
+                u = Unsqueeze (c, zero)
+                y = Mul (u, t)
+            }",
+            "g (float[B,3] x, float[3] b, float c) => (float[B,3] y) {
+                t = Add (x, b)
+                y = Mul (c, t)
+            }",
+        );
+    }
+
+    #[test]
+    fn an_expand_that_decides_the_shape_stays() {
+        stays(
+            &REWRITE,
+            "g (float[1,3] x, float[3] b) => (float[4,3] y) {
+                s = Constant <value_ints = [4, 3]> ()
+                e = Expand (x, s)
+                y = Add (e, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn one_of_two_expands_stays() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[3] a, float[3] b) => (float[4,3] y) {
+                s = Constant <value_ints = [4, 3]> ()
+                d = Expand (a, s)
+                e = Expand (b, s)
+                y = Add (d, e)
+            }",
+            "g (float[3] a, float[3] b) => (float[4,3] y) {
+                s = Constant <value_ints = [4, 3]> ()
+                e = Expand (b, s)
+                y = Add (a, e)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_choice_between_zeros_stays() {
+        let text = |ty: &str, operand: &str| {
+            format!(
+                "g ({ty}[4,3] x, {ty} b) => ({ty}[4,3] y) {{
+                    s = Constant <value_ints = [4, 3]> ()
+                    e = Expand (b, s)
+                    y = Max (x, {operand})
+                }}"
+            )
+        };
+        stays(&REWRITE, &text("float", "e"));
+        rewrites_to(
+            &REWRITE,
+            &text("int32", "e"),
+            &text("int32", "b").replace("e = Expand (b, s)", ""),
+        );
+    }
+
+    #[test]
+    fn an_axis_behind_stays() {
+        stays(
+            &REWRITE,
+            "g (float[4,3] x, float[4] b) => (float[4,3] y) {
+                s = Constant <value_ints = [4, 1]> ()
+                r = Reshape (b, s)
+                y = Add (x, r)
+            }",
+        );
+    }
+}

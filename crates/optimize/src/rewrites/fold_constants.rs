@@ -1,0 +1,199 @@
+//! Computes what depends on constants only, where the result is small and the same bit for bit.
+//! Parameters (constants with a name) are left alone: people look for them by name.
+
+use onnx::{Graph, Producer, ValueId};
+use tensor::{DType, Dim, Tensor};
+
+use crate::fold::{self, Operation};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "fold_constants", roots: fold::OPERATORS, try_at };
+
+/// The bytes that a result may take.
+const LIMIT: usize = 4096;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let result = m.result()?;
+    let tensor = match known_content(m.graph(), result) {
+        Some(tensor) => tensor,
+        None => evaluate(m, result)?,
+    };
+    Ok(vec![m.tensor(tensor)])
+}
+
+/// An integer vector or scalar of which every element follows from shapes.
+fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
+    let ty = graph.ty(value);
+    let content = graph.value(value).content.as_deref()?;
+    let known: Vec<i64> = content.iter().map(Dim::as_known).collect::<Option<_>>()?;
+    if ty.dtype != DType::I64 {
+        return None;
+    }
+    match ty.rank() {
+        0 => Tensor::i64s(&known).reshaped(&[]).ok(),
+        1 => Some(Tensor::i64s(&known)),
+        _ => None,
+    }
+}
+
+fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
+    let (graph, node) = (m.graph(), m.root());
+    let values = || node.inputs.iter().flatten().map(|value| graph.value(*value));
+    if !values().all(|value| matches!(value.producer(), Producer::Constant(_))) {
+        return Err("an operand is no constant".into());
+    }
+    if values().any(|value| !value.name.is_empty()) {
+        return Err("a parameter keeps its name".into());
+    }
+    let inputs: Vec<_> =
+        node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
+    let ty = m.ty(result);
+    let shape = ty.static_shape().ok_or("the result's shape is not known")?;
+    let shape: Option<Vec<usize>> = shape.into_iter().map(|d| usize::try_from(d).ok()).collect();
+    let shape = shape.ok_or("the result's shape is not known")?;
+    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+    let is_small = |n: usize| n.checked_mul(16).is_some() && ty.dtype.byte_len(n) <= LIMIT;
+    // What only gets another shape shares its elements, whatever their number.
+    if !fold::is_view(node.op.name) && !count.is_some_and(is_small) {
+        return Err("the result is large".into());
+    }
+    let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
+    fold::evaluate(&operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn folds_to(body: &str, expected: &str) {
+        let start = "g (float[B,3,4] x)";
+        let (results, statements) = body.split_once(':').unwrap();
+        rewrites_to(
+            &REWRITE,
+            &format!("{start} => ({results} y) {{ {statements} y = Identity (r) }}"),
+            &format!("{start} => ({results} y) {{ {expected} y = Identity (r) }}"),
+        );
+    }
+
+    #[test]
+    fn shapes_fold() {
+        folds_to(
+            "int64[1]: s = Shape <start = 1, end = 2> (x) c = Constant <value_ints = [5]> ()
+             r = Add (s, c)",
+            "r = Constant <value_ints = [8]> ()",
+        );
+        folds_to(
+            "int64: s = Shape (x) i = Constant <value_int = 2> () r = Gather (s, i)",
+            "r = Constant <value_int = 4> ()",
+        );
+    }
+
+    #[test]
+    fn layouts_fold() {
+        let c = "c = Constant <value = int32[2,3] {1, 2, 3, 4, 5, 6}> ()";
+        for (result, op, expected) in [
+            ("int32[3,2]", "r = Transpose (c)", "int32[3,2] {1, 4, 2, 5, 3, 6}"),
+            (
+                "int32[3,1,2]",
+                "t = Transpose (c) a = Constant <value_ints = [1]> () r = Unsqueeze (t, a)",
+                "int32[3,1,2] {1, 4, 2, 5, 3, 6}",
+            ),
+            (
+                "int32[2,2,3]",
+                "s = Constant <value_ints = [2, 1, 1]> () r = Expand (c, s)",
+                "int32[2,2,3] {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}",
+            ),
+            (
+                "int32[2,2]",
+                "b = Constant <value_ints = [-1]> () e = Constant <value_ints = [-9]> ()
+                 a = Constant <value_ints = [1]> () s = Constant <value_ints = [-2]> ()
+                 r = Slice (c, b, e, a, s)",
+                "int32[2,2] {3, 1, 6, 4}",
+            ),
+            (
+                "int32[2,6]",
+                "r = Concat <axis = -1> (c, c)",
+                "int32[2,6] {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}",
+            ),
+            (
+                "int32[2,1,2]",
+                "i = Constant <value = int64[1,2] {2, -3}> () r = Gather <axis = 1> (c, i)",
+                "int32[2,1,2] {3, 1, 6, 4}",
+            ),
+        ] {
+            let expected = format!("r = Constant <value = {expected}> ()");
+            folds_to(&format!("{result}: {c} {op}"), &expected);
+        }
+    }
+
+    #[test]
+    fn arithmetic_folds() {
+        let c = "a = Constant <value_floats: floats = [1.5, -2.0]> ()
+                 b = Constant <value_float: float = 0.1> ()";
+        for (result, op, expected) in [
+            ("float[2]", "r = Add (a, b)", "<value_floats = [1.6, -1.9]>"),
+            ("float[2]", "r = Mul (b, a)", "<value_floats = [0.15, -0.2]>"),
+            ("float[2]", "r = Div (a, b)", "<value_floats: floats = [15.0, -20.0]>"),
+            ("float", "r = Sqrt (b)", "<value_float: float = 0.31622776>"),
+            ("float[2]", "r = Reciprocal (a)", "<value_floats = [0.6666667, -0.5]>"),
+            ("bool[2]", "r = Less (a, b)", "<value = bool[2] {0, 1}>"),
+            ("float[2]", "l = Less (a, b) r = Where (l, a, b)", "<value_floats = [0.1, -2.0]>"),
+            ("int8[2]", "r = Cast <to = 3> (a)", "<value = int8[2] {1, -2}>"),
+        ] {
+            folds_to(&format!("{result}: {c} {op}"), &format!("r = Constant {expected} ()"));
+        }
+        folds_to(
+            "int64[3]: a = Constant <value_ints = [-5, 3, 20]> () l = Constant <value_int = 0> ()
+             h = Constant <value_int = 9> () r = Clip (a, l, h)",
+            "r = Constant <value_ints = [0, 3, 9]> ()",
+        );
+        let wide = "a = Constant <value = int32[2] {300, -1}> ()";
+        folds_to(
+            &format!("uint8[2]: {wide} r = Cast <to = 2> (a)"),
+            "r = Constant <value = uint8[2] {44, 255}> ()",
+        );
+    }
+
+    #[test]
+    fn fillers_fold() {
+        folds_to(
+            "int64[3]: a = Constant <value_int = 2> () b = Constant <value_int = 9> ()
+             c = Constant <value_int = 3> () r = Range (a, b, c)",
+            "r = Constant <value_ints = [2, 5, 8]> ()",
+        );
+        folds_to(
+            "int32[2,2]: s = Constant <value_ints = [2, 2]> ()
+             r = ConstantOfShape <value = int32[1] {7}> (s)",
+            "r = Constant <value = int32[2,2] {7, 7, 7, 7}> ()",
+        );
+    }
+
+    #[test]
+    fn what_may_differ_at_run_time_stays() {
+        for text in [
+            // Overflow, division by zero, NaN, the sign of zero.
+            "g () => (int32 y) { a = Constant <value = int32 {2147483647}> () y = Add (a, a) }",
+            "g () => (int32 y) { a = Constant <value = int32 {0}> () y = Div (a, a) }",
+            "g () => (float y) { a = Constant <value = float {0}> () y = Div (a, a) }",
+            "g () => (int8 y) { a = Constant <value = float {1e9}> () y = Cast <to = 3> (a) }",
+            "g () => (float y) {
+                a = Constant <value = float {-0.0}> () c = Constant <value = bool {1}> ()
+                y = Where (c, a, a)
+            }",
+            "g () => (float y) { a = Constant <value = float {-1}> () y = Sqrt (a) }",
+            // Functions that no standard rounds for us.
+            "g () => (float y) { a = Constant <value = float {1}> () y = Exp (a) }",
+            // A large result, a parameter.
+            "g () => (float[2000] y) {
+                a = Constant <value_ints = [2000]> () y = ConstantOfShape (a)
+            }",
+            "g () => (float[2] y) <float[1,2] w = {1.0, 2.0}> {
+                a = Constant <value_ints = [2]> () y = Reshape (w, a)
+            }",
+        ] {
+            stays(&REWRITE, text);
+        }
+    }
+}

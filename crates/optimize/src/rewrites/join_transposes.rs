@@ -1,0 +1,99 @@
+//! `Transpose(Relu(Transpose(x)))` → `Relu(Transpose(x))`: two transposes with nothing between them
+//! but operators that treat every element alike are one, or none.
+
+use onnx::{NodeId, ValueId, attrs};
+
+use super::compose_transposes::{composed, is_in_order, permutation};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "join_transposes", roots: &["Transpose"], try_at };
+
+/// Operators of one operand that treat every element alike, and exactly. What is approximated is
+/// not here: a runtime may round the last elements of a row otherwise than the rest.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Cast",
+    "Ceil",
+    "Floor",
+    "IsInf",
+    "IsNaN",
+    "LeakyRelu",
+    "Neg",
+    "Not",
+    "Relu",
+    "Round",
+    "Sign",
+];
+
+/// How many of them are looked through.
+const REACH: usize = 8;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (mut value, mut between) = (m.operand(0)?, Vec::<NodeId>::new());
+    let first = loop {
+        if let Some(node) = m.producer(value, &["Transpose"]) {
+            break node;
+        }
+        let node = m.producer(value, ELEMENTWISE).ok_or("there is no Transpose before")?;
+        if between.len() == REACH {
+            return Err("the other Transpose is too far away".into());
+        }
+        if !m.is_used_once(value) {
+            return Err("a value in between has other readers".into());
+        }
+        between.extend(m.graph().producer(value));
+        value = node.input(0).ok_or("an operand is left out")?;
+    };
+    if !m.is_used_once(value) || between.is_empty() {
+        return Err("the first Transpose has other readers".into());
+    }
+    let x = first.input(0).ok_or("an operand is left out")?;
+    let rank = m.ty(x).rank();
+    let perm = composed(&permutation(first, rank)?, &permutation(m.root(), rank)?)?;
+    let mut value = x;
+    if !is_in_order(&perm) {
+        value = m.op("Transpose", &[x], attrs! { perm: perm })?;
+    }
+    for id in between.into_iter().rev() {
+        let node = m.graph().node(id).clone();
+        value = m.like(&node, vec![Some(value)])?;
+    }
+    Ok(vec![value])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn opposites_cancel_across_operators() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                a = Transpose <perm = [0, 2, 1]> (x)
+                b = Relu (a)
+                c = LeakyRelu <alpha = 0.5> (b)
+                y = Transpose <perm = [0, 2, 1]> (c)
+            }",
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                v0 = Relu (x)
+                y = LeakyRelu <alpha = 0.5> (v0)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_readers_keep_both() {
+        stays(
+            &REWRITE,
+            "g (float[2,3] x) => (float[2,3] y, float[3,2] z) {
+                a = Transpose (x)
+                b = Relu (a)
+                y = Transpose (b)
+                z = Exp (b)
+            }",
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! A reduction whose axes are put back with size one → the same reduction with `keepdims`.
+
+use onnx::{Attr, Attrs, ValueId};
+use tensor::Dim;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "keep_reduced_axes", roots: &["Reshape", "Unsqueeze"], try_at };
+
+const REDUCTIONS: &[&str] = &[
+    "ArgMax",
+    "ArgMin",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+];
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (reduced, y) = (m.operand(0)?, m.result()?);
+    let node = m.producer(reduced, REDUCTIONS).ok_or("the operand is no reduction")?;
+    if node.int("keepdims", 1) != 0 {
+        return Err("the axes are kept already".into());
+    }
+    if !m.is_used_once(reduced) {
+        return Err("the reduction has other readers".into());
+    }
+    let x = node.input(0).ok_or("an operand is left out")?;
+    let axes = match (node.attr("axis"), node.input(1)) {
+        (Some(Attr::Int(axis)), _) => vec![*axis],
+        // An axis is an attribute, axes are an operand; `ArgMax` has one axis.
+        (_, Some(axes)) => m.ints(axes).ok_or("the axes are not known")?,
+        _ if node.op.name.starts_with("Arg") => vec![0],
+        _ => return Err("the axes are not given".into()),
+    };
+    let mut kept = m.ty(x).shape.clone();
+    for axis in axes {
+        let axis = if axis < 0 { axis + kept.len() as i64 } else { axis };
+        let dim = usize::try_from(axis).ok().and_then(|axis| kept.get_mut(axis));
+        *dim.ok_or("an axis is out of range")? = Dim::Known(1);
+    }
+    if kept != m.ty(y).shape {
+        return Err("the axes are not put back".into());
+    }
+    let mut node = node.clone();
+    let attrs: &mut Attrs = &mut node.attrs;
+    attrs.retain(|(name, _)| *name != "keepdims");
+    attrs.push(("keepdims", Attr::Int(1)));
+    let inputs = node.inputs.clone();
+    Ok(vec![m.like(&node, inputs)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn axes_need_not_be_put_back() {
+        for (op, before, after, operands) in [
+            ("ReduceSum", "keepdims = 0", "keepdims = 1", "x, a"),
+            ("ArgMax", "axis = 2, keepdims = 0", "axis = 2, keepdims = 1", "x"),
+        ] {
+            let ty = if op == "ArgMax" { "int64" } else { "float" };
+            rewrites_to(
+                &REWRITE,
+                &format!(
+                    "g (float[B,3,4] x) => ({ty}[B,3,1] y) {{
+                        a = Constant <value_ints = [-1]> ()
+                        r = {op} <{before}> ({operands})
+                        s = Constant <value_ints = [-1, 3, 1]> ()
+                        y = Reshape (r, s)
+                    }}"
+                ),
+                &format!(
+                    "g (float[B,3,4] x) => ({ty}[B,3,1] y) {{
+                        a = Constant <value_ints = [-1]> ()
+                        y = {op} <{after}> ({operands})
+                    }}"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn other_reshapes_stay() {
+        for text in [
+            "g (float[2,3] x) => (float[1,2] y) {
+                a = Constant <value_ints = [1]> ()
+                r = ReduceSum <keepdims = 0> (x, a)
+                s = Constant <value_ints = [0]> ()
+                y = Unsqueeze (r, s)
+            }",
+            "g (float[2,3] x) => (float[2,1] y, float[2] z) {
+                a = Constant <value_ints = [1]> ()
+                r = ReduceSum <keepdims = 0> (x, a)
+                y = Unsqueeze (r, a)
+                z = Neg (r)
+            }",
+        ] {
+            stays(&REWRITE, text);
+        }
+    }
+}

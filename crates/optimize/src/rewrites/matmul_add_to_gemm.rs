@@ -1,0 +1,72 @@
+//! `MatMul(a, b) + c` of matrices → `Gemm(a, b, c)`.
+//!
+//! A runtime may add `c` before the products instead of after them. onnxruntime makes the same
+//! replacement itself unless its optimisations are off: then the last bits of long sums differ.
+
+use onnx::{Attrs, ValueId};
+use tensor::{DType, Dim};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "matmul_add_to_gemm", roots: &["Add"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (left, right, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    let (product, bias) =
+        if m.producer(left, &["MatMul"]).is_some() { (left, right) } else { (right, left) };
+    let matmul = m.producer(product, &["MatMul"]).ok_or("no operand is a MatMul")?;
+    let (Some(a), Some(b)) = (matmul.input(0), matmul.input(1)) else {
+        return Err("an operand is left out".into());
+    };
+    if m.ty(a).rank() != 2 || m.ty(b).rank() != 2 {
+        return Err("rank is not 2".into());
+    }
+    if !matches!(m.ty(y).dtype, DType::F16 | DType::F32 | DType::F64) {
+        return Err("Gemm does not take the type".into());
+    }
+    if !m.is_used_once(product) {
+        return Err("the product has other readers".into());
+    }
+    if m.ty(y) != m.ty(product) {
+        return Err("the bias broadcasts the product".into());
+    }
+    let bias_dims = m.ty(bias).shape.iter().rev();
+    let fits = |(c, y): (&Dim, &Dim)| *c == Dim::Known(1) || c == y;
+    if !bias_dims.zip(m.ty(y).shape.iter().rev()).all(fits) {
+        return Err("the bias does not broadcast to the product".into());
+    }
+    Ok(vec![m.op("Gemm", &[a, b, bias], Attrs::new())?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_dense_layer_is_a_gemm() {
+        for bias in ["4", "1,4", "B,1", "B,4", "1"] {
+            let start =
+                format!("g (float[B,3] x, float[{bias}] b, float[3,4] w) => (float[B,4] y)");
+            rewrites_to(
+                &REWRITE,
+                &format!("{start} {{ t = MatMul (x, w) y = Add (b, t) }}"),
+                &format!("{start} {{ y = Gemm (x, w, b) }}"),
+            );
+        }
+    }
+
+    #[test]
+    fn other_products_stay() {
+        for signature in [
+            "float[B,2,3] x, float[3,4] w, float[4] b) => (float[B,2,4] y",
+            "int32[2,3] x, int32[3,4] w, int32[4] b) => (int32[2,4] y",
+            "float[1,3] x, float[3,4] w, float[2,4] b) => (float[2,4] y",
+            "float[2,3] x, float[3,4] w, float[1,2,4] b) => (float[1,2,4] y",
+            "float[2,3] x, float[3,4] w, float[4] b) => (float[2,4] y, float[2,4] t",
+        ] {
+            stays(&REWRITE, &format!("g ({signature}) {{ t = MatMul (x, w) y = Add (t, b) }}"));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The rewrites, one file each.
+
+mod compose_casts;
+mod compose_reshapes;
+mod compose_transposes;
+mod drop_constant_where;
+mod drop_neutral_operand;
+mod drop_no_op;
+mod drop_operand_broadcast;
+mod fold_constants;
+mod join_transposes;
+mod keep_reduced_axes;
+mod matmul_add_to_gemm;
+
+use crate::Rewrite;
+
+/// What makes the graph smaller and leaves its operators what they are.
+pub(crate) static CLEAN_UP: &[&Rewrite] = &[
+    &fold_constants::REWRITE,
+    &drop_no_op::REWRITE,
+    &drop_constant_where::REWRITE,
+    &drop_neutral_operand::REWRITE,
+    &compose_casts::REWRITE,
+    &keep_reduced_axes::REWRITE,
+    &compose_reshapes::REWRITE,
+    &compose_transposes::REWRITE,
+    &drop_operand_broadcast::REWRITE,
+    &join_transposes::REWRITE,
+];
+
+/// What makes one operator of several.
+pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];

@@ -1,0 +1,61 @@
+//! Tests in the text syntax: what goes in and what comes out.
+
+use onnx::Graph;
+use onnx::text::{parse, print};
+use provenance::Origins;
+
+use crate::{Changed, Editor, Options, Pass, Report, Rewrite, runner};
+
+pub(crate) fn graph(text: &str, origins: &mut Origins) -> Graph {
+    match parse(text, origins) {
+        Ok(graph) => graph,
+        Err(error) => panic!("{error}\n{text}"),
+    }
+}
+
+fn normal(text: &str) -> String {
+    print(&graph(text, &mut Origins::default()))
+}
+
+fn edited(text: &str, run: impl Fn(&mut Editor<'_>) -> Changed) -> (String, Changed, Report) {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+    let changed = run(&mut edit);
+    let report = edit.finish();
+    onnx::verify(&graph, None).unwrap();
+    (print(&graph), changed, report)
+}
+
+fn same(actual: &str, expected: &str) {
+    assert!(actual == expected, "got:\n{actual}\nexpected:\n{expected}");
+}
+
+/// The rewrite, applied as often as it can be, makes `output` of `input`.
+pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) {
+    let (text, changed, report) =
+        edited(input, |edit| runner::run(edit, "rewrites", &[rewrite]).unwrap());
+    same(&text, &normal(output));
+    assert_eq!(changed, Changed::Yes);
+    assert!(report.applied[rewrite.name] > 0);
+}
+
+/// The rewrite does not apply to `text`.
+pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
+    let (after, changed, report) =
+        edited(text, |edit| runner::run(edit, "rewrites", &[rewrite]).unwrap());
+    same(&after, &normal(text));
+    assert_eq!(changed, Changed::No);
+    assert_eq!(report.total(), 0);
+}
+
+/// The pass makes `output` of `input`, and nothing more when it runs again.
+pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
+    let (text, changed, _) = edited(input, |edit| {
+        let changed = (pass.run)(edit).unwrap();
+        assert_eq!((pass.run)(edit).unwrap(), Changed::No);
+        changed
+    });
+    same(&text, &normal(output));
+    assert_eq!(changed == Changed::Yes, normal(input) != normal(output));
+}

@@ -1,0 +1,185 @@
+"""Assertions on the structure of exported models, for tests.
+
+`expect_graph` says what a graph has to contain, `expect_golden` compares a whole graph with a file.
+Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model` and need the package `onnx`.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jax2onnx._graph_path import longest_match, parse
+from jax2onnx._graph_view import Node, View, view
+
+__all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
+
+UPDATE = "UPDATE_SNAPSHOTS"
+"""The environment variable that makes `expect_golden` write its files anew."""
+
+Expected = str | re.Pattern[str] | Callable[[str], bool] | None
+
+
+def expect_graph(
+    model: Any,
+    *paths: str,
+    counts: Mapping[str, int] | None = None,
+    absent: Iterable[str] = (),
+    unused_inputs: Iterable[str] | None = None,
+    initializers: Iterable[str] = (),
+    metadata: Mapping[str, Mapping[str, Expected]] | None = None,
+) -> None:
+    """Asserts that a model's graph is built as expected.
+
+    The main graph, the graphs inside nodes and functions are all searched.
+
+    Args:
+        model: A model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        *paths: Operators that follow each other, such as `"Gemm{transB=1}:Bx256 -> Relu:Bx256"`.
+            Each step is an operator (`*` for any, `domain::Name` outside ONNX's own domain), then
+            attributes in braces and the shape of the result behind a colon, if they matter. A shape
+            is `Bx256` or `[B, 256]`, with `?` for any size; `scalar` has no axes.
+        counts: How many nodes of an operator there are.
+        absent: Operators that do not occur.
+        unused_inputs: The inputs of the model that nothing reads: exactly these.
+        initializers: Names of constants that exist.
+        metadata: For an operator, or for one node by the name of it or of its result: what its
+            metadata says. A value is a text, a regular expression that is found in it, a function
+            that returns whether it is right, or `None` for a key that is absent. With an operator,
+            every node of it is checked.
+
+    Raises:
+        AssertionError: The graph differs. The message lists all differences and shows the graph.
+        InvalidInputError: A path cannot be read.
+    """
+    graph = view(model)
+    differences = [
+        *_missing_paths(graph, paths),
+        *_wrong_counts(graph, {**dict.fromkeys(absent, 0), **(counts or {})}),
+        *_wrong_inputs(graph, unused_inputs),
+        *_missing_initializers(graph, initializers),
+        *_wrong_metadata(graph, metadata or {}),
+    ]
+    if differences:
+        text = graph.text(metadata=metadata is not None)
+        raise AssertionError("\n".join([*differences, "", "the graph:", text]))
+
+
+def expect_golden(model: Any, path: str | os.PathLike[str]) -> None:
+    """Asserts that a whole graph, metadata included, is what a file says.
+
+    `UPDATE_SNAPSHOTS=1 pytest` writes the files of all tests that run; look at the difference
+    before you commit it.
+
+    Args:
+        model: A model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        path: The file, in the form of `graph_text`.
+
+    Raises:
+        AssertionError: The graph differs or the file is missing. The message shows the difference.
+    """
+    file, found = Path(path), graph_text(model)
+    if os.environ.get(UPDATE, "") not in ("", "0"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(found, encoding="utf-8")
+        return
+    advice = f"{UPDATE}=1 writes it anew"
+    if not file.exists():
+        raise AssertionError(f"there is no {file.name}; {advice}")
+    expected = file.read_text(encoding="utf-8")
+    if found != expected:
+        old, new = expected.splitlines(), found.splitlines()
+        difference = difflib.unified_diff(old, new, file.name, "found", lineterm="", n=1)
+        raise AssertionError("\n".join([f"the graph differs; {advice}", *difference]))
+
+
+def graph_text(model: Any, *, metadata: bool = True) -> str:
+    """A model as text: one line for each input, constant, node and output.
+
+    Constants of more than a few elements are named by type and shape only.
+    """
+    return view(model).text(metadata=metadata)
+
+
+def _missing_paths(graph: View, paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        steps = parse(path)
+        found = longest_match(steps, graph.nodes())
+        if len(found) == len(steps):
+            continue
+        yield f"- {path}"
+        matched = [step.text for step in steps[: len(found)]]
+        wanted = steps[len(found)]
+        if found:
+            seen = dict.fromkeys(_short(reader) for _, reader in found[-1].readers)
+        else:
+            seen = dict.fromkeys(_short(n) for n in graph.nodes() if wanted.op in (n.op, "*"))
+        others = " or ".join(seen) or "nothing"
+        yield f"+ {' -> '.join([*matched, others])}"
+
+
+def _short(node: Node) -> str:
+    """A node as a step of a path."""
+    dims = node.outputs[0].dims if node.outputs else None
+    if dims is None:
+        return node.op
+    return f"{node.op}:{'x'.join('?' if d is None else str(d) for d in dims) or 'scalar'}"
+
+
+def _wrong_counts(graph: View, counts: Mapping[str, int]) -> Iterator[str]:
+    for op, wanted in counts.items():
+        found = sum(node.op == op for node in graph.nodes())
+        if found != wanted:
+            yield f"- {op}: {wanted} times"
+            yield f"+ {op}: {found} times"
+
+
+def _wrong_inputs(graph: View, expected: Iterable[str] | None) -> Iterator[str]:
+    if expected is None:
+        return
+    read = {name for node in graph.nodes() for name in node.inputs}
+    read |= {value.name for body in graph.bodies() for value in body.outputs}
+    found = {value.name for value in graph.main.inputs} - read
+    wanted = set(expected)
+    yield from (f"- unused input {name}" for name in sorted(wanted - found))
+    yield from (f"+ unused input {name}" for name in sorted(found - wanted))
+
+
+def _missing_initializers(graph: View, names: Iterable[str]) -> Iterator[str]:
+    known = {name for body in graph.bodies() for name in body.constants}
+    yield from (f"- constant {name}" for name in names if name not in known)
+
+
+def _wrong_metadata(graph: View, expected: Mapping[str, Mapping[str, Expected]]) -> Iterator[str]:
+    for which, entries in expected.items():
+        nodes = [node for node in graph.nodes() if which in _names(node)]
+        if not nodes:
+            yield f"- a node {which}"
+        for node in nodes:
+            for key, wanted in entries.items():
+                found = node.metadata.get(key)
+                if not _agrees(found, wanted):
+                    yield f"- {which}: {key} = {_shown(wanted)}"
+                    yield f"+ {node.name or node.op}: {key} = {found}"
+
+
+def _names(node: Node) -> set[str]:
+    return {node.op, node.name, *(value.name for value in node.outputs)} - {""}
+
+
+def _agrees(found: str | None, wanted: Expected) -> bool:
+    if found is None or wanted is None:
+        return found is wanted
+    if isinstance(wanted, str):
+        return found == wanted
+    if isinstance(wanted, re.Pattern):
+        return wanted.search(found) is not None
+    return bool(wanted(found))
+
+
+def _shown(wanted: Expected) -> str:
+    if isinstance(wanted, re.Pattern):
+        return f"/{wanted.pattern}/"
+    return getattr(wanted, "__name__", str(wanted))

@@ -1,0 +1,46 @@
+"""A model made of what no converter knows. The lines of this file appear in expected messages."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+
+
+def _primitive(name: str) -> Callable[[jax.Array], jax.Array]:
+    primitive = Primitive(name)
+    primitive.def_abstract_eval(lambda x: x)
+    return primitive.bind
+
+
+mystery, riddle = _primitive("mystery"), _primitive("riddle")
+
+
+class Whiten:
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return jnp.sin(mystery(x))
+
+
+class Encoder:
+    def __init__(self) -> None:
+        self.whiten = Whiten()
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.whiten(x) + riddle(x)
+
+
+@jax.jit
+def jitted(x: jax.Array) -> jax.Array:
+    return mystery(x)
+
+
+def calls_jitted(x: jax.Array) -> jax.Array:
+    return jitted(x) * 2
+
+
+def odd_element_type(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.float8_e3m4)
+
+
+def two_inputs(x: jax.Array, y: jax.Array) -> jax.Array:
+    return x + y

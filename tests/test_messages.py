@@ -1,0 +1,79 @@
+"""What a person reads when something is wrong, word for word.
+
+`UPDATE_SNAPSHOTS=1 pytest tests/test_messages.py` writes the expectation anew.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from jax2onnx import Jax2OnnxError, SourceMap, to_onnx
+from models.unsupported import Encoder, calls_jitted, odd_element_type, two_inputs
+
+SNAPSHOT = Path(__file__).parent / "snapshots" / "messages.txt"
+
+
+def _export(**options: Any) -> Any:
+    return to_onnx(two_inputs, [(2,), (2,)], **options)
+
+
+CASES = {
+    "all unsupported primitives at once": lambda: to_onnx(Encoder(), [(3,)]),
+    "one inside a jitted function": lambda: to_onnx(calls_jitted, [(3,)]),
+    "an element type that ONNX lacks": lambda: to_onnx(odd_element_type, [(3,)]),
+    "too few inputs": lambda: to_onnx(two_inputs, [(2,)]),
+    "too many inputs": lambda: to_onnx(two_inputs, [(2,), (2,), (2,)]),
+    "an input without shape": lambda: to_onnx(two_inputs, [(2,), print]),
+    "a shape with a fraction": lambda: to_onnx(two_inputs, [(2,), (2.5,)]),
+    "a shape instead of inputs": lambda: to_onnx(jnp.sin, (2, 3)),
+    "no function": lambda: to_onnx(3, [(2,)]),
+    "an unknown keyword": lambda: to_onnx(two_inputs, [(2,), (2,)], {"z": 1}),
+    "return_mode": lambda: _export(return_mode="fil"),
+    "export_mode": lambda: _export(export_mode="wasm"),
+    "normalization_mode": lambda: _export(normalization_mode="x"),
+    "opset that is no number": lambda: _export(opset="23"),
+    "opset that is too old": lambda: _export(opset=7),
+    "opset that is too new": lambda: _export(opset=99),
+    "paths": lambda: _export(paths="both"),
+    "stacktrace_metadata": lambda: _export(stacktrace_metadata="all"),
+    "missing output_path": lambda: _export(return_mode="file"),
+    "output_path without use": lambda: _export(output_path="m.onnx"),
+    "unwritable output_path": lambda: _export(return_mode="file", output_path="/dev/null/m.onnx"),
+    "unwritable source_map": lambda: _export(source_map="/dev/null/m.map"),
+    "unwritable record": lambda: _export(record_primitive_calls_file="/dev/null/r.jsonl"),
+    "too few input_names": lambda: _export(input_names=["a"]),
+    "input_names twice the same": lambda: _export(input_names=["a", "a"]),
+    "too many output_names": lambda: _export(output_names=["a", "b"]),
+    "NCHW of a vector": lambda: _export(inputs_as_nchw=["x"]),
+    "NCHW of nothing": lambda: _export(outputs_as_nchw=[7]),
+    "no source map": lambda: SourceMap.load(_export()),
+}
+
+
+def test_messages() -> None:
+    texts = []
+    for title, case in CASES.items():
+        with pytest.raises(Jax2OnnxError) as caught:
+            case()
+        texts.append(f"== {title}\n{type(caught.value).__name__}: {caught.value}\n")
+    found = "\n".join(texts)
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        SNAPSHOT.write_text(found)
+    assert found == SNAPSHOT.read_text()
+
+
+def test_the_errors_of_jax_pass_through() -> None:
+    with pytest.raises(TypeError, match="incompatible shapes"):
+        to_onnx(lambda x, y: x + y, [(2,), (3,)])
+
+
+def test_an_error_of_the_function_passes_through() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        to_onnx(fn, [(2,)])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
@@ -45,14 +46,21 @@ def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    feeds = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
+    feeds = {name: numbers(value) for name, value in zip(names, inputs, strict=True)}
     return session.run(None, feeds)
+
+
+def numbers(value: Any) -> np.ndarray:
+    """An array, or what an array of PRNG keys is made of."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    return np.asarray(value)
 
 
 def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Types and shapes are the same, numbers within the tolerance of their type."""
     assert len(found) == len(expected)
-    for one, other in zip(found, map(np.asarray, expected), strict=True):
+    for one, other in zip(found, map(numbers, expected), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))

@@ -16,6 +16,10 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
         return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
     };
+    if axes.is_empty() {
+        // Nothing is combined, not even the start.
+        return Ok(vec![*array]);
+    }
     let identity = monoid.identity(cx, cx.dtype(*array))?;
     let reduced = monoid.reduce(cx, *array, &axes)?;
     let reduced = cx.squeeze(reduced, &axes)?;

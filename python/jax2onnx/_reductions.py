@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -101,17 +102,50 @@ def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -
     pads = [(*edges, step - 1) for edges, step in zip(params["padding"], spread, strict=True)]
     arrays = [jax.lax.pad(x, fill, pads) for x, fill in zip(arrays, fills, strict=True)]
     for axis in reversed(range(len(sizes))):
-        stride, step = strides[axis], steps[axis]
-        extent = arrays[0].shape[axis] - (sizes[axis] - 1) * step
-
-        def element(i: int, *, axis: int = axis, extent: Any = extent, stride: int = stride) -> Any:
-            return [jax.lax.slice_in_dim(x, i, i + extent, stride, axis) for x in arrays]  # noqa: B023
-
-        result = element(0)
-        for i in range(1, sizes[axis]):
-            result = combine(*result, *element(i * step))
-        arrays = result
+        row = _Row(combine, axis, steps[axis])
+        arrays = row.windows(arrays, sizes[axis], strides[axis])
     return arrays
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Windows along one axis, whose elements lie `step` apart."""
+
+    combine: Function
+    axis: int
+    step: int
+
+    def windows(self, arrays: Any, size: int, stride: int) -> Any:
+        """Every `stride`th window."""
+        if size > _SMALL:
+            return self._part(self._doubled(arrays, size), 0, 1, stride)
+        result = self._part(arrays, 0, size, stride)
+        for i in range(1, size):
+            result = self.combine(*result, *self._part(arrays, i, size, stride))
+        return result
+
+    def _doubled(self, arrays: Any, size: int) -> Any:
+        """All windows, each made of two that are half as long."""
+        if size == 1:
+            return arrays
+        half = self._doubled(arrays, size // 2)
+        rest = size - size // 2
+        result = self.combine(
+            *self._part(half, 0, rest + 1, 1), *self._part(half, size // 2, rest + 1, 1)
+        )
+        if size % 2 == 0:
+            return result
+        return self.combine(*result, *self._part(arrays, size - 1, size, 1))
+
+    def _part(self, arrays: Any, first: int, size: int, stride: int) -> Any:
+        """For every `stride`th window of `size` elements, its element `first`."""
+        start = first * self.step
+        end = arrays[0].shape[self.axis] - (size - 1 - first) * self.step
+        return [jax.lax.slice_in_dim(x, start, end, stride, self.axis) for x in arrays]
+
+
+# Larger windows are built by doubling.
+_SMALL = 8
 
 
 # -- windows of which one element is chosen

@@ -88,6 +88,19 @@ def test_windows_of_any_function(padding):
     )
 
 
+@pytest.mark.parametrize("size", [9, 12, 15, 16, 17])
+def test_large_windows(size):
+    x, places = np.round(numbers(40, 2) / 10), np.indices((40, 2))[0].astype(np.int32)
+    start = (-jnp.inf, jnp.int32(99))
+    model = check_model(
+        lambda *x: lax.reduce_window(
+            x, start, larger, (size, 1), (3, 1), "SAME", window_dilation=(2, 1)
+        ),
+        [x, places],
+    )
+    assert len(model.graph.node) < 90
+
+
 def test_dilated_windows():
     x = numbers(6, 5)
     check_model(

@@ -36,11 +36,14 @@ class Expansions:
 
 
 def _trace(eqn: Any, avals: list[Any]) -> Any:
-    expand = _EXPANSIONS.get(eqn.primitive.name, _keys.moved)
-    function = expand(eqn)
+    name = eqn.primitive.name
+    if any(_keys.is_key(var.aval) for var in (*eqn.invars, *eqn.outvars)):
+        function = _OF_KEYS.get(name, _keys.moved)(eqn)
+    else:
+        function = _OF_NUMBERS[name](eqn)
     if function is None:
         return None
-    spec = _keys.as_it_is if eqn.primitive.name in _TAKES_KEYS else _keys.integers
+    spec = _keys.as_it_is if name in _TAKES_KEYS else _keys.integers
     return jax.make_jaxpr(function)(*map(spec, avals))
 
 
@@ -48,11 +51,9 @@ def _call_hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
-_EXPANSIONS: dict[str, Expand] = {
-    "call_hi_primitive": _call_hi_primitive,
-    **_keys.EXPANSIONS,
-    **_reductions.EXPANSIONS,
-}
+_FUNCTIONS: dict[str, Expand] = {"call_hi_primitive": _call_hi_primitive}
+_OF_NUMBERS = {**_FUNCTIONS, **_reductions.EXPANSIONS}
+_OF_KEYS = {**_FUNCTIONS, **_keys.EXPANSIONS}
 
 # Expansions that take keys as keys.
-_TAKES_KEYS = frozenset({"call_hi_primitive", "random_gamma"})
+_TAKES_KEYS = frozenset({*_FUNCTIONS, "random_gamma"})

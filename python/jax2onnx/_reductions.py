@@ -1,4 +1,4 @@
-"""Reductions by functions that are no operators of ONNX, as a few applications to whole arrays."""
+"""Reductions and updates by functions that are no operators of ONNX: applied to whole arrays."""
 
 import math
 from collections.abc import Sequence
@@ -234,6 +234,43 @@ def _select_and_scatter_add(eqn: Any) -> Function | None:
     return function
 
 
+# -- elements that a function is applied to where they are
+
+
+def _scatter(eqn: Any) -> Function | None:
+    update = eqn.params["update_jaxpr"]
+    if update is None:
+        return None
+    jaxpr = _jax.open_jaxpr(update)
+    if jaxpr.outvars[0] is jaxpr.invars[1]:
+        return None
+    scalar = _jax.function_of(update, eqn.params["update_consts"])
+    operand, _, updates = (var.aval for var in eqn.invars)
+    nothing = np.zeros((), updates.dtype)
+    apply = mapped(lambda x: scalar(x, nothing)[0], len(operand.shape))
+
+    def function(numbers: Any, indices: Any, _: Any) -> Any:
+        # An index that occurs several times applies the function several times.
+        rounds = jax.lax.scatter_add(
+            jnp.zeros(operand.shape, jnp.int32),
+            indices,
+            jnp.ones(updates.shape, jnp.int32),
+            eqn.params["dimension_numbers"],
+            mode=eqn.params["mode"],
+        )
+        if eqn.params["unique_indices"]:
+            return jnp.where(rounds > 0, apply(numbers), numbers)
+
+        def once(state: Any) -> Any:
+            done, x = state
+            return done + 1, jnp.where(rounds > done, apply(x), x)
+
+        last = jnp.max(rounds, initial=0)
+        return jax.lax.while_loop(lambda state: state[0] < last, once, (0, numbers))[1]
+
+    return function
+
+
 def _approx_top_k(eqn: Any) -> Function:
     """Exact, as it is everywhere but on TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
@@ -250,6 +287,7 @@ EXPANSIONS: dict[str, Expand] = {
     "approx_top_k": _approx_top_k,
     "reduce": _reduce,
     "reduce_window": _reduce_window,
+    "scatter": _scatter,
     "select_and_gather_add": _select_and_gather_add,
     "select_and_scatter_add": _select_and_scatter_add,
 }

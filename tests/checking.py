@@ -36,6 +36,14 @@ def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[An
         assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
 
 
+def as_tensor(value: Any) -> np.ndarray:
+    """The tensor that a value is in a model: complex numbers are a trailing axis of two, keys too."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
+
+
 def op_types(model: onnx.ModelProto) -> list[str]:
     """The operators of the main graph, in order."""
     return [node.op_type for node in model.graph.node]
@@ -46,21 +54,14 @@ def run(model: onnx.ModelProto | str, inputs: Sequence[Any]) -> list[np.ndarray]
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    feeds = {name: numbers(value) for name, value in zip(names, inputs, strict=True)}
+    feeds = {name: as_tensor(value) for name, value in zip(names, inputs, strict=True)}
     return session.run(None, feeds)
-
-
-def numbers(value: Any) -> np.ndarray:
-    """An array, or what an array of PRNG keys is made of."""
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    return np.asarray(value)
 
 
 def assert_close(found: Sequence[Any], expected: Sequence[Any]) -> None:
     """Types and shapes are the same, numbers within the tolerance of their type."""
     assert len(found) == len(expected)
-    for one, other in zip(found, map(numbers, expected), strict=True):
+    for one, other in zip(found, map(as_tensor, expected), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         rtol, atol = TOLERANCE.get(other.dtype.name, (0, 0))

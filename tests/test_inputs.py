@@ -1,4 +1,5 @@
 import dataclasses
+import os
 from typing import Any, NamedTuple
 
 import jax
@@ -182,7 +183,7 @@ def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: st
     line = add.__code__.co_firstlineno
     assert str(caught.value) == (
         f"[wrong-arguments] the function does not take {reason}\n"
-        f"  --> {__file__}:{line} in add\n"
+        f"  --> {os.path.relpath(__file__)}:{line} in add\n"
         "  help: its signature is (x, y, *, scale=1.0)"
     )
 

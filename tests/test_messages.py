@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from jax2onnx import Jax2OnnxError, SourceMap, to_onnx
-from models.unsupported import Encoder, calls_jitted, odd_element_type, two_inputs
+from models.unsupported import Encoder, calls_jitted, odd_element_type, returns_nothing, two_inputs
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "messages.txt"
 
@@ -32,6 +32,7 @@ CASES = {
     "a shape instead of inputs": lambda: to_onnx(jnp.sin, (2, 3)),
     "no function": lambda: to_onnx(3, [(2,)]),
     "an unknown keyword": lambda: to_onnx(two_inputs, [(2,), (2,)], {"z": 1}),
+    "no results": lambda: to_onnx(returns_nothing, [(2,)]),
     "return_mode": lambda: _export(return_mode="fil"),
     "export_mode": lambda: _export(export_mode="wasm"),
     "normalization_mode": lambda: _export(normalization_mode="x"),
@@ -69,6 +70,14 @@ def test_messages() -> None:
 def test_the_errors_of_jax_pass_through() -> None:
     with pytest.raises(TypeError, match="incompatible shapes"):
         to_onnx(lambda x, y: x + y, [(2,), (3,)])
+
+
+def test_the_errors_of_jax_name_the_function() -> None:
+    def chooses(x: jax.Array) -> jax.Array:
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError, match=r"chooses at .*the argument x"):
+        to_onnx(chooses, [(2,)])
 
 
 def test_an_error_of_the_function_passes_through() -> None:

@@ -106,6 +106,22 @@ def test_a_fused_node_has_the_sources_of_all_it_replaced(tmp_path: Path) -> None
     assert {s.site.line - first for s in found if s.site is not None} == {1, 2, 3, 4, 5}
 
 
+def test_results_that_are_called_like_their_nodes(tmp_path: Path) -> None:
+    """The runtime moves transpositions, and names what it computes anew after the nodes."""
+    weights = jnp.ones((4, 3))
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = (weights.T @ x.T).T
+        y = jnp.sin(y)
+        return jnp.cos(y)
+
+    model = TOOLS["onnxruntime, extended"](export(fn, [(2, 4)]), tmp_path)
+    first = fn.__code__.co_firstlineno
+    for node, sources in SourceMap.load(model).lookup_model(model):
+        lines = {source.site.line - first for source in sources if source.site is not None}
+        assert lines == {{"Sin": 2, "Cos": 3}.get(node.op_type, 1)}, node
+
+
 def test_the_map_is_far_smaller_than_full_metadata() -> None:
     model, args = gpt(layers=12)
     sizes = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import jax
 
 from jax2onnx import _jax, _result
-from jax2onnx._inputs import Specs, check_arguments
+from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, signature_of
 from jax2onnx._options import Layout, check_options, positions
@@ -188,6 +188,7 @@ def to_onnx(
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
+    check_results(results, function)
     in_names, out_names = boundary_names(
         signature,
         [path for path, _ in leaves],

@@ -127,6 +127,17 @@ def check_arguments(
         ) from None
 
 
+def check_results(results: Sequence[Any], function: tuple[str, str, int] | None) -> None:
+    """Raises when a function returns nothing: runtimes do not load a model without outputs."""
+    if not results:
+        raise InvalidInputError(
+            "no-results",
+            "the function returns no arrays",
+            _place(function) if function else "",
+            help="return what the model should compute",
+        )
+
+
 def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
     empty = inspect.Parameter.empty
     plain = [p.replace(annotation=empty) for p in signature.parameters.values()]

@@ -37,6 +37,9 @@ def trace(
         snapshot.adopt()
         return fn(*args, **kwargs)
 
+    # So that JAX's own messages name the user's function, not this one.
+    call.__wrapped__ = fn  # type: ignore[attr-defined]
+
     with _one_at_a_time, ExitStack() as stack:
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects)

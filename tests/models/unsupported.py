@@ -44,3 +44,7 @@ def odd_element_type(x: jax.Array) -> jax.Array:
 
 def two_inputs(x: jax.Array, y: jax.Array) -> jax.Array:
     return x + y
+
+
+def returns_nothing(x: jax.Array) -> None:
+    jnp.sin(x)

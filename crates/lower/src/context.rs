@@ -77,9 +77,14 @@ impl<'a> Context<'a> {
         part_type(self.jaxpr.ty(self.eqn.outputs[index]))
     }
 
-    /// How many values the equation's results are: a complex one is two.
+    /// How many values each of the equation's results is: a complex one is two.
+    pub fn out_widths(&self) -> impl Iterator<Item = usize> {
+        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
+    }
+
+    /// How many values the equation's results are.
     pub fn out_count(&self) -> usize {
-        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype)).sum()
+        self.out_widths().sum()
     }
 
     /// How many values the equation's first `count` operands are: a complex one is two.
@@ -88,9 +93,9 @@ impl<'a> Context<'a> {
         operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
     }
 
-    /// Whether the equation's first result is complex.
+    /// Whether any of the equation's results is complex.
     pub fn is_complex(&self) -> bool {
-        self.eqn.outputs.first().is_some_and(|var| self.jaxpr.ty(*var).dtype.is_complex())
+        self.out_count() != self.eqn.outputs.len()
     }
 
     /// The equation's results, from the values they are made of.

@@ -120,16 +120,18 @@ impl Driver<'_> {
         let mut flat = outputs.iter().copied();
         let mut result = Vec::with_capacity(jaxpr.outputs.len());
         for (i, atom) in jaxpr.outputs.iter().enumerate() {
-            let dtype = jaxpr.atom_ty(atom).dtype;
-            let parts = Parts::take(dtype, &mut flat)
+            let ty = jaxpr.atom_ty(atom);
+            let parts = Parts::take(ty.dtype, &mut flat)
                 .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
             let nchw = boundary.outputs_as_nchw.contains(&i);
+            if nchw {
+                permuted(&ty, NHWC_TO_NCHW)?;
+            }
             result.push(match parts {
                 Parts::Complex(re, im) => {
                     pack(&mut self.boundary("output"), re, im).map_err(at_boundary)?
                 }
                 Parts::Real(value) if nchw => {
-                    permuted(self.graph.ty(value), NHWC_TO_NCHW)?;
                     let mut builder = self.boundary("outputs_as_nchw");
                     builder.transpose(value, &NHWC_TO_NCHW).map_err(at_boundary)?
                 }
@@ -299,6 +301,9 @@ fn at_boundary(error: impl ToString) -> Error {
 }
 
 fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
+    if ty.dtype.is_complex() {
+        return Err(Error::Boundary(format!("only real values can be NCHW, not {ty}")));
+    }
     if ty.rank() != 4 {
         return Err(Error::Boundary(format!("only 4-dimensional values can be NCHW, not {ty}")));
     }

@@ -113,6 +113,12 @@ impl Tensor {
         Some(Self::owned(dtype, &[], bytes))
     }
 
+    /// A complex scalar of double precision.
+    pub fn complex_scalar(re: f64, im: f64) -> Self {
+        let bytes = [re, im].into_iter().flat_map(f64::to_le_bytes).collect();
+        Self::owned(DType::C128, &[], bytes)
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -252,6 +258,14 @@ mod tests {
         assert_eq!(Tensor::scalar(DType::I8, 0.5), None);
         let max = i128::from(u64::MAX);
         assert_eq!(Tensor::int_scalar(DType::U64, max).unwrap().to_ints().unwrap(), [max]);
+    }
+
+    #[test]
+    fn complex_numbers_have_parts() {
+        let (re, im) = Tensor::complex_scalar(1.5, -2.0).parts().unwrap();
+        assert_eq!((re.dtype(), re.to_f64s().unwrap()), (DType::F64, vec![1.5]));
+        assert_eq!(im.to_f64s().unwrap(), [-2.0]);
+        assert_eq!(re.parts(), None);
     }
 
     #[test]

@@ -28,8 +28,10 @@ macro_rules! binary {
 impl<'f> Num<'f> {
     unary! {
         abs => "Abs";
+        asinh => "Asinh";
         atan => "Atan";
         cos => "Cos";
+        cosh => "Cosh";
         exp => "Exp";
         floor => "Floor";
         is_inf => "IsInf";
@@ -37,6 +39,7 @@ impl<'f> Num<'f> {
         ln => "Log";
         sign => "Sign";
         sin => "Sin";
+        sinh => "Sinh";
         sqrt => "Sqrt";
     }
 

@@ -4,6 +4,7 @@
 //! operation. What goes wrong first is kept until the formula ends, so that formulas are not full of
 //! question marks.
 
+mod angle;
 mod functions;
 mod operators;
 mod repeat;
@@ -59,6 +60,18 @@ pub(crate) fn formula<const N: usize>(
     let result = body(operands.map(|id| Num { sheet: &page, id }.widened())).cast(dtype).id;
     page.finish()?;
     Ok(vec![result])
+}
+
+/// Several results of one formula, of the type that it computes in.
+pub(crate) fn formulas<const N: usize, const M: usize>(
+    cx: &mut Context<'_>,
+    operands: [ValueId; N],
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
+) -> Result<[ValueId; M], RuleError> {
+    let page = Page::new(cx);
+    let results = body(operands.map(|id| Num { sheet: &page, id })).map(|num| num.id);
+    page.finish()?;
+    Ok(results)
 }
 
 impl<'f> Num<'f> {

@@ -4,9 +4,11 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
+use super::entries::Entries;
+use super::iteration::{Round, repeat};
 use super::monoid::Monoid;
-use super::{Result, indices, pad};
-use crate::{Context, RuleError};
+use super::{Result, complex, indices, pad};
+use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
@@ -17,20 +19,20 @@ pub(super) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.op("CumSum", &[x[0], axis], attrs! { reverse: reverse })?])
 }
 
-pub(super) fn prod(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    scan(cx, x[0], Step::Monoid(Monoid::Mul))
+pub(super) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    scan(cx, x, Step::Monoid(Monoid::Mul))
 }
 
-pub(super) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    scan(cx, x[0], Step::Monoid(Monoid::Max))
+pub(super) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    scan(cx, x, Step::Monoid(Monoid::Max))
 }
 
-pub(super) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    scan(cx, x[0], Step::Monoid(Monoid::Min))
+pub(super) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    scan(cx, x, Step::Monoid(Monoid::Min))
 }
 
-pub(super) fn logsumexp(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    scan(cx, x[0], Step::LogAddExp)
+pub(super) fn logsumexp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    scan(cx, x, Step::LogAddExp)
 }
 
 #[derive(Clone, Copy)]
@@ -40,25 +42,19 @@ enum Step {
 }
 
 impl Step {
-    fn identity(self, cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
+    fn identity(self, cx: &mut Context<'_>, like: Entries) -> Result<Entries> {
         match self {
-            Step::Monoid(monoid) => monoid.identity(cx, dtype),
-            Step::LogAddExp => Monoid::Max.identity(cx, dtype),
+            Step::Monoid(monoid) => monoid.identity_like(cx, like),
+            Step::LogAddExp => Monoid::Max.identity_like(cx, like),
         }
     }
 
-    fn combine(self, cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
-        if let Step::Monoid(monoid) = self {
-            return monoid.combine(cx, a, b);
+    fn combine(self, cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
+        match self {
+            Step::Monoid(monoid) => monoid.combine(cx, a, b),
+            Step::LogAddExp if a.im.is_some() => complex::log_add_exp(cx, a, b),
+            Step::LogAddExp => Ok(Entries::real(log_add_exp(cx, a.re, b.re)?)),
         }
-        // log(eᵃ + eᵇ) = max + log(1 + e^(min - max)); equal infinities have no difference.
-        let larger = cx.op("Max", &[a, b], Attrs::new())?;
-        let smaller = cx.op("Min", &[a, b], Attrs::new())?;
-        let difference = cx.op("Sub", &[smaller, larger], Attrs::new())?;
-        let (equal, zero) = (cx.op("Equal", &[a, b], Attrs::new())?, cx.scalar_like(a, 0.0)?);
-        let difference = cx.op("Where", &[equal, zero, difference], Attrs::new())?;
-        let rest = cx.op("Softplus", &[difference], Attrs::new())?;
-        Ok(cx.op("Add", &[larger, rest], Attrs::new())?)
     }
 
     /// What `combine` makes of all elements along an axis.
@@ -75,32 +71,89 @@ impl Step {
     }
 }
 
-fn scan(cx: &mut Context<'_>, x: ValueId, step: Step) -> Result {
+/// log(eᵃ + eᵇ) = max + log(1 + e^(min - max)); equal infinities have no difference.
+fn log_add_exp(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
+    let larger = cx.op("Max", &[a, b], Attrs::new())?;
+    let smaller = cx.op("Min", &[a, b], Attrs::new())?;
+    let difference = cx.op("Sub", &[smaller, larger], Attrs::new())?;
+    let (equal, zero) = (cx.op("Equal", &[a, b], Attrs::new())?, cx.scalar_like(a, 0.0)?);
+    let difference = cx.op("Where", &[equal, zero, difference], Attrs::new())?;
+    let rest = cx.op("Softplus", &[difference], Attrs::new())?;
+    Ok(cx.op("Add", &[larger, rest], Attrs::new())?)
+}
+
+fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
     let (axis, reverse): (usize, bool) = (cx.param("axis")?, cx.param("reverse")?);
-    let Some(extent) = cx.shape(x)[axis].as_known() else {
-        return triangle(cx, x, step, axis, reverse);
+    let x = Entries::from(x[0]);
+    let identity = step.identity(cx, x)?;
+    let Some(extent) = cx.shape(x.re)[axis].as_known() else {
+        let result = match x.im {
+            None => Entries::real(triangle(cx, x.re, step, axis, reverse)?),
+            Some(_) => by_rounds(cx, x, step, axis, reverse)?,
+        };
+        return Ok(vec![result.into()]);
     };
-    let identity = step.identity(cx, cx.dtype(x))?;
     let (mut value, mut distance) = (x, 1);
     while distance < extent {
-        let still = vec![ZERO; cx.rank(x)];
+        let still = vec![ZERO; cx.rank(x.re)];
         let (mut more, mut less) = (still.clone(), still);
         (more[axis], less[axis]) = (Dim::Known(distance), Dim::Known(-distance));
         let (low, high) = if reverse { (less, more) } else { (more, less) };
-        let shifted = pad::edges(cx, value, identity, &low, &high)?;
+        let shifted = value
+            .zip_with(cx, identity, |cx, part, fill| pad::edges(cx, part, fill, &low, &high))?;
         value = step.combine(cx, value, shifted)?;
         distance *= 2;
     }
-    Ok(vec![value])
+    Ok(vec![value.into()])
+}
+
+/// For complex numbers and an extent that is not known: one element after the other.
+fn by_rounds(
+    cx: &mut Context<'_>,
+    x: Entries,
+    step: Step,
+    axis: usize,
+    reverse: bool,
+) -> Result<Entries> {
+    let shape = cx.shape(x.re).to_vec();
+    let mut first = shape.clone();
+    first.remove(axis);
+    let start = step.identity(cx, x)?.each(cx, |cx, part| cx.expand(part, &first))?;
+    let last = Dim::Known(-1) + shape[axis].clone();
+    let last = cx.dims(&[last])?;
+    let done = repeat(cx, &shape[axis], &[start], |cx, number, carry| {
+        let place = match reverse {
+            false => number,
+            true => cx.op("Sub", &[last, number], Attrs::new())?,
+        };
+        let element = x.take(cx, axis as i64, place)?;
+        let element = element.each(cx, |cx, part| Ok(cx.squeeze(part, &[axis as i64])?))?;
+        let sum = step.combine(cx, carry[0], element)?;
+        Ok(Round { carry: vec![sum], stack: vec![sum] })
+    })?;
+    let perm: Vec<usize> = (1..=axis).chain([0]).chain(axis + 1..shape.len()).collect();
+    done.stack[0].each(cx, |cx, part| {
+        let part = match reverse {
+            false => part,
+            true => cx.slice(part, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?,
+        };
+        Ok(cx.transpose(part, &perm)?)
+    })
 }
 
 /// For an extent that is not known: a row for every element, that holds those to combine it with.
-fn triangle(cx: &mut Context<'_>, x: ValueId, step: Step, axis: usize, reverse: bool) -> Result {
+fn triangle(
+    cx: &mut Context<'_>,
+    x: ValueId,
+    step: Step,
+    axis: usize,
+    reverse: bool,
+) -> Result<ValueId> {
     if cx.dtype(x) == DType::Bool {
         return Err(RuleError::unsupported("a cumulative operation on booleans of symbolic size"));
     }
     let extent = cx.shape(x)[axis].clone();
-    let identity = step.identity(cx, cx.dtype(x))?;
+    let identity = step.identity(cx, Entries::real(x))?.re;
     let places = indices::count(cx, &extent)?;
     let behind = cx.rank(x) - axis;
     let trailing: Vec<i64> = (1..behind as i64).collect();
@@ -111,5 +164,5 @@ fn triangle(cx: &mut Context<'_>, x: ValueId, step: Step, axis: usize, reverse: 
     let taken = cx.op(op, &[column, row], Attrs::new())?;
     let rows = cx.unsqueeze(x, &[axis as i64])?;
     let rows = cx.op("Where", &[taken, rows, identity], Attrs::new())?;
-    Ok(vec![step.reduce(cx, rows, axis as i64 + 1)?])
+    step.reduce(cx, rows, axis as i64 + 1)
 }

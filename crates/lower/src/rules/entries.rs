@@ -3,7 +3,9 @@
 //! Half-precision numbers are computed with in single precision: the algorithms need it, and
 //! LAPACK, which JAX calls, has nothing narrower.
 
-use onnx::{Attrs, ValueId, attrs};
+use std::panic::Location;
+
+use onnx::{Attrs, Op, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::Result;
@@ -16,13 +18,28 @@ pub(super) struct Entries {
     pub(super) im: Option<ValueId>,
 }
 
-impl Entries {
-    /// The numbers of an operand.
-    pub(super) fn read(cx: &mut Context<'_>, operand: Parts) -> Result<Self> {
-        let numbers = match operand {
+impl From<Parts> for Entries {
+    fn from(parts: Parts) -> Self {
+        match parts {
             Parts::Real(re) => Self { re, im: None },
             Parts::Complex(re, im) => Self { re, im: Some(im) },
-        };
+        }
+    }
+}
+
+impl From<Entries> for Parts {
+    fn from(numbers: Entries) -> Self {
+        match numbers.im {
+            None => Parts::Real(numbers.re),
+            Some(im) => Parts::Complex(numbers.re, im),
+        }
+    }
+}
+
+impl Entries {
+    /// The numbers of an operand, to compute with.
+    pub(super) fn read(cx: &mut Context<'_>, operand: Parts) -> Result<Self> {
+        let numbers = Self::from(operand);
         let dtype = match cx.dtype(numbers.re) {
             DType::F16 | DType::BF16 => DType::F32,
             dtype => dtype,
@@ -33,11 +50,7 @@ impl Entries {
     /// The numbers as the equation's result at `index`.
     pub(super) fn write(self, cx: &mut Context<'_>, index: usize) -> Result<Parts> {
         let dtype = cx.out(index).dtype;
-        let numbers = self.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))?;
-        Ok(match numbers.im {
-            None => Parts::Real(numbers.re),
-            Some(im) => Parts::Complex(numbers.re, im),
-        })
+        Ok(self.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))?.into())
     }
 
     /// Zeros, of the kind of `like`, as the equation's result at `index`.
@@ -67,16 +80,30 @@ impl Entries {
         Ok(Self { re, im })
     }
 
+    /// The parts of two arrays of one kind, combined by `f`.
+    pub(super) fn zip_with(
+        self,
+        cx: &mut Context<'_>,
+        other: Self,
+        mut f: impl FnMut(&mut Context<'_>, ValueId, ValueId) -> Result<ValueId>,
+    ) -> Result<Self> {
+        let re = f(cx, self.re, other.re)?;
+        let im = match (self.im, other.im) {
+            (None, None) => None,
+            (Some(a), Some(b)) => Some(f(cx, a, b)?),
+            _ => return Err(RuleError::Internal("a real and a complex array".to_owned())),
+        };
+        Ok(Self { re, im })
+    }
+
     /// The parts of two arrays of one kind, combined by an operator.
     #[track_caller]
     fn zip(self, cx: &mut Context<'_>, op: &'static str, other: Self) -> Result<Self> {
-        let re = cx.op(op, &[self.re, other.re], Attrs::new())?;
-        let im = match (self.im, other.im) {
-            (None, None) => None,
-            (Some(a), Some(b)) => Some(cx.op(op, &[a, b], Attrs::new())?),
-            _ => return Err(RuleError::Internal(format!("{op} of a real and a complex array"))),
-        };
-        Ok(Self { re, im })
+        let at = Location::caller();
+        self.zip_with(cx, other, |cx, a, b| {
+            let results = cx.emit(Op::onnx(op), vec![Some(a), Some(b)], Attrs::new(), 1, at)?;
+            Ok(results[0])
+        })
     }
 
     #[track_caller]
@@ -192,13 +219,7 @@ impl Entries {
     /// These numbers where `mask` holds, `other` ones elsewhere.
     #[track_caller]
     pub(super) fn or(self, cx: &mut Context<'_>, mask: ValueId, other: Self) -> Result<Self> {
-        let re = cx.op("Where", &[mask, self.re, other.re], Attrs::new())?;
-        let im = match (self.im, other.im) {
-            (Some(a), Some(b)) => Some(cx.op("Where", &[mask, a, b], Attrs::new())?),
-            (None, None) => None,
-            _ => return Err(RuleError::Internal("a choice of real and complex".to_owned())),
-        };
-        Ok(Self { re, im })
+        self.zip_with(cx, other, |cx, a, b| Ok(cx.op("Where", &[mask, a, b], Attrs::new())?))
     }
 
     /// The slices at `index`, a vector, along an axis.

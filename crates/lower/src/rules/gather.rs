@@ -14,25 +14,35 @@ const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    Ok(vec![with_fill(cx, x[0], x[1], fill)?])
+}
+
+/// As [`lower`], with the value that `fill` gives for windows outside of the operand.
+pub(super) fn with_fill(
+    cx: &mut Context<'_>,
+    operand: ValueId,
+    indices: ValueId,
+    fill: fn(&mut Context<'_>, DType) -> Result<ValueId>,
+) -> Result<ValueId> {
     let out = cx.out(0);
     if out.shape.contains(&ZERO) {
-        return Ok(vec![cx.full(out.dtype, 0.0, &out.shape)?]);
+        return cx.full(out.dtype, 0.0, &out.shape);
     }
-    let gather = Gather::read(cx, x[0], x[1])?;
-    if let Some(slice) = gather.slice(cx, x[0], x[1])? {
-        return Ok(vec![slice]);
+    let gather = Gather::read(cx, operand, indices)?;
+    if let Some(slice) = gather.slice(cx, operand, indices)? {
+        return Ok(slice);
     }
-    let starts = Starts::new(cx, x[1], &gather.limits, gather.mode)?;
-    let value = gather.windows(cx, x[0], starts.value)?;
-    let Some(inside) = starts.inside else { return Ok(vec![value]) };
+    let starts = Starts::new(cx, indices, &gather.limits, gather.mode)?;
+    let value = gather.windows(cx, operand, starts.value)?;
+    let Some(inside) = starts.inside else { return Ok(value) };
     let axes: Vec<i64> = gather.offset_dims.iter().map(|&i| i as i64).collect();
     let inside = cx.unsqueeze(inside, &axes)?;
     let fill = fill(cx, out.dtype)?;
-    Ok(vec![cx.op("Where", &[inside, value, fill], Attrs::new())?])
+    Ok(cx.op("Where", &[inside, value, fill], Attrs::new())?)
 }
 
-/// What windows outside of the operand hold.
-fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
+/// What windows outside of the operand hold; of complex numbers, the real part.
+pub(super) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     let none = || RuleError::unsupported(format!("a fill value for {dtype}"));
     let given: Option<Fill> = cx.param("fill_value")?;
     let tensor = match (given, dtype.int_range()) {
@@ -40,7 +50,7 @@ fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
         #[expect(clippy::cast_precision_loss, reason = "JAX would convert it the same way")]
         (Some(Fill::Int(value)), None) => Tensor::scalar(dtype, value as f64),
         (Some(Fill::Float(value)), Some(_)) => Tensor::scalar(dtype, value.trunc()),
-        (Some(Fill::Float(value)), None) => Tensor::scalar(dtype, value),
+        (Some(Fill::Float(value) | Fill::Complex(value, _)), _) => Tensor::scalar(dtype, value),
         (None, Some((low, high))) => {
             let edge = if dtype.kind() == Kind::Signed { low } else { high };
             Tensor::int_scalar(dtype, edge)
@@ -51,10 +61,19 @@ fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     Ok(cx.constant(tensor.ok_or_else(none)?))
 }
 
+/// The imaginary part of what windows outside of the operand hold.
+pub(super) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
+    match cx.param("fill_value")? {
+        Some(Fill::Complex(_, im)) => Ok(cx.scalar(dtype, im)?),
+        _ => Ok(cx.scalar(dtype, 0.0)?),
+    }
+}
+
 /// A number as JAX's parameters have it.
 enum Fill {
     Int(i128),
     Float(f64),
+    Complex(f64, f64),
 }
 
 impl jaxpr::FromParam for Fill {
@@ -66,10 +85,14 @@ impl jaxpr::FromParam for Fill {
             Param::Bool(value) => Some(Fill::Int(i128::from(*value))),
             Param::Int(value) => Some(Fill::Int(i128::from(*value))),
             Param::Float(value) => Some(Fill::Float(*value)),
-            Param::Tensor(value) if value.len() == 1 => match value.to_ints() {
-                Some(ints) => ints.first().copied().map(Fill::Int),
-                None => value.to_f64s()?.first().copied().map(Fill::Float),
-            },
+            Param::Tensor(value) if value.len() == 1 => {
+                let first = |tensor: &Tensor| tensor.to_f64s()?.first().copied();
+                match (value.to_ints(), value.parts()) {
+                    (Some(ints), _) => ints.first().copied().map(Fill::Int),
+                    (_, Some((re, im))) => Some(Fill::Complex(first(&re)?, first(&im)?)),
+                    _ => first(value).map(Fill::Float),
+                }
+            }
             _ => None,
         }
     }

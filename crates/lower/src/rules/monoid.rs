@@ -2,9 +2,10 @@
 
 use jaxpr::{Atom, Jaxpr};
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, Dim, Kind, Tensor};
 
-use super::Result;
+use super::entries::Entries;
+use super::{Result, complex};
 use crate::{Context, RuleError};
 
 /// An associative operation with an identity. On booleans `Max` is "or" and `Min` is "and".
@@ -45,10 +46,18 @@ impl Monoid {
         }
     }
 
-    /// `a` and `b` combined, element by element.
+    /// `a` and `b`, which are of one kind, combined element by element.
     #[track_caller]
-    pub(super) fn combine(self, cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
-        let op = match (self, cx.dtype(a) == DType::Bool) {
+    pub(super) fn combine(self, cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
+        if a.im.is_some() {
+            return match self {
+                Monoid::Add => a.add(cx, b),
+                Monoid::Mul => a.mul(cx, b),
+                Monoid::Max => complex::larger(cx, a, b),
+                Monoid::Min => complex::smaller(cx, a, b),
+            };
+        }
+        let op = match (self, cx.dtype(a.re) == DType::Bool) {
             (Monoid::Add, _) => "Add",
             (Monoid::Mul, _) => "Mul",
             (Monoid::Max, false) => "Max",
@@ -56,7 +65,7 @@ impl Monoid {
             (Monoid::Max, true) => "Or",
             (Monoid::Min, true) => "And",
         };
-        Ok(cx.op(op, &[a, b], Attrs::new())?)
+        Ok(Entries::real(cx.op(op, &[a.re, b.re], Attrs::new())?))
     }
 
     /// `value` reduced over `axes`, which stay as axes of size one.
@@ -64,20 +73,31 @@ impl Monoid {
     pub(super) fn reduce(
         self,
         cx: &mut Context<'_>,
-        value: ValueId,
-        axes: &[i64],
-    ) -> Result<ValueId> {
+        value: Entries,
+        axes: &[usize],
+    ) -> Result<Entries> {
         if axes.is_empty() {
             return Ok(value);
         }
+        let mut shape = cx.shape(value.re).to_vec();
+        if axes.iter().any(|&axis| shape[axis] == Dim::Known(0)) {
+            axes.iter().for_each(|&axis| shape[axis] = Dim::Known(1));
+            let identity = self.identity_like(cx, value)?;
+            return identity.each(cx, |cx, part| cx.expand(part, &shape));
+        }
         let op = match self {
             Monoid::Add => "ReduceSum",
+            Monoid::Mul if value.im.is_some() => return complex::product(cx, value, axes),
             Monoid::Mul => "ReduceProd",
+            Monoid::Max | Monoid::Min if value.im.is_some() => {
+                return complex::extremum(cx, value, axes, self == Monoid::Max);
+            }
             Monoid::Max => "ReduceMax",
             Monoid::Min => "ReduceMin",
         };
-        let axes = cx.i64s(axes);
-        Ok(cx.op(op, &[value, axes], attrs! { keepdims: true })?)
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        let axes = cx.i64s(&axes);
+        value.each(cx, |cx, part| Ok(cx.op(op, &[part, axes], attrs! { keepdims: true })?))
     }
 
     /// What changes nothing: the constant `e` for which `e` combined with any `x` is `x`.
@@ -95,5 +115,12 @@ impl Monoid {
         };
         let none = || RuleError::unsupported(format!("the identity of {self:?} in {dtype}"));
         Ok(cx.constant(tensor.ok_or_else(none)?))
+    }
+
+    /// The identity of numbers of the kind of `like`.
+    pub(super) fn identity_like(self, cx: &mut Context<'_>, like: Entries) -> Result<Entries> {
+        let dtype = cx.dtype(like.re);
+        let im = like.im.map(|_| cx.scalar(dtype, 0.0)).transpose()?;
+        Ok(Entries { re: self.identity(cx, dtype)?, im })
     }
 }

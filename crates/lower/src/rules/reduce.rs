@@ -5,28 +5,31 @@ use jaxpr::JaxprId;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
+use super::entries::Entries;
 use super::monoid::Monoid;
 use super::{Result, bitwise, pad};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let (jaxpr, axes): (JaxprId, Vec<i64>) = (cx.param("jaxpr")?, cx.param("dimensions")?);
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
         return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
     };
-    if axes.is_empty() {
+    if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
         // Nothing is combined, not even the start.
         return Ok(vec![*array]);
     }
-    let identity = monoid.identity(cx, cx.dtype(*array))?;
-    let reduced = monoid.reduce(cx, *array, &axes)?;
-    let reduced = cx.squeeze(reduced, &axes)?;
-    if *start == identity {
-        return Ok(vec![reduced]);
+    let array = Entries::from(*array);
+    let identity = monoid.identity_like(cx, array)?;
+    let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;
+    let axes: Vec<i64> = cx.param("dimensions")?;
+    let reduced = reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?;
+    if *start == identity.into() {
+        return Ok(vec![reduced.into()]);
     }
-    Ok(vec![monoid.combine(cx, reduced, *start)?])
+    Ok(vec![monoid.combine(cx, reduced, (*start).into())?.into()])
 }
 
 #[track_caller]

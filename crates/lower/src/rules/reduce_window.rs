@@ -2,14 +2,13 @@
 //! Max or Min; the start value is combined into every window
 
 use jaxpr::JaxprId;
-use onnx::ValueId;
 
 use super::Result;
 use super::monoid::Monoid;
 use super::window::Window;
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let [array, start] = x else {
         return Err(RuleError::unsupported("a window over several arrays at once"));
@@ -18,10 +17,10 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let reason = "a window that is reduced by something else than add, mul, max or min";
         return Err(RuleError::unsupported(reason));
     };
-    let identity = monoid.identity(cx, cx.dtype(*array))?;
-    let reduced = Window::read(cx)?.reduce(cx, *array, monoid)?;
-    if *start == identity {
-        return Ok(vec![reduced]);
+    let identity = monoid.identity_like(cx, (*array).into())?;
+    let reduced = Window::read(cx)?.reduce(cx, (*array).into(), monoid)?;
+    if *start == identity.into() {
+        return Ok(vec![reduced.into()]);
     }
-    Ok(vec![monoid.combine(cx, reduced, *start)?])
+    Ok(vec![monoid.combine(cx, reduced, (*start).into())?.into()])
 }

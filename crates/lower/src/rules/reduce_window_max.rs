@@ -1,13 +1,11 @@
 //! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool passes over NaN and
 //! takes the smallest finite number for minus infinity
 
-use onnx::ValueId;
-
 use super::Result;
 use super::monoid::Monoid;
 use super::window::Window;
-use crate::Context;
+use crate::{Context, Parts};
 
-pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    Ok(vec![Window::read(cx)?.reduce(cx, x[0], Monoid::Max)?])
+pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Window::read(cx)?.reduce(cx, x[0].into(), Monoid::Max)?.into()])
 }

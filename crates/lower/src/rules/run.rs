@@ -1,9 +1,9 @@
 //! Windows along one axis, combined from shifted slices.
 
-use onnx::ValueId;
 use tensor::Dim;
 
 use super::Result;
+use super::entries::Entries;
 use super::monoid::Monoid;
 use crate::{Context, RuleError};
 
@@ -23,10 +23,10 @@ impl Run {
     pub(super) fn reduce(
         self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         stride: i64,
         monoid: Monoid,
-    ) -> Result<ValueId> {
+    ) -> Result<Entries> {
         if self.size <= SMALL {
             return self.by_elements(cx, x, stride, monoid);
         }
@@ -39,27 +39,29 @@ impl Run {
     fn take(
         self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         before: i64,
         after: i64,
         step: i64,
-    ) -> Result<ValueId> {
+    ) -> Result<Entries> {
         if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
         // Counted from the end, since the axis may be shorter than what is left out.
         let end = if after == 0 { i64::MAX } else { -after };
-        cx.slice(x, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
+        x.each(cx, |cx, part| {
+            cx.slice(part, &[self.axis], &[Dim::Known(before)], &[Dim::Known(end)], &[step])
+        })
     }
 
     /// Combines the first elements of all windows with the second ones, and so on.
     fn by_elements(
         self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         stride: i64,
         monoid: Monoid,
-    ) -> Result<ValueId> {
+    ) -> Result<Entries> {
         let reach = (self.size - 1) * self.dilation;
         let mut sum = self.take(cx, x, 0, reach, stride)?;
         for i in 1..self.size {
@@ -72,7 +74,7 @@ impl Run {
 
     /// Combines windows of one element to windows of two, of four, and so on; then those whose
     /// sizes add up to the window's.
-    fn by_doubling(self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<ValueId> {
+    fn by_doubling(self, cx: &mut Context<'_>, x: Entries, monoid: Monoid) -> Result<Entries> {
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);
         loop {

@@ -1,4 +1,5 @@
-//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; without rounds, the
+//! carry as it is
 
 use std::panic::Location;
 
@@ -14,7 +15,22 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let num_carry: usize = cx.param("num_carry")?;
     let (first, xs) = x.split_at(cx.in_count(num_consts + num_carry));
     let (consts, carry) = first.split_at(cx.in_count(num_consts));
+    if cx.param::<Dim>("length")? == Dim::Known(0) {
+        return no_rounds(cx, num_carry, carry);
+    }
     if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
+}
+
+/// onnxruntime's Scan does not take arrays of length zero.
+fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
+    let mut results = carry.to_vec();
+    let widths: Vec<usize> = cx.out_widths().collect();
+    for (index, width) in widths.into_iter().enumerate().skip(num_carry) {
+        let stacked = cx.out(index);
+        let empty = cx.full(stacked.dtype, 0.0, &stacked.shape)?;
+        results.extend(std::iter::repeat_n(empty, width));
+    }
+    Ok(results)
 }
 
 fn over_arrays(

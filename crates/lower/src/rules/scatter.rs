@@ -5,6 +5,7 @@ use jaxpr::{Atom, JaxprId, Params};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
+use super::entries::Entries;
 use super::indices::{self, Mode, Starts};
 use super::monoid::Monoid;
 use super::window::inverse;
@@ -71,7 +72,7 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
 }
 
 #[derive(Debug)]
-struct Scatter {
+pub(super) struct Scatter {
     /// The axes of the updates that are axes of the operand.
     window_dims: Vec<usize>,
     /// The axes of the operand that the updates do not have.
@@ -81,17 +82,17 @@ struct Scatter {
     operand_batch: Vec<usize>,
     index_batch: Vec<usize>,
     /// The axes of the operand in which a window does not cover everything.
-    indexed: Vec<usize>,
+    pub(super) indexed: Vec<usize>,
     /// The window's size in each axis of the operand.
     sizes: Vec<Dim>,
     /// The last start of a window that is inside, for each element of an index vector.
-    limits: Vec<Dim>,
+    pub(super) limits: Vec<Dim>,
     /// The shape of the indices without the vectors.
-    index_shape: Vec<Dim>,
+    pub(super) index_shape: Vec<Dim>,
 }
 
 impl Scatter {
-    fn read(
+    pub(super) fn read(
         cx: &Context<'_>,
         operand: ValueId,
         indices: ValueId,
@@ -131,13 +132,17 @@ impl Scatter {
     }
 
     /// The order of the operand's axes for `ScatterND`: those that are indexed first.
-    fn order(&self) -> Vec<usize> {
+    pub(super) fn order(&self) -> Vec<usize> {
         let rest = (0..self.sizes.len()).filter(|axis| !self.indexed.contains(axis));
         self.indexed.iter().copied().chain(rest).collect()
     }
 
     /// The updates as (indices' axes…, windows along indexed axes…, other axes of the operand…).
-    fn arrange_updates(&self, cx: &mut Context<'_>, updates: ValueId) -> Result<ValueId> {
+    pub(super) fn arrange_updates(
+        &self,
+        cx: &mut Context<'_>,
+        updates: ValueId,
+    ) -> Result<ValueId> {
         let windows: Vec<usize> = (0..self.sizes.len()).filter(|&i| self.has_window(i)).collect();
         let mut perm: Vec<usize> =
             (0..cx.rank(updates)).filter(|axis| !self.window_dims.contains(axis)).collect();
@@ -167,7 +172,7 @@ impl Scatter {
         let shape = cx.shape(operand).to_vec();
         let update = cx.reshape(updates, &shape)?;
         let result = match monoid {
-            Some(monoid) => monoid.combine(cx, operand, update)?,
+            Some(monoid) => monoid.combine(cx, Entries::real(operand), Entries::real(update))?.re,
             None => update,
         };
         let Some(inside) = inside else { return Ok(vec![result]) };
@@ -239,7 +244,7 @@ impl Scatter {
 
     /// For each indexed axis of the operand, where windows start: an element of the index vectors,
     /// the position in a batch axis, or zero.
-    fn columns(&self, cx: &mut Context<'_>, starts: ValueId) -> Result<ValueId> {
+    pub(super) fn columns(&self, cx: &mut Context<'_>, starts: ValueId) -> Result<ValueId> {
         if !self.indexed.is_empty() && self.indexed == self.map {
             return Ok(starts);
         }
@@ -269,7 +274,7 @@ impl Scatter {
     }
 
     /// The index vectors of all elements of all windows.
-    fn places(&self, cx: &mut Context<'_>, first: ValueId) -> Result<ValueId> {
+    pub(super) fn places(&self, cx: &mut Context<'_>, first: ValueId) -> Result<ValueId> {
         let moving: Vec<usize> =
             (0..self.indexed.len()).filter(|&i| self.has_window(self.indexed[i])).collect();
         let sizes: Vec<Dim> = moving.iter().map(|&i| self.sizes[self.indexed[i]].clone()).collect();
@@ -279,7 +284,7 @@ impl Scatter {
 
 /// For each window, `value` if it is inside and `other` if not.
 #[track_caller]
-fn choose(
+pub(super) fn choose(
     cx: &mut Context<'_>,
     inside: ValueId,
     value: ValueId,

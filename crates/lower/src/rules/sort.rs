@@ -9,7 +9,8 @@ use crate::{Context, RuleError};
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: usize = cx.param("dimension")?;
-    let count: usize = cx.param("num_keys")?;
+    // A complex key is two: its real part, then its imaginary part.
+    let count = cx.in_count(cx.param("num_keys")?);
     let extent = cx.shape(x[0])[axis].clone();
     if cx.shape(x[0]).contains(&Dim::Known(0)) || extent == Dim::Known(1) {
         return Ok(x.to_vec());

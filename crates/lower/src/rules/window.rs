@@ -6,6 +6,7 @@ use std::sync::Arc;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind};
 
+use super::entries::Entries;
 use super::monoid::Monoid;
 use super::run::Run;
 use super::{Result, pad};
@@ -48,28 +49,33 @@ impl Window {
     pub(super) fn reduce(
         mut self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-    ) -> Result<ValueId> {
-        let out = cx.out(0);
-        let fill = monoid.identity(cx, out.dtype)?;
-        if out.shape.contains(&ZERO) {
-            return cx.expand(fill, &out.shape);
+    ) -> Result<Entries> {
+        let shape = cx.out(0).shape;
+        let fill = monoid.identity_like(cx, x)?;
+        if shape.contains(&ZERO) {
+            return fill.each(cx, |cx, part| cx.expand(part, &shape));
         }
         let x = self.spread(cx, x, fill)?;
         let x = self.reduce_whole_axes(cx, x, monoid)?;
-        match self.pool(cx, x, monoid)? {
-            Some(pooled) => Ok(pooled),
-            None => self.slide(cx, x, monoid, fill),
+        match x.im {
+            None => match self.pool(cx, x.re, monoid)? {
+                Some(pooled) => Ok(Entries::real(pooled)),
+                None => self.slide(cx, x, monoid, fill),
+            },
+            Some(_) => self.slide(cx, x, monoid, fill),
         }
     }
 
     /// Spreads `x` out by the base dilation.
-    fn spread(&self, cx: &mut Context<'_>, x: ValueId, fill: ValueId) -> Result<ValueId> {
+    fn spread(&self, cx: &mut Context<'_>, x: Entries, fill: Entries) -> Result<Entries> {
         let mut x = x;
         for (axis, &dilation) in self.base_dilation.iter().enumerate() {
             if dilation > 1 {
-                x = pad::spread(cx, x, fill, axis, dilation - 1)?;
+                x = x.zip_with(cx, fill, |cx, part, fill| {
+                    pad::spread(cx, part, fill, axis, dilation - 1)
+                })?;
             }
         }
         Ok(x)
@@ -87,13 +93,13 @@ impl Window {
     fn reduce_whole_axes(
         &mut self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-    ) -> Result<ValueId> {
-        if cx.dtype(x) == DType::Bool {
+    ) -> Result<Entries> {
+        if cx.dtype(x.re) == DType::Bool {
             return Ok(x);
         }
-        let shape = cx.shape(x).to_vec();
+        let shape = cx.shape(x.re).to_vec();
         let whole = |i: usize| {
             let unpadded = self.low[i] == ZERO && self.high[i] == ZERO && self.dilation[i] == 1;
             unpadded && self.size[i] == shape[i] && shape[i] != ONE
@@ -102,7 +108,6 @@ impl Window {
         for &i in &axes {
             (self.size[i], self.stride[i]) = (ONE, 1);
         }
-        let axes: Vec<i64> = axes.into_iter().map(|i| i as i64).collect();
         monoid.reduce(cx, x, &axes)
     }
 
@@ -194,11 +199,13 @@ impl Window {
     fn slide(
         &self,
         cx: &mut Context<'_>,
-        x: ValueId,
+        x: Entries,
         monoid: Monoid,
-        fill: ValueId,
-    ) -> Result<ValueId> {
-        let mut x = pad::edges(cx, x, fill, &self.low, &self.high)?;
+        fill: Entries,
+    ) -> Result<Entries> {
+        let mut x = x.zip_with(cx, fill, |cx, part, fill| {
+            pad::edges(cx, part, fill, &self.low, &self.high)
+        })?;
         for axis in self.moving_axes() {
             let Some(size) = self.size[axis].as_known() else {
                 let size = &self.size[axis];

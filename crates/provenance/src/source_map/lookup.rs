@@ -72,9 +72,10 @@ impl SourceMap {
         self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
     }
 
-    /// Whether `name` is a value of the model as it was exported: a result or an input.
+    /// Whether a value called `name` is one of the model as it was exported: a result, by its own
+    /// name or by that of its node, as runtimes call what they compute anew, or an input.
     pub fn has_value(&self, name: &str) -> bool {
-        self.index.values.contains_key(name) || self.index.inputs.contains(name)
+        self.find(name).is_some() || self.index.inputs.contains(name)
     }
 
     /// The name of a node.
@@ -93,7 +94,7 @@ impl SourceMap {
     /// The nodes that a node of an optimised model stands for: all that lie between the values
     /// `inputs` and the values `outputs`, those that compute the outputs first.
     pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
-        let position = |name: &&str| self.index.values.get(*name).copied();
+        let position = |name: &&str| self.find(name);
         let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
         let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
         let mut seen: FxHashSet<usize> = found.iter().copied().collect();

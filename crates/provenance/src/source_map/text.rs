@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(map.between(&[], &["y"]), [1]);
         assert_eq!(map.between(&["/Sin_output_0"], &["y"]), [1]);
         assert_eq!(map.between(&["x"], &["y"]), [1, 0], "up to the model's own input");
+        assert_eq!(map.between(&["/Sin"], &["/Cos"]), [1], "results by the names of their nodes");
         assert_eq!(map.between(&["?"], &["y"]), [1], "an unknown input is no border");
     }
 

@@ -3,7 +3,8 @@
 use jaxpr::Param;
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyBool, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping, PySet, PyString, PyTuple,
+    PyBool, PyComplex, PyComplexMethods, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping,
+    PySet, PyString, PyTuple,
 };
 use rustc_hash::FxHashMap;
 
@@ -18,6 +19,7 @@ enum Kind {
     Bool,
     Int,
     Float,
+    Complex,
     Str,
     Sequence,
     NamedTuple,
@@ -62,6 +64,8 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
         Kind::Int
     } else if value.is_instance_of::<PyFloat>() {
         Kind::Float
+    } else if value.is_instance_of::<PyComplex>() {
+        Kind::Complex
     } else if value.is_instance_of::<PyString>() {
         Kind::Str
     } else if value.is_instance_of::<PyTuple>() && value.hasattr(attr::_fields(py))? {
@@ -109,6 +113,10 @@ impl<'py> Reader<'_, 'py> {
                 _ => Param::Opaque("int".into()),
             },
             Kind::Float => Param::Float(value.extract()?),
+            Kind::Complex => {
+                let value = value.cast::<PyComplex>().map_err(PyErr::from)?;
+                Param::Tensor(tensor::Tensor::complex_scalar(value.real(), value.imag()))
+            }
             Kind::Str => Param::Str(value.extract::<String>()?.into()),
             Kind::Enum => {
                 Param::Enum(value.getattr(attr::name(self.py))?.extract::<String>()?.into())

@@ -5,8 +5,10 @@ use onnx::{Attrs, ValueId};
 use super::Result;
 use crate::{Context, Parts, RuleError};
 
-pub(super) fn complex(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![Parts::Complex(x[0].re(), x[1].re())])
+pub(super) fn complex(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    // One of them may be a scalar.
+    let shape = cx.out(0).shape;
+    Ok(vec![Parts::Complex(cx.expand(x[0].re(), &shape)?, cx.expand(x[1].re(), &shape)?)])
 }
 
 pub(super) fn real(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

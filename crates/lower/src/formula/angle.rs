@@ -1,0 +1,28 @@
+//! The angle of a point in the plane.
+
+use std::f64::consts::PI;
+
+use super::Num;
+
+impl<'f> Num<'f> {
+    /// Whether it has a minus sign, which zero may have too.
+    #[track_caller]
+    pub(crate) fn is_negative(self) -> Self {
+        self.less(0.0) | (1.0 / self).equals(f64::NEG_INFINITY)
+    }
+
+    /// The angle of the point (x, y) with the x-axis, of which this is the y.
+    #[track_caller]
+    pub(crate) fn atan2(self, x: Self) -> Self {
+        let y = self;
+        let (below, left) = (y.is_negative(), x.is_negative());
+        // The corners at infinity lie on the diagonals. In the origin only the signs of zero count.
+        let corner = y.is_inf() & x.is_inf();
+        let origin = y.equals(0.0) & x.equals(0.0);
+        let slope = corner.select(y.sign() * x.sign(), y / x);
+        let slope = origin.select(y, slope);
+        let turn = below.select(x.constant(-PI), PI);
+        let angle = slope.atan();
+        left.select(angle + turn, angle)
+    }
+}

@@ -1,0 +1,119 @@
+//! mul, square, integer_pow, div, logistic: products and quotients
+
+use super::Result;
+use super::number::{Complex, binary, is_real, unary};
+use crate::formula::{Num, formulas};
+use crate::{Context, Parts};
+
+pub(super) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    binary(cx, x, |a, b| a * b)
+}
+
+pub(super) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.squared())
+}
+
+pub(super) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let exponent: i64 = cx.param("y")?;
+    if exponent == 0 {
+        let ty = cx.out(0);
+        let re = cx.full(ty.dtype, 1.0, &ty.shape)?;
+        return Ok(vec![Parts::Complex(re, cx.full(ty.dtype, 0.0, &ty.shape)?)]);
+    }
+    unary(cx, x, |z| {
+        let power = z.power(exponent.unsigned_abs());
+        if exponent < 0 { power.reciprocal() } else { power }
+    })
+}
+
+/// By real numbers, each part for itself.
+pub(super) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    if is_real(cx, x[1]) {
+        let [re, im] = formulas(cx, [x[0].re(), x[0].im(), x[1].re()], |[a, b, c]| [a / c, b / c])?;
+        return Ok(vec![Parts::Complex(re, im)]);
+    }
+    binary(cx, x, |a, b| a.over(b))
+}
+
+/// 1 / (1 + e⁻ᶻ)
+pub(super) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| {
+        let power = (-z).exp();
+        Complex { re: power.re + 1.0, im: power.im }.reciprocal()
+    })
+}
+
+/// A divisor by Smith's method, which divides by its larger part first, so that its square cannot
+/// overflow: (a + bi) / (c + di) = (a + br + (b - ar)i) / (c + dr) with r = d / c, if |c| ≥ |d|.
+struct Divisor<'f> {
+    /// Whether |c| ≥ |d|.
+    wide: Num<'f>,
+    /// The smaller part divided by the larger one.
+    ratio: Num<'f>,
+    /// The larger part plus the ratio times the smaller one.
+    whole: Num<'f>,
+}
+
+impl<'f> Divisor<'f> {
+    #[track_caller]
+    fn of(z: Complex<'f>) -> Self {
+        let wide = z.re.abs().at_least(z.im.abs());
+        let (larger, smaller) = (wide.select(z.re, z.im), wide.select(z.im, z.re));
+        // Infinite parts have a ratio, too, so that a quotient by them is zero.
+        let most = largest(z.re);
+        let finite = |part: Num<'f>| part.max(-most).min(most);
+        let zero = larger.equals(0.0);
+        let ratio = finite(smaller) / zero.select(1.0, finite(larger));
+        Self { wide, ratio, whole: larger + smaller * ratio }
+    }
+}
+
+fn largest(x: Num<'_>) -> f64 {
+    if x.dtype() == tensor::DType::F64 { f64::MAX } else { f64::from(f32::MAX) }
+}
+
+impl<'f> Complex<'f> {
+    /// The square.
+    #[track_caller]
+    pub(super) fn squared(self) -> Self {
+        let Self { re, im } = self;
+        let half = re * im;
+        Self { re: (re - im) * (re + im), im: half + half }
+    }
+
+    /// A positive power.
+    #[track_caller]
+    fn power(self, exponent: u64) -> Self {
+        let (mut base, mut rest, mut product) = (self, exponent, None);
+        loop {
+            if rest & 1 == 1 {
+                product = Some(product.map_or(base, |product| product * base));
+            }
+            rest >>= 1;
+            if rest == 0 {
+                return product.unwrap_or(self);
+            }
+            base = base * base;
+        }
+    }
+
+    /// The quotient.
+    #[track_caller]
+    pub(super) fn over(self, divisor: Self) -> Self {
+        let Divisor { wide, ratio, whole } = Divisor::of(divisor);
+        let (a, b) = (self.re, self.im);
+        let (left, right) = (a * ratio, b * ratio);
+        let re = wide.select(a + right, left + b) / whole;
+        let im = wide.select(b - left, right - a) / whole;
+        Self { re, im }
+    }
+
+    /// One divided by it.
+    #[track_caller]
+    pub(super) fn reciprocal(self) -> Self {
+        let Divisor { wide, ratio, whole } = Divisor::of(self);
+        let re = wide.select(1.0, ratio) / whole;
+        let im = wide.select(-ratio, -1.0) / whole;
+        Self { re, im }
+    }
+}

@@ -1,0 +1,43 @@
+//! convert_element_type, bitcast_convert_type, iota: between types, and numbers from nothing
+
+use super::Result;
+use crate::rules::{convert_element_type, iota};
+use crate::{Context, Parts, RuleError};
+
+/// Real numbers become complex ones without an imaginary part, and the other way round what they
+/// have of it is dropped.
+pub(super) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    if !cx.is_complex() {
+        let real = convert_element_type::lower(cx, &[x[0].re()])?;
+        return Ok(real.into_iter().map(Parts::Real).collect());
+    }
+    let dtype = cx.out(0).dtype;
+    let re = cx.cast(x[0].re(), dtype)?;
+    let im = match x[0] {
+        Parts::Complex(_, im) => cx.cast(im, dtype)?,
+        Parts::Real(_) => zeros(cx)?,
+    };
+    Ok(vec![Parts::Complex(re, im)])
+}
+
+/// JAX has no other bits for complex numbers than their own.
+pub(super) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    match x[0] {
+        Parts::Complex(re, _) if cx.is_complex() && cx.dtype(re) == cx.out(0).dtype => {
+            Ok(vec![x[0]])
+        }
+        _ => Err(RuleError::unsupported("the bits of complex numbers as those of another type")),
+    }
+}
+
+pub(super) fn iota(cx: &mut Context<'_>, _: &[Parts]) -> Result<Vec<Parts>> {
+    let re = iota::lower(cx, &[])?[0];
+    Ok(vec![Parts::Complex(re, zeros(cx)?)])
+}
+
+/// The imaginary part of a result that has none.
+#[track_caller]
+fn zeros(cx: &mut Context<'_>) -> Result<onnx::ValueId> {
+    let ty = cx.out(0);
+    cx.full(ty.dtype, 0.0, &ty.shape)
+}

@@ -1,0 +1,138 @@
+//! asin, acos, atan, asinh, acosh, atanh, atan2
+//!
+//! Kahan's formulas for the first quadrant, to which the signs of the parts are restored.
+
+use std::f64::consts::{FRAC_PI_2, LN_2, PI};
+
+use tensor::DType;
+
+use super::Result;
+use super::modulus::Modulus;
+use super::number::{Complex, binary, unary};
+use super::power::root_sides;
+use crate::formula::Num;
+use crate::{Context, Parts};
+
+pub(super) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.asin())
+}
+
+pub(super) fn acos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| {
+        let arc = Arc::of(z);
+        Complex { re: arc.cosine(z.re), im: with_sign(-arc.height(), z.im) }
+    })
+}
+
+pub(super) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| {
+        let arc = Arc::of(z);
+        Complex { re: arc.height(), im: with_sign(arc.cosine(z.re), z.im) }
+    })
+}
+
+pub(super) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    // Exchanging the parts is turning and reflecting, and asin treats both sides alike.
+    unary(cx, x, |z| {
+        let arc = Complex { re: z.im, im: z.re }.asin();
+        Complex { re: arc.im, im: arc.re }
+    })
+}
+
+pub(super) fn atanh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.atanh())
+}
+
+pub(super) fn atan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.turned_left().atanh().turned_right())
+}
+
+/// -i log((x + iy) / √(x² + y²)), where x and y are complex, too
+pub(super) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    binary(cx, x, |y, x| {
+        let length = (x.squared() + y.squared()).sqrt();
+        (x + y.turned_left()).over(length).ln().turned_right()
+    })
+}
+
+/// `value` with the sign of `like`; zero has none here.
+#[track_caller]
+fn with_sign<'f>(value: Num<'f>, like: Num<'f>) -> Num<'f> {
+    like.less(0.0).select(-value, value)
+}
+
+/// A number of the first quadrant, z, with the square roots of 1 - z̄ = a + bi and 1 + z = c + di.
+struct Arc<'f> {
+    modulus: Modulus<'f>,
+    /// Whether 1 is nothing compared to it.
+    far: Num<'f>,
+    minus: Complex<'f>,
+    plus: Complex<'f>,
+}
+
+impl<'f> Arc<'f> {
+    #[track_caller]
+    fn of(z: Complex<'f>) -> Self {
+        let modulus = Modulus::of(z);
+        let (x, y) = modulus.sides;
+        let (long, short) = root_sides(Complex { re: 1.0 - x, im: y });
+        let inside = x.at_most(1.0);
+        let minus = Complex { re: inside.select(long, short), im: inside.select(short, long) };
+        let (re, im) = root_sides(Complex { re: x + 1.0, im: y });
+        let far = modulus.larger.greater(1e10);
+        Self { modulus, far, minus, plus: Complex { re, im } }
+    }
+
+    /// |Im asin z| = |Im acos z|
+    #[track_caller]
+    fn height(&self) -> Num<'f> {
+        let Self { modulus, minus, plus, .. } = self;
+        let near = (minus.re * plus.im + minus.im * plus.re).asinh();
+        let far = modulus.larger.ln() + modulus.stretch.ln() + LN_2;
+        self.far.select(far, near)
+    }
+
+    /// Re asin z
+    #[track_caller]
+    fn sine(&self) -> Num<'f> {
+        let Self { modulus, minus, plus, .. } = self;
+        let (x, _) = modulus.sides;
+        let near = x / (minus.re * plus.re + minus.im * plus.im);
+        self.far.select(self.slope(), near).atan()
+    }
+
+    /// The tangent of the angle with the imaginary axis.
+    #[track_caller]
+    fn slope(&self) -> Num<'f> {
+        let Modulus { sides: (x, y), ratio, .. } = self.modulus;
+        x.at_least(y).select(1.0 / ratio, ratio)
+    }
+
+    /// Re acos z, for a number whose real part has the sign of `x`
+    #[track_caller]
+    fn cosine(&self, x: Num<'f>) -> Num<'f> {
+        let near = (self.minus.re / self.plus.re).atan() * 2.0;
+        let angle = self.far.select(FRAC_PI_2 - self.slope().atan(), near);
+        x.less(0.0).select(PI - angle, angle)
+    }
+}
+
+impl<'f> Complex<'f> {
+    #[track_caller]
+    fn asin(self) -> Self {
+        let arc = Arc::of(self);
+        Self { re: with_sign(arc.sine(), self.re), im: with_sign(arc.height(), self.im) }
+    }
+
+    /// log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥ 0
+    #[track_caller]
+    fn atanh(self) -> Self {
+        // Beyond this the result is ±π/2 i, but the squares overflow.
+        let most = if self.re.dtype() == DType::F64 { 1e150 } else { 1e18 };
+        let (x, y) = (self.re.abs().min(most), self.im.max(-most).min(most));
+        let rest = 1.0 - x;
+        let re = (x * 4.0 / (rest * rest + y * y)).ln_1p() * 0.25;
+        let im = (y * 2.0).atan2(rest * (x + 1.0) - y * y) * 0.5;
+        Self { re: with_sign(re, self.re), im }
+    }
+}

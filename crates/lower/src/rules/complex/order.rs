@@ -1,0 +1,57 @@
+//! eq, ne, max, min: two numbers are equal if both parts are; the order is that of the real
+//! parts, and among equal ones that of the imaginary parts
+
+use onnx::{Attrs, ValueId};
+
+use super::Result;
+use crate::rules::entries::Entries;
+use crate::{Context, Parts};
+
+pub(super) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Parts::Real(equal(cx, x)?)])
+}
+
+pub(super) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let equal = equal(cx, x)?;
+    Ok(vec![Parts::Real(cx.op("Not", &[equal], Attrs::new())?)])
+}
+
+#[track_caller]
+fn equal(cx: &mut Context<'_>, x: &[Parts]) -> Result<ValueId> {
+    let re = cx.op("Equal", &[x[0].re(), x[1].re()], Attrs::new())?;
+    let im = cx.op("Equal", &[x[0].im(), x[1].im()], Attrs::new())?;
+    Ok(cx.op("And", &[re, im], Attrs::new())?)
+}
+
+pub(super) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![larger(cx, x[0].into(), x[1].into())?.into()])
+}
+
+pub(super) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![smaller(cx, x[0].into(), x[1].into())?.into()])
+}
+
+/// The larger of `a` and `b`. If the question has no answer, for NaN, it is `b`.
+#[track_caller]
+pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
+    choose(cx, "Greater", a, b)
+}
+
+/// The smaller of `a` and `b`. If the question has no answer, for NaN, it is `b`.
+#[track_caller]
+pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
+    choose(cx, "Less", a, b)
+}
+
+#[track_caller]
+fn choose(cx: &mut Context<'_>, op: &'static str, a: Entries, b: Entries) -> Result<Entries> {
+    let (Some(y), Some(z)) = (a.im, b.im) else {
+        let first = cx.op(op, &[a.re, b.re], Attrs::new())?;
+        return a.or(cx, first, b);
+    };
+    let tie = cx.op("Equal", &[a.re, b.re], Attrs::new())?;
+    let by_re = cx.op(op, &[a.re, b.re], Attrs::new())?;
+    let by_im = cx.op(op, &[y, z], Attrs::new())?;
+    let first = cx.op("Where", &[tie, by_im, by_re], Attrs::new())?;
+    a.or(cx, first, b)
+}

@@ -1,0 +1,87 @@
+//! sqrt, rsqrt, pow
+
+use super::Result;
+use super::modulus::Modulus;
+use super::number::{Complex, binary, is_real, unary};
+use crate::formula::{Num, formulas};
+use crate::{Context, Parts};
+
+pub(super) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.sqrt())
+}
+
+pub(super) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| {
+        let modulus = Modulus::of(z);
+        let wide = modulus.sides.0.at_least(modulus.sides.1);
+        let long = half_cosine(modulus, wide);
+        let short = wide.select(modulus.ratio, 1.0) / (long + long);
+        let size = modulus.stretch * modulus.larger.sqrt();
+        let right = z.re.at_least(0.0);
+        let re = right.select(long, short) / size;
+        let im = right.select(short, long) / size;
+        // Along the negative real numbers the sign of a zero counts, unlike for the square root.
+        Complex { re, im: z.im.is_negative().select(im, -im) }
+    })
+}
+
+/// |z|ᶜ e^(-dθ) turned by cθ + d log|z|, for an exponent c + di and the angle θ of z
+pub(super) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let dtype = cx.out(0).dtype;
+    let exponent = cx.cast(x[1].re(), dtype)?;
+    if is_real(cx, x[1]) {
+        let [re, im] = formulas(cx, [x[0].re(), x[0].im(), exponent], |[re, im, c]| {
+            let z = Complex { re, im };
+            let size = Modulus::of(z).value().pow(c);
+            let turned = polar(size, im.atan2(re) * c);
+            [turned.re, turned.im]
+        })?;
+        return Ok(vec![Parts::Complex(re, im)]);
+    }
+    binary(cx, &[x[0], Parts::Complex(exponent, x[1].im())], |z, w| {
+        let (modulus, angle) = (Modulus::of(z), z.im.atan2(z.re));
+        let size = modulus.value();
+        let turned =
+            polar(size.pow(w.re) * (-(angle * w.im)).exp(), angle * w.re + modulus.ln() * w.im);
+        // Zero has no logarithm, but some of its powers are clear.
+        let real = w.im.equals(0.0);
+        let nothing = size.equals(0.0) & real & w.re.greater(0.0);
+        let one = real & w.re.equals(0.0);
+        let re = one.select(1.0, nothing.select(0.0, turned.re));
+        Complex { re, im: (one | nothing).select(0.0, turned.im) }
+    })
+}
+
+#[track_caller]
+fn polar<'f>(size: Num<'f>, angle: Num<'f>) -> Complex<'f> {
+    Complex { re: size * angle.cos(), im: size * angle.sin() }
+}
+
+/// The cosine of half the angle between a number and the real axis.
+#[track_caller]
+fn half_cosine<'f>(modulus: Modulus<'f>, wide: Num<'f>) -> Num<'f> {
+    ((modulus.stretch + wide.select(1.0, modulus.ratio)) * 0.5).sqrt()
+}
+
+/// The larger and the smaller part of the square root of |re| + |im|i.
+#[track_caller]
+pub(super) fn root_sides(z: Complex<'_>) -> (Num<'_>, Num<'_>) {
+    let modulus = Modulus::of(z);
+    let (re, im) = modulus.sides;
+    let long = modulus.larger.sqrt() * half_cosine(modulus, re.at_least(im));
+    // Zero and infinity are what is left of themselves.
+    let short = (im + im).equals(im).select(im, im / (long + long));
+    (long, short)
+}
+
+impl<'f> Complex<'f> {
+    /// The square root, cut along the negative real numbers, which count as above the cut.
+    #[track_caller]
+    pub(super) fn sqrt(self) -> Self {
+        let (long, short) = root_sides(self);
+        let right = self.re.at_least(0.0);
+        let re = right.select(long, short);
+        let im = right.select(short, long);
+        Self { re, im: self.im.less(0.0).select(-im, im) }
+    }
+}

@@ -1,0 +1,96 @@
+//! reduce_prod, reduce_max, reduce_min over axes
+
+use onnx::{Attrs, attrs};
+use tensor::Dim;
+
+use super::Result;
+use crate::rules::entries::Entries;
+use crate::rules::iteration::{Round, repeat};
+use crate::rules::monoid::Monoid;
+use crate::{Context, Parts};
+
+pub(super) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    reduce(cx, x, Monoid::Mul)
+}
+
+pub(super) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    reduce(cx, x, Monoid::Max)
+}
+
+pub(super) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    reduce(cx, x, Monoid::Min)
+}
+
+fn reduce(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Parts>> {
+    let reduced = monoid.reduce(cx, x[0].into(), &cx.param::<Vec<usize>>("axes")?)?;
+    let axes: Vec<i64> = cx.param("axes")?;
+    Ok(vec![reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?.into()])
+}
+
+/// The product over `axes`, which stay: the halves of each are multiplied until it has one element.
+pub(in crate::rules) fn product(
+    cx: &mut Context<'_>,
+    x: Entries,
+    axes: &[usize],
+) -> Result<Entries> {
+    let mut x = x;
+    for &axis in axes {
+        x = match cx.shape(x.re)[axis].as_known() {
+            Some(count) => by_halves(cx, x, axis as i64, count)?,
+            None => by_rounds(cx, x, axis)?,
+        };
+    }
+    Ok(x)
+}
+
+fn by_halves(cx: &mut Context<'_>, x: Entries, axis: i64, count: i64) -> Result<Entries> {
+    let (mut x, mut count) = (x, count);
+    while count > 1 {
+        let half = count / 2;
+        let [start, middle, end] = [0, half, 2 * half].map(Dim::Known);
+        let (left, right) =
+            (x.slice(cx, axis, &start, &middle)?, x.slice(cx, axis, &middle, &end)?);
+        let mut product = left.mul(cx, right)?;
+        if count % 2 == 1 {
+            let last = x.slice(cx, axis, &end, &Dim::Known(count))?;
+            product = product.concat(cx, axis, last)?;
+        }
+        (x, count) = (product, half + count % 2);
+    }
+    Ok(x)
+}
+
+fn by_rounds(cx: &mut Context<'_>, x: Entries, axis: usize) -> Result<Entries> {
+    let mut shape = cx.shape(x.re).to_vec();
+    let extent = std::mem::replace(&mut shape[axis], Dim::Known(1));
+    let one = Monoid::Mul.identity_like(cx, x)?;
+    let one = one.each(cx, |cx, part| cx.expand(part, &shape))?;
+    let done = repeat(cx, &extent, &[one], |cx, number, carry| {
+        let factor = x.take(cx, axis as i64, number)?;
+        Ok(Round { carry: vec![carry[0].mul(cx, factor)?], stack: Vec::new() })
+    })?;
+    Ok(done.carry[0])
+}
+
+/// The largest or smallest number over `axes`, which stay: that of the extreme imaginary part among
+/// those of the extreme real part.
+pub(in crate::rules) fn extremum(
+    cx: &mut Context<'_>,
+    x: Entries,
+    axes: &[usize],
+    largest: bool,
+) -> Result<Entries> {
+    let Some(im) = x.im else { return Ok(x) };
+    let (op, worst) = match largest {
+        true => ("ReduceMax", f64::NEG_INFINITY),
+        false => ("ReduceMin", f64::INFINITY),
+    };
+    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let axes = cx.i64s(&axes);
+    let re = cx.op(op, &[x.re, axes], attrs! { keepdims: true })?;
+    let among = cx.op("Equal", &[x.re, re], Attrs::new())?;
+    let worst = cx.scalar_like(im, worst)?;
+    let im = cx.op("Where", &[among, im, worst], Attrs::new())?;
+    let im = cx.op(op, &[im, axes], attrs! { keepdims: true })?;
+    Ok(Entries { re, im: Some(im) })
+}

@@ -1,0 +1,58 @@
+//! sin, cos, tan, sinh, cosh, tanh: the hyperbolic functions turned by a right angle
+
+use super::Result;
+use super::exponential::zero_with;
+use super::number::{Complex, unary};
+use crate::{Context, Parts};
+
+pub(super) fn sinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.sinh())
+}
+
+pub(super) fn cosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.cosh())
+}
+
+pub(super) fn tanh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.tanh())
+}
+
+pub(super) fn sin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.turned_left().sinh().turned_right())
+}
+
+pub(super) fn cos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.turned_left().cosh())
+}
+
+pub(super) fn tan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    unary(cx, x, |z| z.turned_left().tanh().turned_right())
+}
+
+impl<'f> Complex<'f> {
+    #[track_caller]
+    fn sinh(self) -> Self {
+        let (x, y) = (self.re, self.im);
+        Self { re: x.sinh() * y.cos(), im: zero_with(y, x.cosh() * y.sin()) }
+    }
+
+    #[track_caller]
+    fn cosh(self) -> Self {
+        let (x, y) = (self.re, self.im);
+        Self { re: x.cosh() * y.cos(), im: zero_with(y, x.sinh() * y.sin()) }
+    }
+
+    /// (sinh x cosh x + i sin y cos y) / (sinh² x + cos² y)
+    #[track_caller]
+    fn tanh(self) -> Self {
+        // Beyond this no digit tells the result from ±1, but the hyperbolic functions overflow.
+        const FAR: f64 = 40.0;
+        let (x, y) = (self.re, self.im);
+        let far = x.abs().greater(FAR);
+        let near = x.max(-FAR).min(FAR);
+        let (sinh, cosh, sin, cos) = (near.sinh(), near.cosh(), y.sin(), y.cos());
+        let divisor = sinh * sinh + cos * cos;
+        let re = far.select(x.sign(), sinh * cosh / divisor);
+        Self { re, im: far.select(0.0, sin * cos / divisor) }
+    }
+}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
@@ -36,7 +37,9 @@ def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[An
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """The tensor that a value is in a model: complex numbers are a trailing axis of two."""
+    """The tensor that a value is in a model: complex numbers are a trailing axis of two, keys too."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
     array = np.asarray(value)
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 

@@ -1,52 +1,15 @@
 """Equations in terms of others, as JAX itself traces them.
 
-PRNG keys have no element type in ONNX: an array of keys is the array of unsigned integers
-underneath, which has one axis more. An equation that makes or reads keys becomes what the key's
-implementation does with these integers. One that only moves keys becomes itself, mapped over the
-axis that it does not know. The same way, a reduction by a function that is no operator of ONNX
-becomes a few applications of that function to whole arrays.
+What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
+any function, functions that are primitives, and everything that has to do with PRNG keys.
 """
 
-import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from jax2onnx import _jax
-
-Function = Callable[..., Any]
-
-# Equations that pass keys on without looking at their axes.
-_TRANSPARENT = frozenset(
-    {
-        "checkpoint",
-        "closed_call",
-        "cond",
-        "copy",
-        "copy_p",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-        "device_put",
-        "jit",
-        "optimization_barrier",
-        "pjit",
-        "random_clone",
-        "random_unwrap",
-        "random_wrap",
-        "remat",
-        "remat2",
-        "scan",
-        "while",
-    }
-)
-
-
-# Equations whose expansions take keys as keys.
-_OF_KEYS = frozenset({"call_hi_primitive", "random_gamma"})
+from jax2onnx import _keys, _reductions
+from jax2onnx._keys import Expand, Function
 
 
 class Expansions:
@@ -57,344 +20,40 @@ class Expansions:
 
     def of(self, eqn: Any) -> Any:
         """A closed jaxpr that computes the equation; None if it can stay as it is."""
-        if eqn.primitive.name in _TRANSPARENT:
+        if eqn.primitive.name in _keys.TRANSPARENT:
             return None
         avals = [var.aval for var in eqn.invars]
+        key: object
         key = (eqn.primitive, *avals, *(var.aval for var in eqn.outvars), *eqn.params.items())
         try:
             hash(key)
         except TypeError:
             # Kept all the same: the reader knows jaxprs by their identity.
-            key = (id(eqn), eqn)
+            key = id(eqn)
         if key not in self._known:
             self._known[key] = _trace(eqn, avals)
         return self._known[key]
 
 
 def _trace(eqn: Any, avals: list[Any]) -> Any:
-    expand = _EXPANSIONS.get(eqn.primitive.name, _moved)
-    function = expand(eqn)
+    name = eqn.primitive.name
+    if any(_keys.is_key(var.aval) for var in (*eqn.invars, *eqn.outvars)):
+        function = _OF_KEYS.get(name, _keys.moved)(eqn)
+    else:
+        function = _OF_NUMBERS[name](eqn)
     if function is None:
         return None
-    specs = map(_as_it_is if eqn.primitive.name in _OF_KEYS else _integers, avals)
-    return jax.make_jaxpr(function)(*specs)
-
-
-def _as_it_is(aval: Any) -> jax.ShapeDtypeStruct:
-    weak_type = bool(getattr(aval, "weak_type", False))
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type)
-
-
-def _integers(aval: Any) -> jax.ShapeDtypeStruct:
-    """What an array is made of: itself, or the integers of its keys."""
-    if not _is_key(aval):
-        return _as_it_is(aval)
-    key_shape = _jax.key_implementation(aval.dtype).key_shape
-    return jax.ShapeDtypeStruct((*aval.shape, *key_shape), jnp.uint32)
-
-
-def _is_key(aval: Any) -> bool:
-    return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
-
-
-def _mapped(function: Function, axes: int) -> Function:
-    """`function` over that many leading axes of all arguments."""
-    for _ in range(axes):
-        function = jax.vmap(function)
-    return function
-
-
-# -- keys
-
-
-def _moved(eqn: Any) -> Function:
-    """The primitive itself, for the integers of each key."""
-    if not all(_is_key(var.aval) for var in eqn.outvars):
-        raise NotImplementedError("its result for PRNG keys is no key")
-    return _for_each_integer(eqn)
-
-
-def _for_each_integer(eqn: Any) -> Function:
-    """The primitive of an equation, mapped over the axes that its keys consist of."""
-    keys = [var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if _is_key(var.aval)]
-    axes = tuple(-1 if _is_key(var.aval) else None for var in eqn.invars)
-
-    def function(*operands: Any) -> Any:
-        return eqn.primitive.bind(*operands, **eqn.params)
-
-    for _ in _jax.key_implementation(keys[0]).key_shape:
-        function = jax.vmap(function, in_axes=axes, out_axes=-1)
-    return function
-
-
-def _random_seed(eqn: Any) -> Function:
-    seeds = eqn.invars[0].aval
-    return _mapped(eqn.params["impl"].seed, len(seeds.shape))
-
-
-def _random_bits(eqn: Any) -> Function:
-    keys, width, shape = eqn.invars[0].aval, eqn.params["bit_width"], eqn.params["shape"]
-    implementation = _jax.key_implementation(keys.dtype)
-    return _mapped(lambda key: implementation.random_bits(key, width, shape), len(keys.shape))
-
-
-def _random_split(eqn: Any) -> Function:
-    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
-    implementation = _jax.key_implementation(keys.dtype)
-    return _mapped(lambda key: implementation.split(key, shape), len(keys.shape))
-
-
-def _random_fold_in(eqn: Any) -> Function:
-    result = eqn.outvars[0].aval
-    implementation = _jax.key_implementation(result.dtype)
-    fold_in = _mapped(implementation.fold_in, len(result.shape))
-
-    def function(keys: Any, numbers: Any) -> Any:
-        keys = jnp.broadcast_to(keys, (*result.shape, *implementation.key_shape))
-        return fold_in(keys, jnp.broadcast_to(numbers, result.shape))
-
-    return function
-
-
-def _random_gamma(eqn: Any) -> Function:
-    return lambda keys, alpha: eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
-
-
-def _compared(combine: Function) -> Callable[[Any], Function | None]:
-    """Keys are equal if all their integers are."""
-
-    def expand(eqn: Any) -> Function:
-        compare = _for_each_integer(eqn)
-        key_shape = _jax.key_implementation(eqn.invars[0].aval.dtype).key_shape
-        axes = tuple(range(-len(key_shape), 0))
-        return lambda *operands: combine(compare(*operands), axis=axes)
-
-    return expand
-
-
-# -- primitives that are functions
+    spec = _keys.as_it_is if name in _TAKES_KEYS else _keys.integers
+    return jax.make_jaxpr(function)(*map(spec, avals))
 
 
 def _call_hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
-# -- reductions
+_FUNCTIONS: dict[str, Expand] = {"call_hi_primitive": _call_hi_primitive}
+_OF_NUMBERS = {**_FUNCTIONS, **_reductions.EXPANSIONS}
+_OF_KEYS = {**_FUNCTIONS, **_keys.EXPANSIONS}
 
-# What ONNX reduces with. On integers it has no bitwise reductions.
-_OPERATORS = frozenset({"add", "add_any", "max", "min", "mul"})
-_LOGICAL = frozenset({"and", "or"})
-
-
-def _is_operator(jaxpr: Any) -> bool:
-    """Whether a function of two numbers is one of ONNX's reductions."""
-    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2 or len(jaxpr.outvars) != 1:
-        return False
-    [eqn] = jaxpr.eqns
-    logical = eqn.primitive.name in _LOGICAL and jaxpr.invars[0].aval.dtype == bool
-    same = list(map(id, eqn.invars)) in (
-        list(map(id, jaxpr.invars)),
-        list(map(id, reversed(jaxpr.invars))),
-    )
-    returned = eqn.outvars[0] is jaxpr.outvars[0]
-    return same and returned and (logical or eqn.primitive.name in _OPERATORS)
-
-
-def _reduction(eqn: Any) -> Function | None:
-    """The function that an equation reduces with, over numbers; None if ONNX has it."""
-    jaxpr = eqn.params["jaxpr"]
-    if _is_operator(_jax.open_jaxpr(jaxpr)):
-        return None
-    function: Function = _jax.function_of(jaxpr, eqn.params.get("consts", ()))
-    return function
-
-
-def _reduce(eqn: Any) -> Function | None:
-    scalar = _reduction(eqn)
-    if scalar is None:
-        return None
-    axes = eqn.params["dimensions"]
-    combine = _mapped(scalar, len(eqn.outvars[0].aval.shape))
-
-    def function(*operands: Any) -> Any:
-        arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-        shape = eqn.outvars[0].aval.shape
-        starts = tuple(jnp.broadcast_to(start, shape) for start in starts)
-        rows = [jnp.moveaxis(x, axes, range(len(axes))) for x in arrays]
-        count = math.prod(rows[0].shape[: len(axes)])
-        rows = [x.reshape((count, *shape)) for x in rows]
-        if _jax.is_symbolic(count):
-            step = lambda carry, row: (combine(*carry, *row), None)  # noqa: E731
-            return jax.lax.scan(step, starts, rows)[0]
-        if count == 0:
-            return starts
-        return combine(*starts, *(x[0] for x in _fold(jax.vmap(combine), rows, count)))
-
-    return function
-
-
-def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
-    """Neighbours are combined until one is left."""
-    while count > 1:
-        even = count // 2 * 2
-        left = [x[0:even:2] for x in rows]
-        right = [x[1:even:2] for x in rows]
-        rest = [x[even:] for x in rows]
-        rows = [jnp.concatenate(pair) for pair in zip(combine(*left, *right), rest, strict=True)]
-        count -= even // 2
-    return rows
-
-
-def _reduce_window(eqn: Any) -> Function | None:
-    scalar = _reduction(eqn)
-    if scalar is None:
-        return None
-    combine = _mapped(scalar, len(eqn.params["window_dimensions"]))
-
-    def function(*operands: Any) -> Any:
-        arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-        arrays = _slide(combine, arrays, starts, eqn.params)
-        pairs = zip(starts, arrays, strict=True)
-        starts = tuple(jnp.broadcast_to(start, x.shape) for start, x in pairs)
-        return combine(*starts, *arrays)
-
-    return function
-
-
-def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -> Any:
-    """Combines the elements of all windows, from the first to the last."""
-    sizes, strides = params["window_dimensions"], params["window_strides"]
-    dense = (1,) * len(sizes)
-    spread, steps = params.get("base_dilation", dense), params.get("window_dilation", dense)
-    pads = [(*edges, step - 1) for edges, step in zip(params["padding"], spread, strict=True)]
-    arrays = [jax.lax.pad(x, fill, pads) for x, fill in zip(arrays, fills, strict=True)]
-    for axis in reversed(range(len(sizes))):
-        stride, step = strides[axis], steps[axis]
-        extent = arrays[0].shape[axis] - (sizes[axis] - 1) * step
-
-        def element(i: int, *, axis: int = axis, extent: Any = extent, stride: int = stride) -> Any:
-            return [jax.lax.slice_in_dim(x, i, i + extent, stride, axis) for x in arrays]  # noqa: B023
-
-        result = element(0)
-        for i in range(1, sizes[axis]):
-            result = combine(*result, *element(i * step))
-        arrays = result
-    return arrays
-
-
-# -- windows of which one element is chosen
-
-
-def _is_pooling(eqn: Any) -> bool:
-    """Whether the windows of an equation are such as ONNX's pooling has."""
-    params, shape = eqn.params, eqn.invars[1].aval.shape
-    spread = params.get("base_dilation", (1,) * len(shape))
-    still = (1, 1, (0, 0), 1)
-    axes = zip(
-        params["window_dimensions"],
-        params["window_strides"],
-        map(tuple, params["padding"]),
-        spread,
-        strict=True,
-    )
-    moving = [axis for axis in axes if axis != still]
-    return (
-        jnp.issubdtype(eqn.invars[1].aval.dtype, jnp.floating)
-        and 1 <= len(moving) <= 3
-        and all(
-            step == 1 and 0 <= low < size and 0 <= high < size
-            for size, _, (low, high), step in moving
-        )
-        and all(step == 1 for step in params.get("window_dilation", ()))
-    )
-
-
-def _choice(eqn: Any) -> Function:
-    """Of two numbers with something that belongs to each, the one that the primitive prefers."""
-    select = eqn.params["select_prim"]
-
-    def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
-        first = select.bind(x, y)
-        return jnp.where(first, x, y), jnp.where(first, mine, other)
-
-    return combine
-
-
-def _worst(eqn: Any, dtype: Any) -> Any:
-    """The number that every other one is preferred to."""
-    largest = eqn.params["select_prim"].name == "ge"
-    if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.array(-jnp.inf if largest else jnp.inf, dtype)
-    if jnp.issubdtype(dtype, jnp.bool_):
-        return jnp.array(not largest)
-    limits: Any = jnp.iinfo(dtype)  # type: ignore[no-untyped-call]
-    return jnp.array(limits.min if largest else limits.max, dtype)
-
-
-def _select_and_gather_add(eqn: Any) -> Function | None:
-    if _is_pooling(eqn):
-        return None
-    combine = _choice(eqn)
-
-    def function(tangents: Any, numbers: Any) -> Any:
-        fills = (_worst(eqn, numbers.dtype), jnp.zeros((), tangents.dtype))
-        chosen = _slide(combine, (numbers, tangents), fills, eqn.params)
-        starts = [jnp.full_like(x, fill) for x, fill in zip(chosen, fills, strict=True)]
-        return combine(*starts, *chosen)[1]
-
-    return function
-
-
-def _select_and_scatter_add(eqn: Any) -> Function | None:
-    if _is_pooling(eqn):
-        return None
-    combine, padding = _choice(eqn), eqn.params["padding"]
-    inner = eqn.outvars[0].aval.shape
-    shape = tuple(low + n + high for n, (low, high) in zip(inner, padding, strict=True))
-    size = math.prod(shape)
-
-    def function(source: Any, numbers: Any) -> Any:
-        pads = [(low, high, 0) for low, high in padding]
-        numbers = jax.lax.pad(numbers, _worst(eqn, numbers.dtype), pads)
-        places = jax.lax.iota(jnp.int32, size).reshape(shape)
-        window = dict(eqn.params, padding=[(0, 0)] * len(shape))
-        fills = (jnp.zeros((), numbers.dtype), jnp.zeros((), places.dtype))
-        _, chosen = _slide(combine, (numbers, places), fills, window)
-        nothing = jnp.zeros(size, source.dtype).at[chosen.ravel()]
-        add = nothing.max if source.dtype == bool else nothing.add
-        sums = add(source.ravel(), mode="promise_in_bounds").reshape(shape)
-        return sums[tuple(slice(low, low + n) for n, (low, _) in zip(inner, padding, strict=True))]
-
-    return function
-
-
-# -- order
-
-
-def _approx_top_k(eqn: Any) -> Function:
-    """Exact, as it is everywhere but on TPUs."""
-    axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
-    sign = 1 if eqn.params["is_max_k"] else -1
-
-    def function(x: Any) -> Any:
-        values, places = jax.lax.top_k(sign * jnp.moveaxis(x, axis, -1), count[axis])
-        return jnp.moveaxis(sign * values, -1, axis), jnp.moveaxis(places, -1, axis)
-
-    return function
-
-
-_EXPANSIONS: dict[str, Callable[[Any], Function | None]] = {
-    "approx_top_k": _approx_top_k,
-    "call_hi_primitive": _call_hi_primitive,
-    "eq": _compared(jnp.all),
-    "ne": _compared(jnp.any),
-    "random_bits": _random_bits,
-    "random_fold_in": _random_fold_in,
-    "random_gamma": _random_gamma,
-    "random_seed": _random_seed,
-    "random_split": _random_split,
-    "reduce": _reduce,
-    "reduce_window": _reduce_window,
-    "select_and_gather_add": _select_and_gather_add,
-    "select_and_scatter_add": _select_and_scatter_add,
-}
+# Expansions that take keys as keys.
+_TAKES_KEYS = frozenset({*_FUNCTIONS, "random_gamma"})

@@ -5,7 +5,6 @@ import pytest
 from jax import export, lax
 
 from checking import check_model, check_sizes, op_types
-from jax2onnx import UnsupportedError, to_onnx
 
 METHODS = ["set", "add", "subtract", "multiply", "min", "max"]
 MODES = ["clip", "drop", "promise_in_bounds"]
@@ -112,6 +111,15 @@ def test_symbolic_sizes():
         check_sizes(update(method, lambda i: i), specs, *runs)
 
 
-def test_applying_a_function_is_unsupported():
-    with pytest.raises(UnsupportedError, match="applies a function"):
-        to_onnx(lambda x, i: x.at[i].apply(jnp.sin), [normal(4), ints(1, 2)])
+@pytest.mark.parametrize("unique", [True, False])
+def test_applying_a_function(unique):
+    x = normal(6, 3)
+
+    def sine(x, i):
+        return x.at[i].apply(jnp.sin, unique_indices=unique)
+
+    check_model(sine, [x, ints(1, 4, 9)])
+    if not unique:
+        # As often as the index is there.
+        check_model(sine, [x, ints(1, 4, 1, 1, 4)])
+        check_model(lambda x, i: x.at[i, 1].apply(lambda x: x * x), [x, ints(0, 5, 5)])

@@ -7,7 +7,7 @@ use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
 use optimize::Options;
-use optimize::legalize::{self, Target, legalize};
+use optimize::legalize::{self, Target, backport, legalize};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
@@ -131,7 +131,10 @@ fn build(
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
     optimize::optimize(&mut graph, origins, &Options::default()).map_err(Failure::Optimize)?;
     let opset = match opset {
-        Some(opset) => onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?,
+        Some(opset) => {
+            backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
+            onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?
+        }
         None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
     };
     let before = graph.value_count();

@@ -89,13 +89,14 @@ const EXPANDED: &[&str] = &[
     "call_hi_primitive",
     "reduce",
     "reduce_window",
+    "scatter",
     "select_and_gather_add",
     "select_and_scatter_add",
 ];
 
 /// Those among them that have a rule for what stays as it is.
 const PARTLY_EXPANDED: &[&str] =
-    &["reduce", "reduce_window", "select_and_gather_add", "select_and_scatter_add"];
+    &["reduce", "reduce_window", "scatter", "select_and_gather_add", "select_and_scatter_add"];
 
 /// Whether JAX is asked to put a primitive in terms of others.
 pub(crate) fn is_expanded(primitive: &str) -> bool {

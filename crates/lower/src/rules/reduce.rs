@@ -17,6 +17,10 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
         return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
     };
+    if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
+        // Nothing is combined, not even the start.
+        return Ok(vec![*array]);
+    }
     let array = Entries::from(*array);
     let identity = monoid.identity_like(cx, array)?;
     let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;

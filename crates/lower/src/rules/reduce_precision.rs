@@ -31,9 +31,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     }
     let value = reinterpret(cx, value, dtype)?;
     let nan = cx.op("IsNaN", x, Attrs::new())?;
-    // Without a mantissa there is no NaN.
-    let kept = if mantissa > 0 { x[0] } else { cx.scalar(dtype, f64::INFINITY)? };
-    Ok(vec![cx.op("Where", &[nan, kept, value], Attrs::new())?])
+    Ok(vec![cx.op("Where", &[nan, x[0], value], Attrs::new())?])
 }
 
 fn bits(cx: &Context<'_>, name: &str) -> Result<u32> {

@@ -10,6 +10,7 @@ use crate::{Context, RuleError};
 
 /// Applies `round` to `state` again and again. Each column of `schedule` gives every round a number
 /// of its own. The types of the state must not change.
+#[track_caller]
 pub(super) fn repeat(
     cx: &mut Context<'_>,
     state: &[ValueId],
@@ -34,6 +35,7 @@ pub(super) fn repeat(
 }
 
 /// The values, each broadcast to `shape`.
+#[track_caller]
 pub(super) fn broadcast<const N: usize>(
     cx: &mut Context<'_>,
     values: [ValueId; N],

@@ -21,11 +21,7 @@ pub(super) fn set(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let update = cx.jaxpr(update);
         match (update.inputs.as_slice(), update.outputs.as_slice()) {
             ([_, new], [Atom::Var(result)]) if new == result => {}
-            _ => {
-                let reason = "a scatter that applies a function to what it finds";
-                return Err(RuleError::unsupported(reason)
-                    .with_help("read the elements, apply the function, and set them"));
-            }
+            _ => return Err(RuleError::Internal("an update that was not expanded".to_owned())),
         }
     }
     scatter(cx, x, None)

@@ -2,10 +2,9 @@
 //! JAX's results for amounts of the width and more
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::Kind;
 
 use super::Result;
-use super::words::{unsigned, word};
+use super::words::{signed, unsigned, word};
 use crate::Context;
 
 /// Shifts the bits of `x`; what is shifted by the width or more (negative amounts are huge unsigned
@@ -53,15 +52,13 @@ pub(super) fn right_logical(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![logical(cx, x, "RIGHT")?])
 }
 
-/// A negative number is shifted as the complement of its complement, which is not negative; an
-/// amount of the width or more leaves nothing but the sign.
+/// Copies of the highest bit come in from the left, whether it is a sign or not. Where it is set, the
+/// complement is shifted; an amount of the width or more leaves nothing but copies.
 pub(super) fn right_arithmetic(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let dtype = cx.dtype(x[0]);
-    if dtype.kind() == Kind::Unsigned {
-        return right_logical(cx, x);
-    }
-    let zero = cx.scalar(dtype, 0.0)?;
-    let negative = cx.op("Less", &[x[0], zero], Attrs::new())?;
+    let signed = cx.cast(x[0], signed(dtype))?;
+    let zero = cx.scalar_like(signed, 0.0)?;
+    let negative = cx.op("Less", &[signed, zero], Attrs::new())?;
     let flipped = cx.op("BitwiseNot", &[x[0]], Attrs::new())?;
     let positive = cx.op("Where", &[negative, flipped, x[0]], Attrs::new())?;
     let shifted = logical(cx, &[positive, x[1]], "RIGHT")?;

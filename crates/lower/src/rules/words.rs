@@ -20,6 +20,19 @@ pub(super) fn unsigned(dtype: DType) -> DType {
     }
 }
 
+/// The signed type of the same width.
+pub(super) fn signed(dtype: DType) -> DType {
+    match dtype {
+        DType::U2 => DType::I2,
+        DType::U4 => DType::I4,
+        DType::U8 => DType::I8,
+        DType::U16 => DType::I16,
+        DType::U32 => DType::I32,
+        DType::U64 => DType::I64,
+        other => other,
+    }
+}
+
 /// A constant word.
 pub(super) fn word(cx: &mut Context<'_>, dtype: DType, value: u64) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, i128::from(value));

@@ -15,7 +15,7 @@ mod testing;
 
 pub use error::Error;
 
-use equivalents::Lack;
+use equivalents::{Equivalent, Lack};
 
 use std::fmt;
 
@@ -130,6 +130,25 @@ pub fn legalize(
     Err(onnx::Error::Graph("legalisation goes round in circles".to_owned()).into())
 }
 
+/// Puts what `opset` has in place of operators that are newer. Those for which nothing is known
+/// stay.
+pub fn backport(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
+    let mut work = Work { graph, origins, opset, target: Target::Spec };
+    for id in work.graph.all_nodes() {
+        let op = work.graph.node(id).op;
+        if op.domain.is_empty()
+            && schema::find(&op, opset).is_none()
+            && let Some(equivalent) = equivalents::find_older(op.name)
+        {
+            match work.replace(id, equivalent) {
+                Ok(()) | Err(Lack::Because(_)) => {}
+                Err(Lack::Graph(error)) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
 struct Work<'a> {
     graph: &'a mut Graph,
     origins: &'a mut Origins,
@@ -175,23 +194,22 @@ impl Work<'_> {
             Err(reason) => reason,
         };
         let (_, dtype) = casts::culprit(&binding, &rows);
-        self.replace(id, dtype, reason)?;
-        Ok(true)
-    }
-
-    /// Puts an equivalent in place of a node that no cast helps, for the given reason.
-    fn replace(&mut self, id: NodeId, dtype: DType, reason: String) -> Result<(), Error> {
-        let node = self.graph.node(id).clone();
         let (op, origin, target) = (node.op.name, node.origin, self.target);
         let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
         let Some(equivalent) = equivalents::find(op, dtype) else {
             return Err(unsupported(reason));
         };
-        let results = match equivalent(&mut self.builder(id, Some(id)), &node) {
-            Ok(results) => results,
-            Err(Lack::Because(why)) => return Err(unsupported(format!("{reason}, and {why}"))),
-            Err(Lack::Graph(error)) => return Err(error.into()),
-        };
+        match self.replace(id, equivalent) {
+            Ok(()) => Ok(true),
+            Err(Lack::Because(why)) => Err(unsupported(format!("{reason}, and {why}"))),
+            Err(Lack::Graph(error)) => Err(error.into()),
+        }
+    }
+
+    /// Puts an equivalent in place of a node.
+    fn replace(&mut self, id: NodeId, equivalent: Equivalent) -> Result<(), Lack> {
+        let node = self.graph.node(id).clone();
+        let results = equivalent(&mut self.builder(id, Some(id)), &node)?;
         self.substitute(id, &results);
         Ok(())
     }

@@ -16,7 +16,11 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
-        return Ok(vec![b.cast(sum, dtype)?]);
+        // The low bits, taken apart from the cast: onnxruntime makes one cast of two in a row, and
+        // one from double precision does not wrap.
+        let mask = int(b, DType::I64, (1 << dtype.bits()) - 1)?;
+        let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;
+        return Ok(vec![b.cast(low, dtype)?]);
     }
     let width = if room >= 32 { 32 } else { 16 };
     let bits = b.cast(x, DType::U64)?;

@@ -4,6 +4,7 @@
 //! zero too.
 
 mod activations;
+mod bits;
 mod conv;
 mod conv_transpose;
 mod erf;
@@ -49,6 +50,14 @@ pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
         _ => return None,
     };
     Some(equivalent)
+}
+
+/// What to put in place of `op` at an opset that is too old for it.
+pub(super) fn find_older(op: &str) -> Option<Equivalent> {
+    match op {
+        "BitCast" => Some(bits::bit_cast),
+        _ => None,
+    }
 }
 
 fn find_integer(op: &str, dtype: DType) -> Option<Equivalent> {
@@ -175,12 +184,17 @@ impl Real<'_, '_> {
         less => "Less";
         greater => "Greater";
         equal => "Equal";
+        not_less => "GreaterOrEqual";
+        pow => "Pow";
     }
 
     unary! {
         abs => "Abs";
         cos => "Cos";
         exp => "Exp";
+        floor => "Floor";
+        is_inf => "IsInf";
+        is_nan => "IsNaN";
         log => "Log";
         neg => "Neg";
         sign => "Sign";

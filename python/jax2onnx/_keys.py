@@ -1,0 +1,145 @@
+"""PRNG keys as the unsigned integers they are made of.
+
+ONNX has no element type for them: an array of keys is the array of integers underneath, which has
+one axis more. An equation that makes or reads keys becomes what the keys' implementation does with
+these integers. One that only moves keys becomes itself, mapped over the axis that it does not know.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jax2onnx import _jax
+
+Function = Callable[..., Any]
+Expand = Callable[[Any], Function | None]
+
+# Equations that pass keys on without looking at their axes.
+TRANSPARENT = frozenset(
+    {
+        "checkpoint",
+        "closed_call",
+        "cond",
+        "copy",
+        "copy_p",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+        "device_put",
+        "jit",
+        "optimization_barrier",
+        "pjit",
+        "random_clone",
+        "random_unwrap",
+        "random_wrap",
+        "remat",
+        "remat2",
+        "scan",
+        "while",
+    }
+)
+
+
+def is_key(aval: Any) -> bool:
+    """Whether an array consists of keys."""
+    return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def as_it_is(aval: Any) -> jax.ShapeDtypeStruct:
+    """What to trace with in place of an array."""
+    weak_type = bool(getattr(aval, "weak_type", False))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type)
+
+
+def integers(aval: Any) -> jax.ShapeDtypeStruct:
+    """What an array is made of: itself, or the integers of its keys."""
+    if not is_key(aval):
+        return as_it_is(aval)
+    key_shape = _jax.key_implementation(aval.dtype).key_shape
+    return jax.ShapeDtypeStruct((*aval.shape, *key_shape), jnp.uint32)
+
+
+def mapped(function: Function, axes: int) -> Function:
+    """`function` over that many leading axes of all arguments."""
+    for _ in range(axes):
+        function = jax.vmap(function)
+    return function
+
+
+def moved(eqn: Any) -> Function:
+    """The primitive itself, for the integers of each key."""
+    if not all(is_key(var.aval) for var in eqn.outvars):
+        raise NotImplementedError("its result for PRNG keys is no key")
+    return _for_each_integer(eqn)
+
+
+def _for_each_integer(eqn: Any) -> Function:
+    """The primitive of an equation, mapped over the axes that its keys consist of."""
+    keys = [var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if is_key(var.aval)]
+    axes = tuple(-1 if is_key(var.aval) else None for var in eqn.invars)
+
+    def function(*operands: Any) -> Any:
+        return eqn.primitive.bind(*operands, **eqn.params)
+
+    for _ in _jax.key_implementation(keys[0]).key_shape:
+        function = jax.vmap(function, in_axes=axes, out_axes=-1)
+    return function
+
+
+def _random_seed(eqn: Any) -> Function:
+    seeds = eqn.invars[0].aval
+    return mapped(eqn.params["impl"].seed, len(seeds.shape))
+
+
+def _random_bits(eqn: Any) -> Function:
+    keys, width, shape = eqn.invars[0].aval, eqn.params["bit_width"], eqn.params["shape"]
+    implementation = _jax.key_implementation(keys.dtype)
+    return mapped(lambda key: implementation.random_bits(key, width, shape), len(keys.shape))
+
+
+def _random_split(eqn: Any) -> Function:
+    keys, shape = eqn.invars[0].aval, eqn.params["shape"]
+    implementation = _jax.key_implementation(keys.dtype)
+    return mapped(lambda key: implementation.split(key, shape), len(keys.shape))
+
+
+def _random_fold_in(eqn: Any) -> Function:
+    result = eqn.outvars[0].aval
+    implementation = _jax.key_implementation(result.dtype)
+    fold_in = mapped(implementation.fold_in, len(result.shape))
+
+    def function(keys: Any, numbers: Any) -> Any:
+        keys = jnp.broadcast_to(keys, (*result.shape, *implementation.key_shape))
+        return fold_in(keys, jnp.broadcast_to(numbers, result.shape))
+
+    return function
+
+
+def _random_gamma(eqn: Any) -> Function:
+    return lambda keys, alpha: eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
+
+
+def _compared(combine: Function) -> Expand:
+    """Keys are equal if all their integers are."""
+
+    def expand(eqn: Any) -> Function:
+        compare = _for_each_integer(eqn)
+        key_shape = _jax.key_implementation(eqn.invars[0].aval.dtype).key_shape
+        axes = tuple(range(-len(key_shape), 0))
+        return lambda *operands: combine(compare(*operands), axis=axes)
+
+    return expand
+
+
+EXPANSIONS: dict[str, Expand] = {
+    "eq": _compared(jnp.all),
+    "ne": _compared(jnp.any),
+    "random_bits": _random_bits,
+    "random_fold_in": _random_fold_in,
+    "random_gamma": _random_gamma,
+    "random_seed": _random_seed,
+    "random_split": _random_split,
+}

@@ -1,0 +1,87 @@
+"""Products of arrays, in every element type."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from checking import assert_close, check_model, run
+from jax2onnx import to_onnx
+
+INTEGERS = [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32]
+PLAIN = (((1,), (0,)), ((), ()))
+
+
+def numbers(*shape, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return rng.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap_around(dtype):
+    x, y = numbers(4, 7, dtype=dtype), numbers(7, 3, dtype=dtype, seed=1)
+    check_model(lambda x, y: lax.dot_general(x, y, PLAIN), [x, y])
+    wide = jnp.int32 if np.issubdtype(dtype, np.signedinteger) else jnp.uint32
+    check_model(lambda x, y: lax.dot_general(x, y, PLAIN, preferred_element_type=wide), [x, y])
+
+
+def test_booleans():
+    x, y = numbers(4, 3) > 0.5, numbers(3, 5, seed=1) > 0.5
+    check_model(lambda x, y: lax.dot_general(x, y, PLAIN), [x, y])
+
+
+@pytest.mark.parametrize("left", [np.int32, np.uint8, np.float16])
+@pytest.mark.parametrize("right", [np.float16, np.float32])
+def test_mixed_types(left, right):
+    x = numbers(4, 3, dtype=np.float32, seed=2) * 3
+    y = numbers(3, 5, dtype=right)
+    check_model(lambda x, y: lax.dot_general(x, y, PLAIN), [np.abs(x).astype(left), y])
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2])
+@pytest.mark.parametrize("result", [None, jnp.float32])
+def test_narrow_floats(dtype, result):
+    x, y = numbers(4, 8), numbers(8, 3, seed=1)
+
+    def product(x, y):
+        x, y = x.astype(dtype), y.astype(dtype)
+        return lax.dot_general(x, y, PLAIN, preferred_element_type=result).astype(jnp.float32)
+
+    model = to_onnx(product, [x, y])
+    found, expected = run(model, [x, y])[0], np.asarray(product(x, y))
+    np.testing.assert_allclose(found, expected, rtol=2e-2 if result is None else 1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dimensions"),
+    [
+        (((3, 4), (4,)), (((1,), (0,)), ((), ()))),
+        (((4,), (4,)), (((0,), (0,)), ((), ()))),
+        (((2, 3, 4), (2, 4, 5)), (((2,), (1,)), ((0,), (0,)))),
+        (((4, 3, 2), (5, 2, 4)), (((0,), (2,)), ((2,), (1,)))),
+        (((2, 3, 4, 5), (5, 3, 6)), (((1, 3), (1, 0)), ((), ()))),
+        (((3, 2), (4,)), (((), ()), ((), ()))),
+        (((0, 4), (4, 3)), (((1,), (0,)), ((), ()))),
+        (((3, 0), (0, 2)), (((1,), (0,)), ((), ()))),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_axes(shapes, dimensions, dtype):
+    x, y = (numbers(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+    check_model(lambda x, y: lax.dot_general(x, y, dimensions), [x, y])
+
+
+def test_double_precision():
+    x, y = numbers(4, 8, dtype=np.float64), numbers(8, 3, dtype=np.float64, seed=1)
+    model = to_onnx(jnp.matmul, [x, y], enable_double_precision=True)
+    assert_close(run(model, [x, y]), [x @ y])
+
+
+def test_batches_by_vmap():
+    x, y = numbers(5, 3, 4), numbers(5, 4, 2, seed=1)
+    check_model(jax.vmap(jnp.matmul), [x, y])
+    check_model(jax.vmap(jnp.matmul, in_axes=(0, None)), [x, y[0]])

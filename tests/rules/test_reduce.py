@@ -1,0 +1,135 @@
+"""Reductions by any function, over axes and over windows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from checking import check_model, check_sizes, op_types
+
+
+def numbers(*shape, dtype=np.float32, seed=0):
+    return (np.random.default_rng(seed).normal(size=shape) * 10).astype(dtype)
+
+
+def larger(x, y):
+    """The larger of two numbers, and its index; the first of two that are equal."""
+    first = (x[0] > y[0]) | ((x[0] == y[0]) & (x[1] < y[1]))
+    return jnp.where(first, x[0], y[0]), jnp.where(first, x[1], y[1])
+
+
+def then(x, y):
+    """Applies one linear function after the other: the order matters."""
+    return x[0] * y[0], x[1] * y[0] + y[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lax.add, "ReduceSum"),
+        (lax.mul, "ReduceProd"),
+        (lax.max, "ReduceMax"),
+        (lax.min, "ReduceMin"),
+    ],
+)
+def test_operators_of_their_own(function, op):
+    x = numbers(3, 4, 5) / 10
+    start = np.float32(0.5)
+    model = check_model(lambda x: lax.reduce(x, start, function, (0, 2)), [x])
+    assert op in op_types(model)
+    check_model(lambda x: lax.reduce(x.astype(jnp.int32), 3, function, (1,)), [x])
+
+
+def test_booleans():
+    x = numbers(4, 5) > 0
+    check_model(lambda x: lax.reduce(x, False, lax.bitwise_or, (0,)), [x])
+    check_model(lambda x: lax.reduce(x, True, lax.bitwise_and, (0,)), [x])
+    check_model(lambda x: lax.reduce(x, False, lax.bitwise_xor, (1,)), [x])
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2), ()])
+def test_any_function(axes):
+    x = numbers(3, 4, 7)
+    check_model(lambda x: lax.reduce(x, np.float32(1), lambda a, b: jnp.hypot(a, b), axes), [x])
+
+
+@pytest.mark.parametrize("extent", [0, 1, 2, 3, 8, 13])
+def test_several_arrays(extent):
+    x, places = np.round(numbers(extent, 3) / 10), np.indices((extent, 3))[0].astype(np.int32)
+    start = (-jnp.inf, jnp.int32(99))
+    check_model(lambda *x: lax.reduce(x, start, larger, (0,)), [x, places])
+
+
+def test_the_order_is_kept():
+    x, y = numbers(7, 3) / 10, numbers(7, 3, seed=1)
+    check_model(lambda *x: lax.reduce(x, (1.0, 0.0), then, (0,)), [x, y])
+
+
+def test_sizes_are_known_later():
+    def fold(x):
+        return lax.reduce(x, np.float32(0), lambda a, b: jnp.hypot(a, b), (0,))
+
+    check_sizes(fold, [("n", 3)], *([np.abs(numbers(rows, 3))] for rows in (1, 6)))
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME", [(1, 2), (0, 1)]])
+def test_windows_of_any_function(padding):
+    x, places = np.round(numbers(7, 8) / 10), np.arange(56, dtype=np.int32).reshape(7, 8)
+    check_model(
+        lambda x: lax.reduce_window(
+            x, np.float32(0), lambda a, b: jnp.hypot(a, b), (3, 2), (2, 1), padding
+        ),
+        [x],
+    )
+    start = (-jnp.inf, jnp.int32(99))
+    check_model(
+        lambda *x: lax.reduce_window(x, start, larger, (2, 3), (1, 2), padding), [x, places]
+    )
+
+
+@pytest.mark.parametrize("size", [9, 12, 15, 16, 17])
+def test_large_windows(size):
+    x, places = np.round(numbers(40, 2) / 10), np.indices((40, 2))[0].astype(np.int32)
+    start = (-jnp.inf, jnp.int32(99))
+    model = check_model(
+        lambda *x: lax.reduce_window(
+            x, start, larger, (size, 1), (3, 1), "SAME", window_dilation=(2, 1)
+        ),
+        [x, places],
+    )
+    assert len(model.graph.node) < 90
+
+
+def test_dilated_windows():
+    x = numbers(6, 5)
+    check_model(
+        lambda x: lax.reduce_window(
+            x, np.float32(0), lambda a, b: jnp.hypot(a, b), (2, 2), (1, 1), "VALID", (1, 2), (2, 1)
+        ),
+        [x],
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.float32])
+def test_gradient_of_any_pooling(dtype):
+    # Four axes are more than pooling has.
+    x = np.round(numbers(3, 4, 3, 4)).astype(dtype)
+    window = ((2, 2, 1, 3), (1, 2, 1, 1), ((0, 1), (1, 0), (0, 0), (1, 1)))
+    source = np.arange(1, 73, dtype=dtype).reshape(3, 2, 3, 4)
+    from jax._src.lax.windowed_reductions import _select_and_scatter_add
+
+    check_model(lambda s, x: _select_and_scatter_add(s, x, lax.ge_p, *window), [source, x])
+    check_model(lambda s, x: _select_and_scatter_add(s, x, lax.le_p, *window), [source, x])
+
+
+def test_gradients_under_transformations():
+    x = numbers(2, 6, 6, 3)
+
+    def pool(x):
+        return lax.reduce_window(
+            x, np.float32(-np.inf), lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        )
+
+    check_model(jax.grad(lambda x: (pool(x) ** 2).sum()), [x])
+    check_model(lambda x: jax.jvp(pool, (x,), (x * x,)), [x])

@@ -124,7 +124,8 @@ impl Format {
         let power = r.pow(2.0, exponent)?;
         let value = r.mul(factor, power)?;
         let (special, empty) = (r.equal(stored, self.special())?, r.equal(fraction, 0.0)?);
-        let other = r.select(empty, f64::INFINITY, f64::NAN)?;
+        let nan = r.0.scalar(DType::F64, f64::NAN)?;
+        let other = r.select(empty, f64::INFINITY, nan)?;
         let value = r.select(special, other, value)?;
         let opposite = r.neg(value)?;
         let value = r.select(positive, value, opposite)?;

@@ -8,9 +8,11 @@ mod failure;
 mod model;
 mod nearest;
 mod page;
+mod profile;
 mod style;
 mod table;
 mod terminal;
+mod view;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

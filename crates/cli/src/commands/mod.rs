@@ -1,7 +1,10 @@
 //! The commands, one file each.
 
 mod completions;
+mod profile;
 mod show;
+mod strip;
+mod view;
 
 use clap::Subcommand;
 
@@ -12,6 +15,9 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Show(show::Show),
+    Profile(profile::Profile),
+    View(view::View),
+    Strip(strip::Strip),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -21,6 +27,9 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Show(command) => command.run(terminal),
+            Command::Profile(command) => command.run(terminal),
+            Command::View(command) => command.run(terminal),
+            Command::Strip(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

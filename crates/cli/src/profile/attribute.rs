@@ -1,0 +1,135 @@
+//! From the names in a profile to the nodes of a model.
+//!
+//! A profile knows nodes by their names alone, and runtimes rename what they change: these are the
+//! ways of onnxruntime.
+
+use rustc_hash::FxHashMap;
+
+use super::read::{Kernel, Profile};
+use crate::model::{Index, Origin};
+
+/// What ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A node of the model.
+    Node(usize),
+    /// A node that the source map knows, but the model does not have.
+    Exported(usize),
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// The kernels of a profile, each with what it stands for.
+#[derive(Debug)]
+pub(crate) struct Attributed<'p> {
+    /// Kernels and targets.
+    pub(crate) kernels: Vec<(&'p Kernel, Target)>,
+}
+
+/// Finds the nodes of `index` that the kernels of `profile` stand for.
+pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attributed<'p> {
+    let finder = Finder::new(index);
+    let find = |kernel: &'p Kernel| (kernel, finder.find(kernel));
+    Attributed { kernels: profile.kernels.iter().map(find).collect() }
+}
+
+impl Attributed<'_> {
+    /// How many kernels are known.
+    pub(crate) fn known(&self) -> usize {
+        self.kernels.iter().filter(|(_, target)| *target != Target::Unknown).count()
+    }
+
+    /// Nanoseconds by node.
+    pub(crate) fn by_node(&self) -> FxHashMap<usize, u64> {
+        let mut times = FxHashMap::default();
+        for (kernel, target) in &self.kernels {
+            if let Target::Node(node) = target {
+                *times.entry(*node).or_default() += kernel.ns;
+            }
+        }
+        times
+    }
+}
+
+impl Target {
+    /// The sources of what ran, its own first.
+    pub(crate) fn origins<'m>(self, index: &Index<'m>) -> Vec<Origin<'m>> {
+        match self {
+            Target::Node(node) => index.origins(node),
+            Target::Exported(node) => index.exported_origins(node),
+            Target::Unknown => Vec::new(),
+        }
+    }
+}
+
+struct Finder<'i, 'm> {
+    index: &'i Index<'m>,
+    /// Nodes without names by their position, if there is one graph only: the runtime counts the
+    /// nodes of each graph, and calls them by operator and number.
+    unnamed: FxHashMap<usize, usize>,
+    functions: Vec<String>,
+}
+
+impl<'i, 'm> Finder<'i, 'm> {
+    fn new(index: &'i Index<'m>) -> Self {
+        let nodes = index.nodes.iter().enumerate().filter(|_| index.bodies.len() == 1);
+        let unnamed = nodes.filter(|(_, node)| node.proto.name.is_empty()).map(|(at, _)| (at, at));
+        let functions = index.model.proto.functions.iter();
+        Self {
+            index,
+            unnamed: unnamed.collect(),
+            functions: functions.map(|f| format!("_inlfunc_{}_", f.name)).collect(),
+        }
+    }
+
+    fn find(&self, kernel: &Kernel) -> Target {
+        if let Some(found) = self.renamed(&kernel.name) {
+            return found;
+        }
+        for function in &self.functions {
+            if let Some(rest) = kernel.name.strip_prefix(function.as_str())
+                && let Some(found) = self.renamed(without_token(rest))
+            {
+                return found;
+            }
+        }
+        self.by_position(kernel).unwrap_or(Target::Unknown)
+    }
+
+    /// `fused /a/Gemm`, `/a/Conv_nchwc`, `/a/MatMul/MatMulAddFusion`, `/a/Mul/QuickGeluFusion/`
+    fn renamed(&self, name: &str) -> Option<Target> {
+        let name = name.strip_prefix("fused ").unwrap_or(name);
+        let name = name.strip_suffix("_nchwc").unwrap_or(name);
+        let mut name = name.trim_end_matches('/');
+        loop {
+            if let Some(found) = self.exact(name) {
+                return Some(found);
+            }
+            let (rest, last) = name.rsplit_once('/')?;
+            if !last.ends_with("Fusion") {
+                return None;
+            }
+            name = rest;
+        }
+    }
+
+    fn exact(&self, name: &str) -> Option<Target> {
+        let node = self.index.named(name).or_else(|| self.index.producer(name));
+        let exported = || self.index.model.map.as_ref()?.find(name).map(Target::Exported);
+        node.map(Target::Node).or_else(exported)
+    }
+
+    fn by_position(&self, kernel: &Kernel) -> Option<Target> {
+        let position = kernel.position?;
+        let node = *self.unnamed.get(&position)?;
+        let same = self.index.nodes[node].proto.op_type == kernel.op
+            && kernel.name == format!("{}_{position}", kernel.op);
+        same.then_some(Target::Node(node))
+    }
+}
+
+/// `token_12_/a/Sin` → `/a/Sin`
+fn without_token(name: &str) -> &str {
+    let rest = name.strip_prefix("token_").and_then(|rest| rest.split_once('_'));
+    rest.filter(|(number, _)| number.bytes().all(|b| b.is_ascii_digit())).map_or(name, |(_, n)| n)
+}

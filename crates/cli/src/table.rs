@@ -19,7 +19,7 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
         }
     }
     fit(&mut widths, width);
-    let mut line = |cells: &mut dyn Iterator<Item = (&str, Style)>| {
+    let line = |text: &mut Text, cells: &mut dyn Iterator<Item = (&str, Style)>| {
         for ((cell, style), &width) in cells.zip(&widths) {
             let cell = cut(cell, width);
             text.styled(style, &cell);
@@ -28,12 +28,20 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
         text.trim_end();
         text.put("\n");
     };
-    line(&mut columns.iter().map(|(title, _)| (*title, Style::Bold)));
+    line(text, &mut columns.iter().map(|(title, _)| (*title, Style::Bold)));
     let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-    line(&mut rules.iter().map(|rule| (rule.as_str(), Style::Dim)));
+    line(text, &mut rules.iter().map(|rule| (rule.as_str(), Style::Dim)));
     for row in rows {
-        let styles = columns.iter().map(|(_, style)| *style);
-        line(&mut row.iter().map(String::as_str).zip(styles));
+        match &row[..] {
+            [heading] => {
+                text.styled(Style::Bold, &cut(heading, width));
+                text.put("\n");
+            }
+            cells => {
+                let styles = columns.iter().map(|(_, style)| *style);
+                line(text, &mut cells.iter().map(String::as_str).zip(styles));
+            }
+        }
     }
 }
 

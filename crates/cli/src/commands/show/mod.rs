@@ -1,30 +1,75 @@
 //! `jax2onnx show`: a model as a person wants to read it.
 
+mod groups;
+mod head;
+mod json;
 mod node;
+mod tree;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::failure::{Failure, Status};
-use crate::model::{BodyKind, Index, Model, type_text};
+use crate::model::{Index, Model};
 use crate::style::Style;
-use crate::table::table;
+use crate::table::{Column, table};
 use crate::terminal::Terminal;
 
-/// The nodes of a model, each with its type, its line of Python and the rule that emitted it.
+/// A model as a person wants to read it: inputs, outputs, parameters, and its nodes, each with its
+/// type, its line of Python and the rule that emitted it.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  jax2onnx show model.onnx")]
+#[command(after_help = "\
+Examples:
+  jax2onnx show model.onnx                               nodes as a tree by module
+  jax2onnx show model.onnx --by line                     nodes by the line they came from
+  jax2onnx show model.onnx --node /blocks.0/attn/MatMul  one node with its whole stack
+  jax2onnx show model.onnx --json | jq '.nodes[].op'
+  jax2onnx show model.onnx --text                        ONNX text syntax")]
 pub(crate) struct Show {
     /// The model file. Its weights are not loaded.
     model: PathBuf,
+    /// How nodes are grouped.
+    #[arg(long, value_enum, default_value_t = By::Module)]
+    by: By,
+    /// Only this node, by its name or that of a result, with its whole stack.
+    #[arg(long, value_name = "NAME", conflicts_with = "by")]
+    node: Option<String>,
+    /// List the parameters and other constants, too.
+    #[arg(long)]
+    parameters: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with_all = ["by", "parameters"])]
+    json: bool,
+    /// Print ONNX text syntax; what is too large to show is left out.
+    #[arg(long, conflicts_with_all = ["by", "node", "parameters", "json"])]
+    text: bool,
     /// The source map, if it is neither in the model nor beside it.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Only this node, by its name or that of a result, with its whole stack.
-    #[arg(long, value_name = "NAME")]
-    node: Option<String>,
 }
+
+/// What nodes have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// The module instance, as a tree.
+    Module,
+    /// The line of the user's code.
+    Line,
+    /// The operator.
+    Op,
+    /// The rule that emitted them.
+    Rule,
+}
+
+/// What is said about a node on one line.
+const COLUMNS: [Column<'static>; 5] = [
+    ("node", Style::Plain),
+    ("op", Style::Plain),
+    ("result", Style::Plain),
+    ("call site", Style::Cyan),
+    ("rule", Style::Dim),
+];
 
 impl Show {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
@@ -32,54 +77,43 @@ impl Show {
         for remark in &model.remarks {
             terminal.remark(remark)?;
         }
-        let index = Index::new(&model);
-        let mut text = terminal.text();
-        if let Some(name) = &self.node {
-            node::describe(&mut text, &index, node::find(&index, name)?);
+        if self.text {
+            let mut text = terminal.text();
+            text.put(&onnx::text::print_model(&model.proto));
             terminal.show(&text)?;
             return Ok(Status::Yes);
         }
-        let opsets = model.proto.opset_import.iter().map(|set| match set.domain.as_str() {
-            "" => format!("opset {}", set.version),
-            domain => format!("{domain} {}", set.version),
-        });
-        let opsets: Vec<_> = opsets.collect();
-        let (graph, ir) = (index.graph, model.proto.ir_version);
-        text.line(&format!("{} · {} · IR {ir}", graph.name, opsets.join(", ")));
-        for (title, values) in [("input", &graph.input), ("output", &graph.output)] {
-            for value in values {
-                let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);
-                text.line(&format!("{title:<6}  {}: {ty}", value.name));
+        let index = Index::new(&model);
+        let node = self.node.as_ref().map(|name| node::find(&index, name)).transpose()?;
+        if self.json {
+            match node {
+                Some(node) => terminal.show_json(&json::node(&index, node))?,
+                None => terminal.show_json(&json::model(&index))?,
+            }
+            return Ok(Status::Yes);
+        }
+        let mut text = terminal.text();
+        if let Some(node) = node {
+            node::describe(&mut text, &index, node);
+        } else {
+            head::write(&mut text, &index, self.parameters);
+            let rows = match self.by {
+                By::Module => tree::rows(&index),
+                by => groups::rows(&index, by),
+            };
+            if !rows.is_empty() {
+                table(&mut text, &COLUMNS, &rows, terminal.width);
             }
         }
-        text.line("");
-        let mut rows = Vec::new();
-        let mut body = 0;
-        for (position, node) in index.nodes.iter().enumerate() {
-            if let (true, BodyKind::Function(function)) =
-                (node.body != body, index.bodies[node.body].kind)
-            {
-                rows.push(vec![format!("function {}.{}", function.domain, function.name)]);
-            }
-            body = node.body;
-            let origin = index.origin(position).unwrap_or_default();
-            rows.push(vec![
-                format!("{}{}", "  ".repeat(node.depth), node.proto.name),
-                node.op(),
-                index.results(node),
-                origin.site.map(|site| site.place()).unwrap_or_default(),
-                origin.rule,
-            ]);
-        }
-        let columns = [
-            ("node", Style::Bold),
-            ("op", Style::Plain),
-            ("result", Style::Plain),
-            ("call site", Style::Cyan),
-            ("rule", Style::Dim),
-        ];
-        table(&mut text, &columns, &rows, terminal.width);
         terminal.show(&text)?;
         Ok(Status::Yes)
     }
+}
+
+/// The line of a node: its label, then the other columns.
+fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
+    let origin = index.origin(node).unwrap_or_default();
+    let op = index.nodes[node].op();
+    let site = origin.site.map(|site| site.place()).unwrap_or_default();
+    vec![label, op, index.results(&index.nodes[node]), site, origin.rule]
 }

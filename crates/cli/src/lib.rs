@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "the commands to come use it")]
 
 mod commands;
+mod diff;
 mod excerpt;
 mod failure;
 mod model;

@@ -38,6 +38,6 @@ pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
 pub use save::{AUTO_INLINE, Placement, replace_file};
-pub use skim::{KEPT, skim, skim_file};
+pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
 pub use verify::{check_opset, required_opset, verify};

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod completions;
+mod diff;
 mod profile;
 mod show;
 mod strip;
@@ -18,6 +19,7 @@ pub(crate) enum Command {
     Profile(profile::Profile),
     View(view::View),
     Strip(strip::Strip),
+    Diff(diff::Diff),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -30,6 +32,7 @@ impl Command {
             Command::Profile(command) => command.run(terminal),
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
+            Command::Diff(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

@@ -13,12 +13,13 @@ const LONGEST: usize = 80;
 /// `axis=1, perm=[0, 2, 1]`; graphs are shown as nodes, not here.
 pub(super) fn attributes_text(node: &NodeProto) -> String {
     let texts = node.attribute.iter().filter_map(|attribute| {
-        value_text(attribute).map(|value| format!("{}={value}", attribute.name))
+        attribute_text(attribute).map(|value| format!("{}={value}", attribute.name))
     });
     texts.collect::<Vec<_>>().join(", ")
 }
 
-fn value_text(attribute: &AttributeProto) -> Option<String> {
+/// The value of an attribute, long ones cut.
+pub(crate) fn attribute_text(attribute: &AttributeProto) -> Option<String> {
     if !attribute.ref_attr_name.is_empty() {
         return Some(format!("@{}", attribute.ref_attr_name));
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::attributes::attributes_text;
 use crate::excerpt::Excerpts;
-use crate::model::{BodyKind, Frame, Index, Origin, type_text};
+use crate::model::{Frame, Index, Makers, Origin, type_text};
 use crate::profile::{Attributed, Profile, Shares};
 
 /// A profile of the model.
@@ -31,7 +31,7 @@ pub(crate) fn data(
     timed: Option<&Timed<'_>>,
 ) -> Value {
     let mut tables = Tables::default();
-    let makers = makers(index);
+    let makers = Makers::new(index);
     let times = timed.map(|timed| (timed.attributed.by_node(), timed.profile.runs));
     let mut nodes = Vec::with_capacity(index.nodes.len());
     for (position, node) in index.nodes.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(crate) fn data(
         let origins: Vec<usize> =
             index.origins(position).iter().map(|origin| tables.origin(origin)).collect();
         let inputs = proto.input.iter().map(|name| {
-            let maker = maker(index, &makers, node.body, name).map_or(json!(-1), |m| json!(m));
+            let maker = makers.find(index, node.body, name).map_or(json!(-1), |m| json!(m));
             json!([maker, tables.string(name), tables.string(&index.type_of(node.body, name))])
         });
         let inputs: Vec<Value> = inputs.collect();
@@ -110,30 +110,6 @@ fn facts(index: &Index<'_>) -> Vec<String> {
         }
     }
     facts
-}
-
-type Makers<'m> = FxHashMap<(usize, &'m str), usize>;
-
-fn makers<'m>(index: &Index<'m>) -> Makers<'m> {
-    let mut makers = FxHashMap::default();
-    for (position, node) in index.nodes.iter().enumerate() {
-        for name in node.proto.output.iter().filter(|name| !name.is_empty()) {
-            makers.insert((node.body, name.as_str()), position);
-        }
-    }
-    makers
-}
-
-/// The node that computes `name` as `body` sees it.
-fn maker(index: &Index<'_>, makers: &Makers<'_>, body: usize, name: &str) -> Option<usize> {
-    let mut body = body;
-    loop {
-        if let Some(found) = makers.get(&(body, name)) {
-            return Some(*found);
-        }
-        let BodyKind::Inner(owner, ..) = index.bodies[body].kind else { return None };
-        body = index.nodes[owner].body;
-    }
 }
 
 /// Entries in the order of their first use.

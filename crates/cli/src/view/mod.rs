@@ -3,6 +3,7 @@
 mod attributes;
 mod data;
 
+pub(crate) use attributes::attribute_text;
 pub(crate) use data::{Timed, data};
 
 /// The page around its parts, each of which stands in place of its mark.

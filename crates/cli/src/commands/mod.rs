@@ -1,7 +1,8 @@
 //! The commands, one file each.
 
 mod completions;
-mod show;
+pub(crate) mod explain;
+pub(crate) mod show;
 
 use clap::Subcommand;
 
@@ -12,6 +13,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Show(show::Show),
+    Explain(explain::Explain),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -21,6 +23,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Show(command) => command.run(terminal),
+            Command::Explain(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

@@ -2,8 +2,9 @@
 
 mod completions;
 mod diff;
+pub(crate) mod explain;
 mod profile;
-mod show;
+pub(crate) mod show;
 mod strip;
 mod view;
 
@@ -16,6 +17,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Show(show::Show),
+    Explain(explain::Explain),
     Profile(profile::Profile),
     View(view::View),
     Strip(strip::Strip),
@@ -29,6 +31,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Show(command) => command.run(terminal),
+            Command::Explain(command) => command.run(terminal),
             Command::Profile(command) => command.run(terminal),
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),

@@ -46,7 +46,8 @@ pub(super) fn compare(
                     Some(true) => {}
                     Some(false) => entry(Kind::Changed, name, format!("{before}, other values")),
                     None => {
-                        difference.remarks.push(format!("the values of `{name}` were not compared"))
+                        let remark = format!("the values of `{name}` were not compared");
+                        difference.remarks.push(remark);
                     }
                 }
             }

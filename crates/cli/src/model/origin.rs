@@ -50,7 +50,8 @@ impl<'m> Index<'m> {
     /// The sources of a node, its own first; none if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
         if let Some(map) = &self.model.map {
-            let found = sources(map, self.exported(map, node));
+            let exported = self.exported(map, node);
+            let found = origins_of(map, &exported);
             if !found.is_empty() {
                 return found;
             }
@@ -60,7 +61,13 @@ impl<'m> Index<'m> {
 
     /// The sources of a node that the source map knows, by its position there.
     pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
-        self.model.map.as_ref().map(|map| sources(map, vec![node])).unwrap_or_default()
+        self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
+    }
+
+    /// The sources of what was called `name` when the model was exported.
+    pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
+        let Some(map) = &self.model.map else { return Vec::new() };
+        map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
     }
 
     /// The first source of a node.
@@ -111,10 +118,10 @@ impl<'m> Index<'m> {
     }
 }
 
-/// The sources of nodes of a map; several nodes of one expression are one source, told once.
-fn sources(map: &SourceMap, nodes: Vec<usize>) -> Vec<Origin<'_>> {
-    let mut found: Vec<Origin<'_>> = Vec::new();
-    for source in nodes.into_iter().flat_map(|node| map.sources(node)) {
+/// The sources of nodes of the source map, each once: several nodes of one expression have one.
+fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
+    let mut found: Vec<Origin<'m>> = Vec::new();
+    for source in nodes.iter().flat_map(|node| map.sources(*node)) {
         let origin = Origin {
             site: source.site.as_ref().map(frame_of_map),
             scope: source.scope,

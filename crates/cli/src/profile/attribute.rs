@@ -1,11 +1,11 @@
 //! From the names in a profile to the nodes of a model.
 //!
-//! A profile knows nodes by their names alone, and runtimes rename what they change: these are the
-//! ways of onnxruntime.
+//! A profile knows nodes by their names alone, and runtimes rename what they change.
 
 use rustc_hash::FxHashMap;
 
 use super::read::{Kernel, Profile};
+use crate::log::originals;
 use crate::model::{Index, Origin};
 
 /// What ran.
@@ -67,7 +67,7 @@ struct Finder<'i, 'm> {
     /// Nodes without names by their position, if there is one graph only: the runtime counts the
     /// nodes of each graph, and calls them by operator and number.
     unnamed: FxHashMap<usize, usize>,
-    functions: Vec<String>,
+    functions: Vec<&'m str>,
 }
 
 impl<'i, 'm> Finder<'i, 'm> {
@@ -78,39 +78,15 @@ impl<'i, 'm> Finder<'i, 'm> {
         Self {
             index,
             unnamed: unnamed.collect(),
-            functions: functions.map(|f| format!("_inlfunc_{}_", f.name)).collect(),
+            functions: functions.map(|f| f.name.as_str()).collect(),
         }
     }
 
     fn find(&self, kernel: &Kernel) -> Target {
-        if let Some(found) = self.renamed(&kernel.name) {
-            return found;
-        }
-        for function in &self.functions {
-            if let Some(rest) = kernel.name.strip_prefix(function.as_str())
-                && let Some(found) = self.renamed(without_token(rest))
-            {
-                return found;
-            }
-        }
-        self.by_position(kernel).unwrap_or(Target::Unknown)
-    }
-
-    /// `fused /a/Gemm`, `/a/Conv_nchwc`, `/a/MatMul/MatMulAddFusion`, `/a/Mul/QuickGeluFusion/`
-    fn renamed(&self, name: &str) -> Option<Target> {
-        let name = name.strip_prefix("fused ").unwrap_or(name);
-        let name = name.strip_suffix("_nchwc").unwrap_or(name);
-        let mut name = name.trim_end_matches('/');
-        loop {
-            if let Some(found) = self.exact(name) {
-                return Some(found);
-            }
-            let (rest, last) = name.rsplit_once('/')?;
-            if !last.ends_with("Fusion") {
-                return None;
-            }
-            name = rest;
-        }
+        let renamed = || originals(&kernel.name, &self.functions).into_iter();
+        let found =
+            self.exact(&kernel.name).or_else(|| renamed().find_map(|name| self.exact(&name)));
+        found.or_else(|| self.by_position(kernel)).unwrap_or(Target::Unknown)
     }
 
     fn exact(&self, name: &str) -> Option<Target> {
@@ -126,10 +102,4 @@ impl<'i, 'm> Finder<'i, 'm> {
             && kernel.name == format!("{}_{position}", kernel.op);
         same.then_some(Target::Node(node))
     }
-}
-
-/// `token_12_/a/Sin` → `/a/Sin`
-fn without_token(name: &str) -> &str {
-    let rest = name.strip_prefix("token_").and_then(|rest| rest.split_once('_'));
-    rest.filter(|(number, _)| number.bytes().all(|b| b.is_ascii_digit())).map_or(name, |(_, n)| n)
 }

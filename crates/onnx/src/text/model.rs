@@ -226,7 +226,7 @@ fn tensor_text(tensor: &TensorProto) -> String {
 }
 
 /// The elements of a tensor, separated by commas, if all of them are there and few.
-fn elements(tensor: &TensorProto) -> Option<String> {
+pub fn elements(tensor: &TensorProto) -> Option<String> {
     if tensor.data_type == STRING {
         let texts = tensor.string_data.iter().map(|s| quoted(&String::from_utf8_lossy(s)));
         let texts: Vec<String> = texts.collect();

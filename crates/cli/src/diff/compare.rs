@@ -197,8 +197,11 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         for (at, (from, to)) in old.iter().zip(new).enumerate() {
             if !self.same_value(a.body, from, b.body, to)? {
                 let (old, new) = (operand(self.a, a.body, from), operand(self.b, b.body, to));
+                // Another node may give its result the same name.
+                let named = old.exact != new.exact;
+                let exact = |d: &Detail| if named { d.exact.clone() } else { d.alike.clone() };
                 details.push(Detail {
-                    exact: format!("input {at}: {} → {}", old.exact, new.exact),
+                    exact: format!("input {at}: {} → {}", exact(&old), exact(&new)),
                     alike: format!("input {at}: {} → {}", old.alike, new.alike),
                 });
             }

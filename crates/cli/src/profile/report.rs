@@ -171,7 +171,7 @@ pub(crate) fn share_text(ns: u64, total: u64) -> String {
 /// A bar of at most `width` cells, by eighths.
 pub(crate) fn bar(ns: u64, total: u64, width: usize) -> String {
     let eighths = u128::from(ns) * 8 * width as u128 / u128::from(total.max(1));
-    let eighths = usize::try_from(eighths).unwrap_or(0).min(8 * width);
+    let eighths = usize::try_from(eighths).unwrap_or(usize::MAX).min(8 * width);
     let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     format!("{}{part}", "█".repeat(eighths / 8))
 }

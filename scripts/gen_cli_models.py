@@ -1,4 +1,4 @@
-"""Writes the models and profiles that the tests of the command line read, to `crates/cli/tests/data`.
+"""Writes what the tests of the command line read to `crates/cli/tests/data`.
 
 Run from the root of the repository. Profiles are real ones, less what is not read of them.
 """
@@ -18,6 +18,7 @@ DATA = Path("crates/cli/tests/data")
 sys.path[:0] = ["tests", str(DATA)]
 
 from loops import loops  # noqa: E402
+
 from models.mlp import mlp  # noqa: E402
 
 

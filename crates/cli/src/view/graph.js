@@ -91,6 +91,8 @@ function setAll(open) {
   visit(root);
   root.open = true;
   layOut();
+  countLit();
+  findNear();
 }
 function reveal(index) {
   let changed = false;
@@ -98,7 +100,11 @@ function reveal(index) {
     changed ||= !at.open;
     at.open = true;
   }
-  if (changed) layOut();
+  if (changed) {
+    layOut();
+    countLit();
+    findNear();
+  }
   if (rowOf[index] >= 0) bringIntoView(rowOf[index]);
 }
 function bringIntoView(row) {

@@ -1,11 +1,11 @@
 //! How runtimes name nodes and values in their messages.
 
-use super::pattern::{self, Captures, prefix};
+use super::pattern::{self, Captures, prefix, suffix};
 
 /// Which program said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
-    OnnxRuntime,
+    Onnx,
     TensorRt,
     OpenVino,
 }
@@ -13,7 +13,7 @@ pub(crate) enum Runtime {
 impl Runtime {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Runtime::OnnxRuntime => "onnxruntime",
+            Runtime::Onnx => "onnxruntime",
             Runtime::TensorRt => "TensorRT",
             Runtime::OpenVino => "OpenVINO",
         }
@@ -25,23 +25,23 @@ impl Runtime {
 /// the message; others are not looked at.
 #[rustfmt::skip]
 const FORMS: &[(Runtime, &str)] = &[
-    (Runtime::OnnxRuntime, "running {op} node. Name:'{name}' Status Message:"),
-    (Runtime::OnnxRuntime, "Node ({name}) Op ({op}) ["),
-    (Runtime::OnnxRuntime, "Node:{name} Output:{value} ["),
-    (Runtime::OnnxRuntime, "Could not find an implementation for {op} node with name '{name}'"),
-    (Runtime::OnnxRuntime, "In Node, (\"{name}\", {op}, \""),
-    (Runtime::OnnxRuntime, " in node ({name})"),
-    (Runtime::OnnxRuntime, " of node ({name}) does not match"),
-    (Runtime::OnnxRuntime, " node name: {name} "),
-    (Runtime::OnnxRuntime, "two nodes with same node name ({name})."),
-    (Runtime::OnnxRuntime, "Node input '{value}' is not a graph input"),
-    (Runtime::OnnxRuntime, "Duplicate definition of name ({value})."),
-    (Runtime::OnnxRuntime, "Invalid rank for input: {value} Got:"),
-    (Runtime::OnnxRuntime, "Got invalid dimensions for input: {value} for the following"),
-    (Runtime::OnnxRuntime, "Required inputs ({feeds}) are missing from input feed"),
-    (Runtime::OnnxRuntime, "Error merging shape info for output. '{value}' source:"),
-    (Runtime::OnnxRuntime, "Removing initializer '{value}'."),
-    (Runtime::OnnxRuntime, "Fatal error: {ops}(-1) is not a registered function/op"),
+    (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
+    (Runtime::Onnx, "Node ({name}) Op ({op}) ["),
+    (Runtime::Onnx, "Node:{name} Output:{value} ["),
+    (Runtime::Onnx, "Could not find an implementation for {op} node with name '{name}'"),
+    (Runtime::Onnx, "In Node, (\"{name}\", {op}, \""),
+    (Runtime::Onnx, " in node ({name})"),
+    (Runtime::Onnx, " of node ({name}) does not match"),
+    (Runtime::Onnx, " node name: {name} "),
+    (Runtime::Onnx, "two nodes with same node name ({name})."),
+    (Runtime::Onnx, "Node input '{value}' is not a graph input"),
+    (Runtime::Onnx, "Duplicate definition of name ({value})."),
+    (Runtime::Onnx, "Invalid rank for input: {value} Got:"),
+    (Runtime::Onnx, "Got invalid dimensions for input: {value} for the following"),
+    (Runtime::Onnx, "Required inputs ({feeds}) are missing from input feed"),
+    (Runtime::Onnx, "Error merging shape info for output. '{value}' source:"),
+    (Runtime::Onnx, "Removing initializer '{value}'."),
+    (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),
     (Runtime::TensorRt, "[ONNX Layer: {names}]"),
@@ -115,11 +115,11 @@ fn mention<'t>(
 /// The lines around `at` that belong together. onnxruntime indents the lines that continue a
 /// message, the others end one with an empty line.
 fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
-    let first = text.ceil_char_boundary(at.saturating_sub(LONGEST));
-    let start = text[first..at].rfind('\n').map_or(first, |end| first + end + 1);
+    let before = suffix(&text[..at], LONGEST);
+    let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
     let after = prefix(&text[at..], LONGEST);
     let is_end = |end: &usize| match runtime {
-        Runtime::OnnxRuntime => !after[end + 1..].starts_with([' ', '\t']),
+        Runtime::Onnx => !after[end + 1..].starts_with([' ', '\t']),
         Runtime::TensorRt | Runtime::OpenVino => {
             after[end + 1..].trim_start_matches(' ').starts_with('\n')
         }

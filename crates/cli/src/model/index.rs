@@ -1,11 +1,9 @@
 //! All nodes of a model in one list: those of the graph, of graphs inside nodes, and of functions.
 
-use std::cell::OnceCell;
-
 use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
 use rustc_hash::FxHashMap;
 
-use super::{Model, Origin, fused::Groups, tensor_text, type_text};
+use super::{Model, fused::Groups, tensor_text, type_text};
 
 /// What a body is the body of.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +51,6 @@ pub(crate) struct Index<'m> {
     by_output: FxHashMap<&'m str, usize>,
     by_input: FxHashMap<&'m str, usize>,
     pub(super) groups: Groups,
-    pub(super) firsts: Vec<OnceCell<Option<Origin<'m>>>>,
 }
 
 impl<'m> Index<'m> {
@@ -81,7 +78,6 @@ impl<'m> Index<'m> {
             by_output: FxHashMap::default(),
             by_input: FxHashMap::default(),
             groups: Groups::default(),
-            firsts: Vec::new(),
         };
         index.add_graph(BodyKind::Main, graph, None);
         for function in &model.proto.functions {
@@ -99,7 +95,6 @@ impl<'m> Index<'m> {
                 index.by_input.entry(input).or_insert(position);
             }
         }
-        index.firsts.resize_with(index.nodes.len(), OnceCell::new);
         index.by_name.remove("");
         index.by_input.remove("");
         index.by_output.remove("");

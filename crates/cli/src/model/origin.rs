@@ -65,16 +65,12 @@ impl<'m> Index<'m> {
         map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
     }
 
-    /// The first source of a node, without its stack.
+    /// The first source of a node.
     pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
-        let first = || {
-            let map = self.model.map.as_ref();
-            let source = map.and_then(|map| map.own_source(*self.exported(map, node).first()?));
-            let first = source.as_ref().map(origin_of_map);
-            let first = first.or_else(|| self.of_metadata(node).into_iter().next())?;
-            Some(Origin { stack: Vec::new(), ..first })
-        };
-        self.firsts[node].get_or_init(first).clone()
+        let map = self.model.map.as_ref();
+        let own = map.and_then(|map| map.own_source(*self.exported(map, node).first()?));
+        let own = own.as_ref().map(origin_of_map);
+        own.or_else(|| self.of_metadata(node).into_iter().next())
     }
 
     /// The module instance that a node belongs to: by its origin, or else by its name.

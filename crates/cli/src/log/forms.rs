@@ -1,11 +1,11 @@
 //! How runtimes name nodes and values in their messages.
 
-use super::pattern::{self, Captures, prefix};
+use super::pattern::{self, Captures, prefix, suffix};
 
 /// Which program said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runtime {
-    OnnxRuntime,
+    Onnx,
     TensorRt,
     OpenVino,
 }
@@ -13,7 +13,7 @@ pub(crate) enum Runtime {
 impl Runtime {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Runtime::OnnxRuntime => "onnxruntime",
+            Runtime::Onnx => "onnxruntime",
             Runtime::TensorRt => "TensorRT",
             Runtime::OpenVino => "OpenVINO",
         }
@@ -25,27 +25,27 @@ impl Runtime {
 /// the message; others are not looked at.
 #[rustfmt::skip]
 const FORMS: &[(Runtime, &str)] = &[
-    (Runtime::OnnxRuntime, "running {op} node. Name:'{name}' Status Message:"),
-    (Runtime::OnnxRuntime, "Node ({name}) Op ({op}) ["),
-    (Runtime::OnnxRuntime, "Node:{name} Output:{value} ["),
-    (Runtime::OnnxRuntime, "Could not find an implementation for {op} node with name '{name}'"),
-    (Runtime::OnnxRuntime, "In Node, (\"{name}\", {op}, \""),
-    (Runtime::OnnxRuntime, " in node ({name})"),
-    (Runtime::OnnxRuntime, " of node ({name}) does not match"),
-    (Runtime::OnnxRuntime, " node name: {name} "),
-    (Runtime::OnnxRuntime, "two nodes with same node name ({name})."),
-    (Runtime::OnnxRuntime, "Node input '{value}' is not a graph input"),
-    (Runtime::OnnxRuntime, "Duplicate definition of name ({value})."),
-    (Runtime::OnnxRuntime, "Invalid rank for input: {value} Got:"),
-    (Runtime::OnnxRuntime, "Got invalid dimensions for input: {value} for the following"),
-    (Runtime::OnnxRuntime, "Required inputs ({feeds}) are missing from input feed"),
-    (Runtime::OnnxRuntime, "Error merging shape info for output. '{value}' source:"),
-    (Runtime::OnnxRuntime, "Removing initializer '{value}'."),
-    (Runtime::OnnxRuntime, "Fatal error: {ops}(-1) is not a registered function/op"),
+    (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
+    (Runtime::Onnx, "Node ({name}) Op ({op}) ["),
+    (Runtime::Onnx, "Node:{name} Output:{value} ["),
+    (Runtime::Onnx, "Could not find an implementation for {op} node with name '{name}'"),
+    (Runtime::Onnx, "In Node, (\"{name}\", {op}, \""),
+    (Runtime::Onnx, " in node ({name})"),
+    (Runtime::Onnx, " of node ({name}) does not match"),
+    (Runtime::Onnx, " node name: {name} "),
+    (Runtime::Onnx, "two nodes with same node name ({name})."),
+    (Runtime::Onnx, "Node input '{value}' is not a graph input"),
+    (Runtime::Onnx, "Duplicate definition of name ({value})."),
+    (Runtime::Onnx, "Invalid rank for input: {value} Got:"),
+    (Runtime::Onnx, "Got invalid dimensions for input: {value} for the following"),
+    (Runtime::Onnx, "Required inputs ({feeds}) are missing from input feed"),
+    (Runtime::Onnx, "Error merging shape info for output. '{value}' source:"),
+    (Runtime::Onnx, "Removing initializer '{value}'."),
+    (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),
     (Runtime::TensorRt, "[ONNX Layer: {names}]"),
-    (Runtime::TensorRt, "Could not find any implementation for node {names}."),
+    (Runtime::TensorRt, "Could not find any implementation for node {names}"),
     (Runtime::TensorRt, "(I{layer}Layer {name}: "),
     (Runtime::TensorRt, "Error Code 4: Internal Error ({name}: "),
     (Runtime::TensorRt, "Layer({kind}): {names}, Tactic:"),
@@ -115,11 +115,11 @@ fn mention<'t>(
 /// The lines around `at` that belong together. onnxruntime indents the lines that continue a
 /// message, the others end one with an empty line.
 fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
-    let first = text.ceil_char_boundary(at.saturating_sub(LONGEST));
-    let start = text[first..at].rfind('\n').map_or(first, |end| first + end + 1);
+    let before = suffix(&text[..at], LONGEST);
+    let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
     let after = prefix(&text[at..], LONGEST);
     let is_end = |end: &usize| match runtime {
-        Runtime::OnnxRuntime => !after[end + 1..].starts_with([' ', '\t']),
+        Runtime::Onnx => !after[end + 1..].starts_with([' ', '\t']),
         Runtime::TensorRt | Runtime::OpenVino => {
             after[end + 1..].trim_start_matches(' ').starts_with('\n')
         }
@@ -147,8 +147,11 @@ fn joined(names: &str) -> Vec<&str> {
     for separator in separators {
         parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
     }
-    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'' | ' ');
-    parts.into_iter().map(|part| part.trim_matches(ends)).filter(|part| !part.is_empty()).collect()
+    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'');
+    // Behind the last name the sentence may go on.
+    let parts = parts.into_iter().filter_map(|part| part.trim().split(' ').next());
+    let names = parts.map(|part| part.trim_matches(ends).trim_end_matches('.').trim_matches(ends));
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// The elements of a Python list of strings.
@@ -175,8 +178,10 @@ mod tests {
     #[test]
     fn joined_names_come_apart() {
         assert_eq!(
-            names("Could not find any implementation for node {ForeignNode[/a/MatMul.../b/Add]}."),
-            [["/a/MatMul", "/b/Add"]]
+            names(
+                "Could not find any implementation for node {ForeignNode[/a.0/MatMul.../b/Add]}.)"
+            ),
+            [["/a.0/MatMul", "/b/Add"]]
         );
         assert_eq!(
             names("Layer(PointWiseV2): PWN(PWN(/a/Sigmoid), /a/Mul) + /b, Tactic: 0x1"),

@@ -51,9 +51,16 @@ fn fill<'p, 't>(
     Some((at, captures))
 }
 
-/// At most `len` bytes of `text`.
+/// At most the first `len` bytes of `text`.
 pub(crate) fn prefix(text: &str, len: usize) -> &str {
-    &text[..text.floor_char_boundary(len)]
+    let fits = (0..=len.min(text.len())).rev().find_map(|end| text.get(..end));
+    fits.unwrap_or_default()
+}
+
+/// At most the last `len` bytes of `text`.
+pub(crate) fn suffix(text: &str, len: usize) -> &str {
+    let fits = (text.len().saturating_sub(len)..=text.len()).find_map(|start| text.get(start..));
+    fits.unwrap_or_default()
 }
 
 /// The pattern with its blanks filled in.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::{data, folder, output, path, trouble};
+use crate::shell::{data, folder, output, path, trouble};
 
 fn page_data(page: &str) -> Value {
     let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
@@ -16,7 +16,7 @@ fn page_data(page: &str) -> Value {
 fn the_page_holds_the_model_and_its_source() {
     let folder = folder();
     let out = path(&folder, "page.html");
-    output(&format!("view tests/data/loops.onnx -o {out}"));
+    output(&format!("view tests/profiled/loops.onnx -o {out}"));
     let page = fs::read_to_string(&out).unwrap();
     let found = page_data(&page);
     let nodes = found["nodes"].as_array().unwrap();
@@ -26,7 +26,7 @@ fn the_page_holds_the_model_and_its_source() {
     let owner = usize::try_from(tanh[3].as_u64().unwrap()).unwrap();
     assert_eq!(text(&nodes[owner][1]), Some("Scan"), "nodes inside nodes know their owner");
     let files = found["files"].as_array().unwrap();
-    let own = files.iter().find(|file| file[0] == "crates/cli/tests/data/loops.py").unwrap();
+    let own = files.iter().find(|file| file[0] == "crates/cli/tests/profiled/loops.py").unwrap();
     assert_eq!(own[1].as_str().unwrap(), fs::read_to_string(data("loops.py")).unwrap());
     assert_eq!(found["profile"], Value::Null);
 }
@@ -35,10 +35,10 @@ fn the_page_holds_the_model_and_its_source() {
 fn times_add_up() {
     let folder = folder();
     let out = path(&folder, "page.html");
-    let profile = "tests/data/mlp.profile.json";
-    output(&format!("view tests/data/mlp.onnx -o {out} --profile {profile}"));
+    let profile = "tests/profiled/mlp.profile.json";
+    output(&format!("view tests/profiled/mlp.onnx -o {out} --profile {profile}"));
     let found = page_data(&fs::read_to_string(&out).unwrap());
-    let json = output(&format!("profile tests/data/mlp.onnx {profile} --json"));
+    let json = output(&format!("profile tests/profiled/mlp.onnx {profile} --json"));
     let json: Value = serde_json::from_str(&json).unwrap();
     let sum = |list: &Value, at: usize| -> u64 {
         list.as_array().unwrap().iter().map(|entry| entry[at].as_u64().unwrap()).sum()
@@ -54,12 +54,12 @@ fn times_add_up() {
 fn any_model_has_a_page() {
     let folder = folder();
     let (out, bare) = (path(&folder, "page.html"), path(&folder, "bare.onnx"));
-    output(&format!("strip tests/data/mlp.onnx -o {bare}"));
+    output(&format!("strip tests/profiled/mlp.onnx -o {bare}"));
     output(&format!("view {bare} -o {out}"));
     let found = page_data(&fs::read_to_string(&out).unwrap());
     assert!(found["files"].as_array().unwrap().is_empty());
     assert_eq!(found["nodes"].as_array().unwrap().len(), 28);
-    let error = trouble(&format!("view tests/data/loops.py -o {out}"));
-    assert!(error.starts_with("error: tests/data/loops.py: "), "{error}");
-    trouble(&format!("view {bare} -o {out} --profile tests/data/loops.py"));
+    let error = trouble(&format!("view tests/profiled/loops.py -o {out}"));
+    assert!(error.starts_with("error: tests/profiled/loops.py: "), "{error}");
+    trouble(&format!("view {bare} -o {out} --profile tests/profiled/loops.py"));
 }

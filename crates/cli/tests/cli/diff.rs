@@ -6,7 +6,8 @@ use onnx::proto::{ModelProto, StringStringEntryProto};
 use onnx::{Model, Placement};
 use serde_json::Value;
 
-use crate::{Said, data, folder, output, path, run, trouble};
+use crate::Run;
+use crate::shell::{data, folder, output, path, run, trouble};
 
 /// `name` after `edit`, in a file of its own.
 fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
@@ -18,7 +19,7 @@ fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelPr
 }
 
 fn differences(a: &str, b: &str, options: &str) -> String {
-    let Said { status, output, errors } = run(&format!("diff {a} {b} {options}"));
+    let Run { status, output, errors } = run(&format!("diff {a} {b} {options}"));
     assert_eq!((status, errors.as_str()), (1, ""), "{output}");
     output
 }
@@ -27,7 +28,7 @@ fn differences(a: &str, b: &str, options: &str) -> String {
 fn the_same_models_do_not_differ() {
     let folder = folder();
     for name in ["mlp", "loops"] {
-        let model = format!("tests/data/{name}.onnx");
+        let model = format!("tests/profiled/{name}.onnx");
         assert_eq!(output(&format!("diff {model} {model}")), "");
         // Metadata is no difference, and neither is where weights are kept.
         let bare = path(&folder, "bare.onnx");
@@ -38,9 +39,10 @@ fn the_same_models_do_not_differ() {
         Model::from(proto).save(outside.as_ref(), Placement::External).unwrap();
         assert_eq!(output(&format!("diff {model} {outside}")), "");
     }
-    let json: Value =
-        serde_json::from_str(&output("diff --json tests/data/mlp.onnx tests/data/mlp.onnx"))
-            .unwrap();
+    let json: Value = serde_json::from_str(&output(
+        "diff --json tests/profiled/mlp.onnx tests/profiled/mlp.onnx",
+    ))
+    .unwrap();
     assert_eq!(json["same"], true);
 }
 
@@ -63,7 +65,7 @@ fn numbers_in_names_do_not_count() {
         }
         graph.value_info.iter_mut().for_each(|value| rename(&mut value.name));
     });
-    assert_eq!(output(&format!("diff tests/data/mlp.onnx {out}")), "");
+    assert_eq!(output(&format!("diff tests/profiled/mlp.onnx {out}")), "");
 }
 
 #[test]
@@ -89,15 +91,18 @@ fn changes_are_told_by_line_and_by_module() {
         kernel.raw_data = Some(bytes.into());
         model.opset_import[0].version += 1;
     });
-    insta::assert_snapshot!("by line", differences("tests/data/mlp.onnx", &out, ""));
-    insta::assert_snapshot!("by module", differences("tests/data/mlp.onnx", &out, "--by module"));
-    let json = differences("tests/data/mlp.onnx", &out, "--json");
+    insta::assert_snapshot!("by line", differences("tests/profiled/mlp.onnx", &out, ""));
+    insta::assert_snapshot!(
+        "by module",
+        differences("tests/profiled/mlp.onnx", &out, "--by module")
+    );
+    let json = differences("tests/profiled/mlp.onnx", &out, "--json");
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["same"], false);
     let changes: Vec<&str> =
         json["nodes"].as_array().unwrap().iter().map(|n| n["change"].as_str().unwrap()).collect();
     assert_eq!(changes.iter().filter(|change| **change == "added").count(), 2);
-    let quick = differences("tests/data/mlp.onnx", &out, "--no-weights");
+    let quick = differences("tests/profiled/mlp.onnx", &out, "--no-weights");
     assert!(!quick.contains("last.kernel"), "{quick}");
 }
 
@@ -111,30 +116,30 @@ fn small_changes_are_found() {
         let body = scan.attribute.iter_mut().find_map(|attribute| attribute.g.as_mut()).unwrap();
         body.node.iter_mut().find(|node| node.op_type == "Tanh").unwrap().op_type = "Sin".into();
     });
-    let text = differences("tests/data/loops.onnx", &inner, "");
+    let text = differences("tests/profiled/loops.onnx", &inner, "");
     assert!(text.contains("- Tanh") && text.contains("+ Sin"), "{text}");
     let swapped = edited(&folder, "mlp.onnx", |model| {
         let graph = model.graph.as_mut().unwrap();
         graph.node.iter_mut().find(|node| node.name == "/Div").unwrap().input.swap(0, 1);
     });
-    let text = differences("tests/data/mlp.onnx", &swapped, "");
+    let text = differences("tests/profiled/mlp.onnx", &swapped, "");
     assert!(text.contains("~ Div  input 0: /Exp_output_0 → /ReduceSum_output_0"), "{text}");
     let elsewhere = edited(&folder, "mlp.onnx", |model| {
         let graph = model.graph.as_mut().unwrap();
         graph.output[0].name = "/Exp_output_0".to_owned();
     });
-    let text = differences("tests/data/mlp.onnx", &elsewhere, "");
+    let text = differences("tests/profiled/mlp.onnx", &elsewhere, "");
     assert!(text.contains("output 0 computed by: Div → Exp"), "{text}");
 }
 
 #[test]
 fn trouble_has_its_own_status() {
     let folder = folder();
-    trouble("diff tests/data/mlp.onnx tests/data/none.onnx");
+    trouble("diff tests/profiled/mlp.onnx tests/profiled/none.onnx");
     let cut = path(&folder, "cut.onnx");
     let bytes = fs::read(data("mlp.onnx")).unwrap();
     fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
-    trouble(&format!("diff tests/data/mlp.onnx {cut}"));
+    trouble(&format!("diff tests/profiled/mlp.onnx {cut}"));
     // Weights that are said to be outside the model's folder are not opened.
     let out = edited(&folder, "mlp.onnx", |model| {
         let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
@@ -143,6 +148,6 @@ fn trouble_has_its_own_status() {
         let entry = StringStringEntryProto { key: "location".into(), value: "../secret".into() };
         tensor.external_data = vec![entry];
     });
-    let error = trouble(&format!("diff tests/data/mlp.onnx {out}"));
+    let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
     assert!(error.contains("outside the folder of the model"), "{error}");
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::{data, folder, output, path, run, trouble};
+use crate::shell::{data, folder, output, path, run, trouble};
 
-const MLP: &str = "profile tests/data/mlp.onnx tests/data/mlp.profile.json";
-const LOOPS: &str = "profile tests/data/loops.onnx tests/data/loops.profile.json";
+const MLP: &str = "profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json";
+const LOOPS: &str = "profile tests/profiled/loops.onnx tests/profiled/loops.profile.json";
 
 #[test]
 fn time_by_line_module_and_operator() {
@@ -72,15 +72,15 @@ fn fused_nodes_are_found() {
 
 #[test]
 fn profiles_of_other_models_are_told() {
-    let error = trouble("profile tests/data/mlp.onnx tests/data/mlp.onnx");
+    let error = trouble("profile tests/profiled/mlp.onnx tests/profiled/mlp.onnx");
     assert!(error.contains("not a profile of onnxruntime"), "{error}");
-    let said = run("profile tests/data/loops.onnx tests/data/mlp.profile.json");
+    let said = run("profile tests/profiled/loops.onnx tests/profiled/mlp.profile.json");
     assert!(said.errors.contains("is it the profile of another one?"), "{}", said.errors);
     let folder = folder();
     let own = path(&folder, "p.json");
     let text = std::fs::read_to_string(data("mlp.profile.json")).unwrap();
     std::fs::write(&own, text.replace("\"name\":\"/", "\"name\":\"?")).unwrap();
-    let error = trouble(&format!("profile tests/data/mlp.onnx {own}"));
+    let error = trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
     assert!(error.contains("none of its 27 nodes is in the model"), "{error}");
 }
 
@@ -92,11 +92,11 @@ fn hostile_profiles_are_errors() {
     let deep = "[".repeat(100_000);
     for bad in ["", "{}", "[]", "[1]", "[{\"name\":7}]", "\u{1b}[2J", &deep, &text[..5000]] {
         std::fs::write(&own, bad).unwrap();
-        let error = trouble(&format!("profile tests/data/mlp.onnx {own}"));
+        let error = trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
         assert!(error.starts_with("error: ") && error.len() < 400, "{error}");
     }
     std::fs::write(&own, [0xff, 0xfe, b'[']).unwrap();
-    trouble(&format!("profile tests/data/mlp.onnx {own}"));
-    trouble("profile tests/data/mlp.onnx tests/data/none.json");
+    trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
+    trouble("profile tests/profiled/mlp.onnx tests/profiled/none.json");
     trouble(&format!("{MLP} --skip 3"));
 }

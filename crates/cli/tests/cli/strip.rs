@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::{Said, data, folder, output, path, run, run_words, trouble};
+use crate::Run;
+use crate::shell::{data, folder, output, path, run, trouble};
 
 const KEY: &[u8] = b"pkg.jax2onnx.";
 
@@ -14,7 +15,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
 fn nothing_of_the_program_is_left() {
     let folder = folder();
     let out = path(&folder, "out.onnx");
-    output(&format!("strip tests/data/loops.onnx -o {out}"));
+    output(&format!("strip tests/profiled/loops.onnx -o {out}"));
     let (old, new) = (fs::read(data("loops.onnx")).unwrap(), fs::read(&out).unwrap());
     assert!(contains(&old, KEY) && contains(&old, b"loops:15"));
     assert!(!contains(&new, KEY) && !contains(&new, b"loops:15"));
@@ -38,11 +39,11 @@ fn nothing_of_the_program_is_left() {
 fn what_is_asked_for_stays() {
     let folder = folder();
     let out = path(&folder, "out.onnx");
-    output(&format!("strip tests/data/mlp.onnx -o {out} --keep callsite"));
+    output(&format!("strip tests/profiled/mlp.onnx -o {out} --keep callsite"));
     let new = fs::read(&out).unwrap();
     assert!(contains(&new, b"pkg.jax2onnx.callsite") && !contains(&new, b"pkg.jax2onnx.plugin"));
-    let Said { status, errors, .. } =
-        run(&format!("strip tests/data/mlp.onnx -o {out} --keep all"));
+    let Run { status, errors, .. } =
+        run(&format!("strip tests/profiled/mlp.onnx -o {out} --keep all"));
     assert_eq!(status, 2);
     assert!(errors.contains("callsite") && errors.contains("sourcemap"), "{errors}");
 }
@@ -54,15 +55,15 @@ fn a_model_can_be_stripped_in_place_and_its_map_kept() {
     fs::copy(data("mlp.onnx"), &out).unwrap();
     let said = output(&format!("strip {out} -o {out} --map {map}"));
     assert!(said.contains("57 entries of provenance removed"), "{said}");
-    let profile = output("profile tests/data/mlp.onnx tests/data/mlp.profile.json");
+    let profile = output("profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json");
     // The commands find the map beside the model.
-    assert_eq!(output(&format!("profile {out} tests/data/mlp.profile.json")), profile);
+    assert_eq!(output(&format!("profile {out} tests/profiled/mlp.profile.json")), profile);
     // Another strip leaves the digest, by which the map is found; there is nothing to move.
     let before = fs::read(&out).unwrap();
     output(&format!("strip {out} -o {out}"));
     assert_eq!(fs::read(&out).unwrap(), before);
     assert!(trouble(&format!("strip {out} -o {out} --map {map}")).contains("is a file already"));
-    output(&format!("strip tests/data/mlp.onnx -o {out}"));
+    output(&format!("strip tests/profiled/mlp.onnx -o {out}"));
     let error = trouble(&format!("strip {out} -o {out} --map {map}"));
     assert!(error.contains("there is no source map to move"), "{error}");
 }
@@ -94,7 +95,7 @@ fn failures_leave_what_was_there() {
         trouble(&format!("strip {bad} -o {out}"));
         assert_eq!(fs::read(&out).unwrap(), b"precious");
     }
-    trouble(&format!("strip tests/data/none.onnx -o {out}"));
-    let Said { status, errors, .. } = run_words(&["strip", "tests/data/mlp.onnx", "-o", "tests"]);
+    trouble(&format!("strip tests/profiled/none.onnx -o {out}"));
+    let Run { status, errors, .. } = run("strip tests/profiled/mlp.onnx -o tests");
     assert_eq!(status, 2, "{errors}");
 }

@@ -171,7 +171,7 @@ function build(item, depth) {
   }
   if (timed) {
     const ns = isModule(item) ? item.ns : item.ns + (body?.ns ?? 0);
-    made.append(element("span", "time", ns ? duration(ns) : ""));
+    made.append(element("span", "time", ns ? duration(ns) : "\u00a0"));
     const heat = element("span", "heat");
     const fill = element("i");
     fill.style.width = `${(100 * ns) / (isModule(item) ? total : hottest) || 0}%`;

@@ -11,6 +11,8 @@ mod read;
 mod record;
 mod source_map;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
 
 // A conversion is many small allocations: a fifth of its time with the system's allocator.
@@ -42,6 +44,6 @@ fn primitives() -> Vec<&'static str> {
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.
 #[pyfunction]
-fn main(py: Python<'_>, argv: Vec<String>) -> u8 {
+fn main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
     py.detach(|| cli::run(argv))
 }

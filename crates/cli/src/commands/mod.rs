@@ -1,0 +1,28 @@
+//! The commands, one file each.
+
+mod completions;
+mod show;
+
+use clap::Subcommand;
+
+use crate::failure::{Failure, Status};
+use crate::terminal::Terminal;
+
+/// What the command line can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Show(show::Show),
+    Completions(completions::Completions),
+    Man(completions::Man),
+}
+
+impl Command {
+    /// Runs the command.
+    pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        match self {
+            Command::Show(command) => command.run(terminal),
+            Command::Completions(command) => command.run(terminal),
+            Command::Man(command) => command.run(terminal),
+        }
+    }
+}

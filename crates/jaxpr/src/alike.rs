@@ -35,22 +35,29 @@ impl Alike {
         constants.filter(|constant| seen.insert(constant.array())).cloned().collect()
     }
 
+    /// What is equal for jaxprs that compute the same and perhaps return other parts of it.
+    pub(crate) fn computation(&mut self, program: &Program, id: JaxprId) -> Vec<u8> {
+        let mut text = Text::default();
+        self.write(program, id, &mut text);
+        text.finished().0
+    }
+
     fn of(&mut self, program: &Program, id: JaxprId) -> &(ClassId, Vec<Constant>) {
         if !self.known.contains_key(&id) {
             let mut text = Text::default();
             self.write(program, id, &mut text);
-            // Whether two constants are one array is part of what is computed.
-            let mut seen = IndexSet::<_, FxBuildHasher>::default();
-            let pattern = text.operands.iter().map(|c| seen.insert_full(c.array()).0);
-            let pattern: Vec<usize> = pattern.collect();
-            pattern.hash(&mut text);
+            let outputs = &program.jaxpr(id).outputs;
+            outputs.len().hash(&mut text);
+            outputs.iter().for_each(|atom| write_atom(atom, &mut text));
+            let (bytes, operands) = text.finished();
             let next = ClassId(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
-            let class = *self.classes.entry(text.bytes).or_insert(next);
-            self.known.insert(id, (class, text.operands));
+            let class = *self.classes.entry(bytes).or_insert(next);
+            self.known.insert(id, (class, operands));
         }
         &self.known[&id]
     }
 
+    /// Writes everything but the results.
     fn write(&mut self, program: &Program, id: JaxprId, text: &mut Text) {
         let jaxpr = program.jaxpr(id);
         jaxpr.vars.hash(text);
@@ -73,8 +80,6 @@ impl Alike {
                 self.write_param(program, param, text);
             }
         }
-        jaxpr.outputs.len().hash(text);
-        jaxpr.outputs.iter().for_each(|atom| write_atom(atom, text));
     }
 
     fn write_param(&mut self, program: &Program, param: &Param, text: &mut Text) {
@@ -114,6 +119,17 @@ struct Text {
     bytes: Vec<u8>,
     /// The constants that the jaxpr takes as operands, and those inside it do.
     operands: Vec<Constant>,
+}
+
+impl Text {
+    /// What was written, and which of the constants are one array: that is part of it.
+    fn finished(mut self) -> (Vec<u8>, Vec<Constant>) {
+        let mut seen = IndexSet::<_, FxBuildHasher>::default();
+        let pattern = self.operands.iter().map(|c| seen.insert_full(c.array()).0);
+        let pattern: Vec<usize> = pattern.collect();
+        pattern.hash(&mut self);
+        (self.bytes, self.operands)
+    }
 }
 
 impl Hasher for Text {

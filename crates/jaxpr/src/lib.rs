@@ -4,6 +4,7 @@ mod alike;
 mod outline;
 mod param;
 mod program;
+mod results;
 
 pub use alike::{Alike, ClassId};
 pub use outline::{CALL, Cut, outline};

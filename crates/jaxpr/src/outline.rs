@@ -11,6 +11,7 @@ use std::sync::Arc;
 use provenance::StackId;
 use rustc_hash::FxHashMap;
 
+use crate::results::share_results;
 use crate::{Atom, Entered, Eqn, Function, Jaxpr, JaxprId, Param, Params, Program, VarId};
 
 /// The primitive of an equation that calls a function, and its parameters: the jaxpr, the name, the
@@ -39,6 +40,9 @@ pub fn outline(program: &mut Program, cut: &mut Cut<'_>) {
         }
         // Bodies follow behind, and may contain calls themselves.
         at += 1;
+    }
+    if depths.iter().any(Option::is_some) {
+        share_results(program);
     }
 }
 

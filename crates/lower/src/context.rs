@@ -225,7 +225,10 @@ impl<'a> Context<'a> {
             } else {
                 // The caller of the function knows, or asks its own.
                 self.state.frame.sizes.push(dim.clone());
-                self.builder.graph.add_input(root, Type::new(DType::I64, [Dim::Known(1)]))
+                let size = Type::new(DType::I64, [Dim::Known(1)]);
+                let value = self.builder.graph.add_input(root, size);
+                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                value
             }
         } else {
             self.polynomial(dim, at)?

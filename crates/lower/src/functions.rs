@@ -119,6 +119,7 @@ impl Context<'_> {
         for (ty, actual) in types.zip(inputs) {
             let value = self.graph.add_input(body, ty);
             frame.learn(value, self.graph.ty(value));
+            self.graph.value_mut(value).name = format!("{scope}_in_{}", formal.len());
             self.name_after(value, *actual, &scope);
             formal.push(value);
         }

@@ -183,12 +183,8 @@ impl Origins {
 
     /// The other callers of the functions that `origin` is inside of, innermost function first.
     pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
-        let mut next = origin.call;
-        let calls = std::iter::from_fn(move || {
-            let call = next?;
-            next = self.get_call(call).caller.map(|(caller, _)| caller);
-            Some(call)
-        });
+        let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
+        let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
         calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
     }
 

@@ -59,7 +59,7 @@ def import_time():
 
 
 def warm(layers, details):
-    """Conversion at each level of metadata: CPU seconds, and as multiples of a trace and of `off`."""
+    """Conversion at each level of metadata: CPU seconds, and multiples of a trace and of `off`."""
     import jax
 
     from jax2onnx import to_onnx

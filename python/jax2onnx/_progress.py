@@ -9,28 +9,28 @@ from typing import TextIO
 
 _STAGES = ("tracing", "converting", "writing")
 
-_shown: "_Display | None" = None
+_watching: "list[_Display]" = []
 
 
 def stage(name: str) -> None:
     """The export is at this stage now. Costs nothing unless somebody watches."""
-    if _shown is not None:
-        _shown.stage = name
+    for display in _watching:
+        display.stage = name
 
 
 @contextmanager
 def shown(stream: TextIO | None = None, *, after: float = 1.0) -> Iterator[None]:
     """Shows the stages of exports on a terminal, of those that take longer than `after` seconds."""
-    global _shown
     stream = stream or sys.stderr
     if not stream.isatty():
         yield
         return
-    _shown = _Display(stream, after)
+    display = _Display(stream, after)
+    _watching.append(display)
     try:
         yield
     finally:
-        display, _shown = _shown, None
+        _watching.remove(display)
         display.close()
 
 

@@ -48,7 +48,8 @@ def trace(
     # So that JAX's own messages name the user's function, not this one. Of an object that is
     # called, JAX would print all the weights to find a name.
     named = isinstance(fn, functools.partial) or hasattr(inspect.unwrap(fn), "__code__")
-    call.__wrapped__ = fn if named else fn.__call__  # type: ignore[attr-defined]
+    target: Any = fn
+    call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]
 
     with _one_at_a_time, ExitStack() as stack:
         tree = tree_of(fn)

@@ -1,8 +1,9 @@
 //! The commands, one file each.
 
 mod completions;
+pub(crate) mod explain;
 mod export;
-mod show;
+pub(crate) mod show;
 
 use clap::Subcommand;
 
@@ -16,6 +17,7 @@ use crate::terminal::Terminal;
 pub(crate) enum Command {
     Export(Export),
     Show(show::Show),
+    Explain(explain::Explain),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -26,6 +28,7 @@ impl Command {
         match self {
             Command::Export(command) => command.run(),
             Command::Show(command) => command.run(terminal),
+            Command::Explain(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

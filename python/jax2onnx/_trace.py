@@ -33,7 +33,7 @@ def trace(
     kwargs: dict[str, Any],
     *,
     double: bool,
-    functions: Functions,
+    functions: Functions | None = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone."""
 
@@ -46,6 +46,7 @@ def trace(
     # So that JAX's own messages name the user's function, not this one.
     call.__wrapped__ = fn  # type: ignore[attr-defined]
 
+    functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects)

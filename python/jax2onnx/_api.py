@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _result
+from jax2onnx import _jax, _progress, _result
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
@@ -191,6 +191,7 @@ def to_onnx(
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
+    _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules")
     traced = trace(fn, args, kwargs, double=enable_double_precision, functions=marked)
 
@@ -208,6 +209,7 @@ def to_onnx(
 
     from jax2onnx import _core
 
+    _progress.stage("converting")
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
         _jax.precision(double=enable_double_precision),
@@ -230,6 +232,7 @@ def to_onnx(
             function=function,
             record=options.record,
         )
+    _progress.stage("writing")
     if options.source_map is not None:
         _result.save_source_map(model, options.source_map)
     if options.path is not None:

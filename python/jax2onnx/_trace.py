@@ -1,5 +1,7 @@
 """Traces the user's function with JAX."""
 
+import functools
+import inspect
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -43,8 +45,11 @@ def trace(
         snapshot.adopt()
         return fn(*args, **kwargs)
 
-    # So that JAX's own messages name the user's function, not this one.
-    call.__wrapped__ = fn  # type: ignore[attr-defined]
+    # So that JAX's own messages name the user's function, not this one. Of an object that is
+    # called, JAX would print all the weights to find a name.
+    named = isinstance(fn, functools.partial) or hasattr(inspect.unwrap(fn), "__code__")
+    target: Any = fn
+    call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]
 
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:

@@ -30,7 +30,7 @@ def _median(measure, rounds):
 
 
 def _gpt(layers):
-    from models import gpt
+    from models.nnx import gpt
 
     return gpt.gpt(layers=int(layers))
 

@@ -3,6 +3,9 @@
 import flax.linen as nn
 import jax
 
+from models.linen.making import bound
+from models.random_values import normal
+
 
 class MLP(nn.Module):
     """Dense layers of the given widths."""
@@ -16,8 +19,7 @@ class MLP(nn.Module):
         return nn.Dense(3, name="head")(x)
 
 
-def linen_mlp(batch: int = 4, inputs: int = 8) -> tuple[nn.Module, tuple[jax.Array]]:
-    """The bound module and an example batch."""
-    x = jax.random.normal(jax.random.key(1), (batch, inputs))
-    module = MLP((16, 16))
-    return module.bind(module.init(jax.random.key(0), x)), (x,)
+def mlp(batch: int = 4, inputs: int = 8) -> tuple[nn.Module, tuple[jax.Array]]:
+    """The model and an example batch."""
+    x = normal(batch, inputs)
+    return bound(MLP((16, 16)), x), (x,)

@@ -3,7 +3,8 @@
 import jax
 from flax import nnx
 
-KEY = jax.random.key(1)
+from models.nnx.making import made
+from models.random_values import normal
 
 
 class CNN(nnx.Module):
@@ -28,9 +29,8 @@ class CNN(nnx.Module):
 
 
 def cnn(batch: int = 2, size: int = 12, *, training: bool = False) -> tuple[CNN, tuple[jax.Array]]:
-    """The model, with batch statistics that are not the initial ones, and example images."""
-    model = CNN(size, rngs=nnx.Rngs(0))
-    statistics = nnx.state(model, nnx.BatchStat)
-    nnx.update(model, jax.tree.map(lambda x: x + jax.random.uniform(KEY, x.shape), statistics))
-    model.train() if training else model.eval()
-    return model, (jax.random.normal(KEY, (batch, size, size, 1)),)
+    """The model and example images."""
+    model = made(lambda rngs: CNN(size, rngs=rngs))
+    if training:
+        model.train()
+    return model, (normal(batch, size, size, 1),)

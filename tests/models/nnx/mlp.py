@@ -3,6 +3,9 @@
 import jax
 from flax import nnx
 
+from models.nnx.making import made
+from models.random_values import normal
+
 
 class MLP(nnx.Module):
     """Two hidden layers."""
@@ -21,5 +24,4 @@ class MLP(nnx.Module):
 
 def mlp(batch: int = 4, inputs: int = 8, width: int = 16) -> tuple[MLP, tuple[jax.Array]]:
     """The model and an example batch."""
-    model = MLP(inputs, width, 3, rngs=nnx.Rngs(0))
-    return model, (jax.random.normal(jax.random.key(1), (batch, inputs)),)
+    return made(lambda rngs: MLP(inputs, width, 3, rngs=rngs)), (normal(batch, inputs),)

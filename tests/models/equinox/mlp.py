@@ -1,9 +1,12 @@
-"""A multi-layer perceptron in Equinox, applied to a batch."""
+"""A multi-layer perceptron in Equinox."""
 
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
+
+from models.equinox.making import made
+from models.random_values import normal
 
 
 class MLP(eqx.Module):
@@ -25,9 +28,8 @@ class MLP(eqx.Module):
         return self.scale * self.body(self.norm(jax.nn.gelu(self.embed(x))))
 
 
-def eqx_mlp(
+def mlp(
     batch: int = 4, inputs: int = 8, width: int = 16
 ) -> tuple[Callable[[jax.Array], jax.Array], tuple[jax.Array]]:
-    """The model over a batch and an example batch."""
-    model = MLP(inputs, width, 3, jax.random.key(0))
-    return jax.vmap(model), (jax.random.normal(jax.random.key(1), (batch, inputs)),)
+    """The model and an example batch."""
+    return jax.vmap(made(MLP, inputs, width, 3)), (normal(batch, inputs),)

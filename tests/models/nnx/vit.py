@@ -4,7 +4,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from models.layer_list import LayerList
+from models.nnx.layer_list import LayerList
+from models.nnx.making import made
+from models.random_values import normal
 
 
 class EncoderBlock(nnx.Module):
@@ -67,7 +69,6 @@ def vit(
     layers: int = 2,
     classes: int = 10,
 ) -> tuple[ViT, tuple[jax.Array]]:
-    """The model in evaluation mode and example images."""
-    model = ViT(size, patch, width, heads, layers, classes, rngs=nnx.Rngs(0))
-    model.eval()
-    return model, (jax.random.normal(jax.random.key(1), (batch, size, size, 3)),)
+    """The model and example images."""
+    model = made(lambda rngs: ViT(size, patch, width, heads, layers, classes, rngs=rngs))
+    return model, (normal(batch, size, size, 3),)

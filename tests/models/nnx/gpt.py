@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from models.layer_list import LayerList
+from models.nnx.layer_list import LayerList
+from models.nnx.making import made
+from models.random_values import integers
 
 
 class Attention(nnx.Module):
@@ -83,16 +85,18 @@ def gpt(
     length: int = 16,
     batch: int = 2,
     tied: bool = False,
+    context: int | None = None,
 ) -> tuple[GPT, tuple[Any, ...]]:
     """The model and example tokens."""
-    model = GPT(
-        vocabulary=vocabulary,
-        context=length,
-        layers=layers,
-        width=width,
-        heads=heads,
-        tied=tied,
-        rngs=nnx.Rngs(0),
+    model = made(
+        lambda rngs: GPT(
+            vocabulary=vocabulary,
+            context=length if context is None else context,
+            layers=layers,
+            width=width,
+            heads=heads,
+            tied=tied,
+            rngs=rngs,
+        )
     )
-    tokens = jax.random.randint(jax.random.key(1), (batch, length), 0, vocabulary)
-    return model, (tokens,)
+    return model, (integers(batch, length, below=vocabulary),)

@@ -6,7 +6,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from models.layer_list import LayerList
+from models.nnx.layer_list import LayerList
+from models.nnx.making import made
+from models.random_values import normal
 
 DEPTHS = (3, 4, 6, 3)
 
@@ -64,7 +66,6 @@ class ResNet50(nnx.Module):
 def resnet50(
     batch: int = 1, size: int = 64, width: int = 64, classes: int = 1000
 ) -> tuple[ResNet50, tuple[jax.Array]]:
-    """The model in evaluation mode and example images."""
-    model = ResNet50(width, classes, rngs=nnx.Rngs(0))
-    model.eval()
-    return model, (jax.random.normal(jax.random.key(1), (batch, size, size, 3)),)
+    """The model and example images."""
+    model = made(lambda rngs: ResNet50(width, classes, rngs=rngs))
+    return model, (normal(batch, size, size, 3),)

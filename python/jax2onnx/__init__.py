@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from jax2onnx._api import to_onnx
+from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
@@ -15,6 +16,7 @@ __all__ = [
     "Jax2OnnxError",
     "SourceMap",
     "UnsupportedError",
+    "onnx_function",
     "stacktrace_metadata",
     "to_onnx",
 ]

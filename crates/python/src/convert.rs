@@ -63,6 +63,9 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let (graph, opset) = build(&program, &boundary, opset, &mut origins)?;
+        if resolve {
+            origins.merge_callers(&stacks);
+        }
         let metadata = Metadata {
             detail,
             origins: &origins,

@@ -1,6 +1,7 @@
 //! The command line as a library: the wheel's `jax2onnx` and the plain binary both call [`run`].
 
 mod commands;
+mod diff;
 mod excerpt;
 mod explain_error;
 mod failure;
@@ -8,9 +9,11 @@ mod log;
 mod model;
 mod nearest;
 mod page;
+mod profile;
 mod style;
 mod table;
 mod terminal;
+mod view;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -136,8 +136,12 @@ def convert(
     entry: object | None,
     function: tuple[str, str, int] | None,
     record: str | None,
+    fuel: int | None = None,
 ) -> Model:
-    """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned."""
+    """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
+
+    `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    """
 
 def primitives() -> list[str]:
     """The primitives that have a lowering rule, in alphabetical order."""

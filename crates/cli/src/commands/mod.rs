@@ -3,6 +3,7 @@
 mod completions;
 mod diff;
 pub(crate) mod explain;
+mod export;
 mod profile;
 pub(crate) mod show;
 mod strip;
@@ -10,12 +11,15 @@ mod view;
 
 use clap::Subcommand;
 
+pub use export::Export;
+
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
 
 /// What the command line can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Export(Export),
     Show(show::Show),
     Explain(explain::Explain),
     Profile(profile::Profile),
@@ -30,6 +34,7 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
+            Command::Export(command) => command.run(),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),
             Command::Profile(command) => command.run(terminal),

@@ -231,12 +231,19 @@ def test_models_that_say_less(tab: Page, tmp_path: Path, level: str | None) -> N
 
 
 def test_thousands_of_nodes_are_no_burden(tab: Page, tmp_path: Path) -> None:
-    tab.open(make(tmp_path, *gpt(layers=28, width=16)).as_uri())
+    def fn(x: jax.Array) -> jax.Array:
+        for layer in range(60):
+            with jax.named_scope(f"layers.{layer}"):
+                for step in range(20):
+                    x = jnp.sin(x) * (layer + step / 7)
+        return x
+
+    tab.open(make(tmp_path, fn, [jnp.ones(3)]).as_uri())
     tab.wait("document.querySelector('.r')")
     assert tab.evaluate("nodes.length") > 2000
     took = tab.evaluate(
         "(() => { const start = performance.now(); setAll(true); paintRows(); paintArcs();"
-        " search.value = 'blocks.30 matmul'; find(); paintRows(); clearSearch();"
+        " search.value = 'layers.30 sin'; find(); paintRows(); clearSearch();"
         " keepLine([...lines.values()][0]); paintRows(); return performance.now() - start; })()"
     )
     assert took < 2000

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+# Seconds after which a browser that does not answer is given up.
+SILENCE = 60
 
 # The browser reads commands from descriptor 3 and writes answers to 4.
 _LAUNCH = """
@@ -40,9 +44,10 @@ class Page:
     """One tab. Errors on the page fail the test that looks at it."""
 
     def __init__(self, folder: Path, width: int = 1440, height: int = 900) -> None:
+        browser = find_browser()
         down, up = os.pipe(), os.pipe()
         command = [
-            find_browser(),
+            browser,
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
@@ -124,6 +129,8 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            if not select.select([self._answers], [], [], SILENCE)[0]:
+                raise TimeoutError(f"the browser has said nothing for {SILENCE} s")
             more = self._answers.read(1 << 20)
             if not more:
                 raise EOFError("the browser has gone")

@@ -39,6 +39,8 @@ pub struct Eqn {
     pub stack: Option<StackId>,
     /// The name stack relative to the enclosing jaxpr, levels separated by `/`.
     pub scope: Arc<str>,
+    /// The equation's number among those that are left to rules from outside.
+    pub external: Option<u32>,
 }
 
 /// A function in the form JAX traces to.

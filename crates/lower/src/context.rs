@@ -5,12 +5,12 @@ use std::panic::Location;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
-use provenance::{CallId, Emitter, ScopeId, Stage};
+use provenance::{CallId, ScopeId, Stage};
 use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
-use crate::RuleError;
 use crate::driver::{Driver, Place, State};
 use crate::parts::{Parts, part_type, width};
+use crate::{ExternalRules, RuleError};
 
 /// The equation being lowered, and the builder its nodes go through.
 #[derive(Debug)]
@@ -22,6 +22,9 @@ pub struct Context<'a> {
     jaxpr: &'a Jaxpr,
     call: CallId,
     scope: ScopeId,
+    external: &'a ExternalRules,
+    /// The equation among the recorded ones.
+    recorded: Option<u32>,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -45,21 +48,61 @@ impl<'a> Context<'a> {
         driver: &'a mut Driver<'_>,
         eqn: &'a Eqn,
         jaxpr: &'a Jaxpr,
-        rule: &'static str,
-        block: BlockId,
+        place: Place,
         call: CallId,
         scope: ScopeId,
+        recorded: Option<u32>,
     ) -> Self {
         let builder = Builder {
             graph: driver.graph,
             origins: driver.origins,
-            name: rule,
+            name: "",
             stage: Stage::Lower,
+            site: None,
             source: Source::Equation { call: Some(call), scope },
-            block,
+            block: place.block,
             before: None,
         };
-        Self { builder, state: driver.state, program: driver.program, eqn, jaxpr, call, scope }
+        Self {
+            builder,
+            state: driver.state,
+            program: driver.program,
+            external: driver.external,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            recorded,
+        }
+    }
+
+    /// The equation.
+    pub fn eqn(&self) -> &'a Eqn {
+        self.eqn
+    }
+
+    /// The types of the equation's results, complex ones included.
+    pub fn result_types(&self) -> impl Iterator<Item = &'a Type> {
+        self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var))
+    }
+
+    /// The path of the module that the equation belongs to.
+    pub fn scope_path(&self) -> &str {
+        self.builder.origins.scope_path(self.scope)
+    }
+
+    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
+        let Some(rule) = crate::rules::find(&self.eqn.primitive) else {
+            let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
+            return Err(RuleError::External(reason));
+        };
+        let (name, stage) = (self.builder.name, self.builder.stage);
+        let site = self.builder.site.take();
+        (self.builder.name, self.builder.stage) = (rule.name, Stage::Lower);
+        let outputs = rule.apply(self, inputs);
+        (self.builder.name, self.builder.stage, self.builder.site) = (name, stage, site);
+        outputs
     }
 
     /// The parameter `name`, read as a `T`.
@@ -144,13 +187,16 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        let emitter = Emitter { name: self.builder.name, stage: Stage::Lower, at };
-        let place = Place { block, scope: self.scope, caller: Some((self.call, emitter)) };
+        let caller = Some((self.call, self.builder.emitter(at)));
+        // What a body computes has no one value.
+        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
+        let place = Place { block, scope: self.scope, caller, recorded };
         let mut driver = Driver {
             program: self.program,
             graph: self.builder.graph,
             origins: self.builder.origins,
             state: self.state,
+            external: self.external,
         };
         Ok(driver.jaxpr(id, inputs, place)?)
     }

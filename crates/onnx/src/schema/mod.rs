@@ -165,6 +165,11 @@ pub fn versions(op: &Op) -> &'static [Schema] {
     &rest[..rest.iter().take_while(|s| s.name == op.name).count()]
 }
 
+/// The names of ONNX's own operators, in alphabetical order, with repetitions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table::TABLE.iter().map(|schema| schema.name)
+}
+
 /// The version of an operator that is current at `opset`.
 pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {
     versions(op).iter().find(|s| s.since <= opset && opset <= s.until)

@@ -22,9 +22,9 @@ pub(crate) use frames::Tracebacks;
 type Result<T> = std::result::Result<T, ReadError>;
 
 /// Identity of a Python object that the jaxpr keeps alive while it is being read.
-type Address = usize;
+pub(crate) type Address = usize;
 
-fn address(object: &Bound<'_, PyAny>) -> Address {
+pub(crate) fn address(object: &Bound<'_, PyAny>) -> Address {
     object.as_ptr() as Address
 }
 
@@ -36,6 +36,10 @@ pub(crate) struct Traced {
     pub(crate) tracebacks: Tracebacks,
     /// The stack of the call to the converter.
     pub(crate) entry: Option<StackId>,
+    /// The equations that are left to rules from outside, by their number.
+    pub(crate) external: Vec<Py<PyAny>>,
+    /// All jaxprs by the address of their objects.
+    pub(crate) jaxprs: FxHashMap<Address, JaxprId>,
 }
 
 /// What to read of call stacks.
@@ -50,9 +54,11 @@ pub(crate) struct StackOptions<'a, 'py> {
 }
 
 /// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or `None`.
+/// The equations of the primitives `rules` are kept for rules from outside.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
     name_of: &Bound<'_, PyAny>,
+    rules: &FxHashSet<&str>,
     options: &StackOptions<'_, '_>,
 ) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
     let py = closed.py();
@@ -77,10 +83,12 @@ pub(crate) fn read(
         name_of,
         keys: FxHashSet::default(),
         expansions: None,
+        rules,
+        external: Vec::new(),
         stack: None,
     };
     let main = reader.jaxpr(closed);
-    let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
+    let Reader { mut stacks, tracebacks, mut program, stack, external, jaxprs, .. } = reader;
     let resolved = match (&main, stack) {
         (Ok(_), _) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
         (Err(_), Some(stack)) => tracebacks.resolve(py, &mut stacks, stack),
@@ -89,7 +97,7 @@ pub(crate) fn read(
     match main.and_then(|main| resolved.map(|()| main).map_err(ReadError::from)) {
         Ok(main) => {
             program.main = Some(main);
-            Ok(Traced { program, stacks, tracebacks, entry })
+            Ok(Traced { program, stacks, tracebacks, entry, external, jaxprs })
         }
         Err(error) => Err((error.at(stack), Box::new(stacks))),
     }
@@ -112,6 +120,10 @@ struct Reader<'a, 'py> {
     keys: FxHashSet<Address>,
     /// What JAX put in terms of other primitives; it keeps those jaxprs alive.
     expansions: Option<Bound<'py, PyAny>>,
+    /// The primitives that have rules from outside.
+    rules: &'a FxHashSet<&'a str>,
+    /// Their equations.
+    external: Vec<Py<PyAny>>,
     /// The equation being read, for errors.
     stack: Option<StackId>,
 }
@@ -168,17 +180,28 @@ impl<'py> Reader<'_, 'py> {
         let results = eqn.getattr(attr::outvars(py))?;
         let results = results.cast_into::<PyList>().map_err(PyErr::from)?;
         let outputs = results.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
-        let (primitive, params) = match self.expansion(eqn, &primitive, &operands, &results)? {
+        let external = self.rules.contains(&*primitive).then(|| {
+            self.external.push(eqn.clone().unbind());
+            u32::try_from(self.external.len() - 1).unwrap_or(u32::MAX)
+        });
+        let expanded = match external {
+            Some(_) => None,
+            None => self.expansion(eqn, &primitive, &operands, &results)?,
+        };
+        let (primitive, params) = match expanded {
             Some(expanded) => expanded,
             None => {
                 let params = eqn.getattr(attr::params(py))?;
-                let params = self.params(&params.cast_into::<PyDict>().map_err(PyErr::from)?)?;
-                (primitive, params)
+                let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
+                // Only built-in rules read these; rules from outside are given JAX's own.
+                let strict =
+                    external.is_none() || lower::primitives().binary_search(&&*primitive).is_ok();
+                (primitive, self.params(&params, strict)?)
             }
         };
         self.stack = stack;
         let scope = self.scope(&info.getattr(attr::name_stack(py))?)?;
-        Ok(Eqn { primitive, inputs, outputs, params, stack, scope })
+        Ok(Eqn { primitive, inputs, outputs, params, stack, scope, external })
     }
 
     fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> Result<Arc<str>> {
@@ -286,7 +309,8 @@ impl<'py> Reader<'_, 'py> {
         Ok(known)
     }
 
-    fn params(&mut self, params: &Bound<'py, PyDict>) -> Result<Params> {
+    /// Parameters. Unless it is `strict`, what cannot be read is left out.
+    fn params(&mut self, params: &Bound<'py, PyDict>, strict: bool) -> Result<Params> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
             let name: String = name.extract()?;
@@ -297,7 +321,10 @@ impl<'py> Reader<'_, 'py> {
                     read.push((count.into(), Param::Int(part?.len()? as i64)));
                 }
             } else if !is_ignored_param(&name) {
-                read.push((name.into(), self.param(&value)?));
+                match self.param(&value) {
+                    Err(_) if !strict => {}
+                    param => read.push((name.into(), param?)),
+                }
             }
         }
         Ok(Params(read))

@@ -6,6 +6,7 @@ from jax2onnx._allclose import allclose
 from jax2onnx._api import to_onnx
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx._rules import local_lowerings, lowering
+from jax2onnx._verify import Verification, verify
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -20,11 +21,13 @@ __all__ = [
     "SourceMap",
     "UnsupportedError",
     "Value",
+    "Verification",
     "allclose",
     "local_lowerings",
     "lowering",
     "stacktrace_metadata",
     "to_onnx",
+    "verify",
 ]
 
 

@@ -37,7 +37,7 @@ def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[An
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """The tensor that a value is in a model: complex numbers and keys have a trailing axis more."""
+    """What a value is in a model: complex numbers and keys have one axis more."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     array = np.asarray(value)

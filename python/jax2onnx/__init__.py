@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax2onnx._allclose import allclose
 from jax2onnx._api import to_onnx
+from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx._rules import local_lowerings, lowering
 from jax2onnx._verify import Verification, verify
@@ -25,6 +26,7 @@ __all__ = [
     "allclose",
     "local_lowerings",
     "lowering",
+    "onnx_function",
     "stacktrace_metadata",
     "to_onnx",
     "verify",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _result
+from jax2onnx import _jax, _progress, _result
+from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, signature_of
@@ -41,6 +42,7 @@ class _Common(TypedDict, total=False):
     source_map: Path | None
     source_text: bool
     paths: Literal["relative", "absolute"]
+    functions: Literal["decorated", "modules"]
 
 
 @overload
@@ -106,6 +108,7 @@ def to_onnx(
     source_map: Path | None = None,
     source_text: bool = False,
     paths: Literal["relative", "absolute"] = "relative",
+    functions: Literal["decorated", "modules"] = "decorated",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
@@ -155,6 +158,9 @@ def to_onnx(
         source_text: Puts the text of the user's files into the source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
+        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
+            decorates, "modules" for those of all modules inside the model as well, so that layers
+            of one kind share one body.
 
     Returns:
         The model, in the form that `return_mode` says.
@@ -177,6 +183,7 @@ def to_onnx(
         source_map=source_map,
         paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
+        functions=functions,
     )
     converted = convert(
         fn,
@@ -192,6 +199,7 @@ def to_onnx(
         absolute_paths=paths == "absolute",
     )
     model = converted.model
+    _progress.stage("writing")
     if options.source_map is not None:
         _result.save_source_map(model, options.source_map)
     if options.path is not None:
@@ -242,7 +250,9 @@ def convert(
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
-    traced = trace(fn, args, kwargs, double=double)
+    _progress.stage("tracing")
+    marked = Functions(modules=options.functions == "modules")
+    traced = trace(fn, args, kwargs, double=double, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -261,6 +271,7 @@ def convert(
 
     from jax2onnx import _core
 
+    _progress.stage("converting")
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
         _jax.precision(double=double),

@@ -54,10 +54,10 @@ class Model:
 class Results:
     """What became of the equations of a program, for comparing a model with JAX."""
 
-    def rows(self) -> list[tuple[int | None, int, list[list[str]]]]:
-        """For each equation of the main graph: the row of the equation that called its jaxpr, its
-        number in that jaxpr, and for each result the names of the values it is in the model: two
-        for a complex one, none if there is nothing left of it.
+    def rows(self) -> list[tuple[int | None, list[tuple[tuple[int, int] | None, list[str]]]]]:
+        """For each equation of the main graph: the row of the equation that called its jaxpr, and
+        for each result the number of the equation in JAX's jaxpr and of its result, and the names
+        of the values it is in the model: two for a complex one, none if nothing is left of it.
         """
 
     def place(self, row: int) -> str:

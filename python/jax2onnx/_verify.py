@@ -13,7 +13,7 @@ from jax2onnx._allclose import arguments
 from jax2onnx._api import Converted, convert
 from jax2onnx._compare import difference, statistics
 from jax2onnx._evaluate import Path, Step, evaluate
-from jax2onnx._options import Layout, Options
+from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
 from jax2onnx._structure import same_values
 from jax2onnx.errors import InvalidInputError
@@ -99,18 +99,23 @@ def verify(
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
-        converted = convert(
-            fn,
-            specs,
-            keywords,
-            _options(runnable),
-            double=enable_double_precision,
-            inputs_as_nchw=inputs_as_nchw,
-            outputs_as_nchw=outputs_as_nchw,
-            input_names=[value.name for value in runnable.inputs],
-            output_names=[value.name for value in runnable.outputs],
-            keep_results=True,
-        )
+        # Which functions there are tells how the model was exported.
+        for functions in FUNCTIONS:
+            converted = convert(
+                fn,
+                specs,
+                keywords,
+                _options(runnable, functions),
+                double=enable_double_precision,
+                inputs_as_nchw=inputs_as_nchw,
+                outputs_as_nchw=outputs_as_nchw,
+                input_names=[value.name for value in runnable.inputs],
+                output_names=[value.name for value in runnable.outputs],
+                keep_results=True,
+            )
+            made = _result.skeleton(converted.model)
+            if {f.domain for f in runnable.proto.functions} == {f.domain for f in made.functions}:
+                break
         return _Comparison(converted, runnable, leaves, rtol, atol).run()
 
 
@@ -123,6 +128,10 @@ class _Pair:
     primitive: str
     row: int | None
     result: int
+
+
+# By path and result: the row, the result in it, and the names of the values it is in the model.
+_ByPath = dict[tuple[Path, int], tuple[int, int, list[str]]]
 
 
 class _Comparison:
@@ -168,23 +177,30 @@ class _Comparison:
 
     def _pairs(self) -> Iterator[_Pair]:
         """The values to compare, in the order of the program."""
-        rows = self._by_path()
+        results = self._by_path()
         for step in evaluate(self._closed, self._leaves, self._sizes().__getitem__):
-            if not step.path:
+            if step.path:
+                yield from self._equation(step, results)
+            else:
                 yield from self._outputs(step)
-            elif (row := rows.get(step.path)) is not None:
-                yield from self._equation(step, *row)
 
-    def _by_path(self) -> dict[Path, tuple[int, list[list[str]]]]:
-        paths: list[Path] = []
-        found = {}
-        for row, (caller, number, names) in enumerate(self._results.rows()):
-            paths.append((*(() if caller is None else paths[caller]), number))
-            found[paths[-1]] = row, names
+    def _by_path(self) -> "_ByPath":
+        """The results of equations, by the path of the equation and the number of the result."""
+        paths: list[Path | None] = []
+        found: _ByPath = {}
+        for row, (caller, results) in enumerate(self._results.rows()):
+            outer = () if caller is None else paths[caller]
+            numbers = [made_by[0] for made_by, _ in results if made_by is not None]
+            paths.append(None if outer is None or not numbers else (*outer, numbers[0]))
+            for result, (made_by, names) in enumerate(results):
+                if made_by is not None and outer is not None:
+                    number, position = made_by
+                    found[(*outer, number), position] = row, result, names
         return found
 
-    def _equation(self, step: Step, row: int, results: list[list[str]]) -> Iterator[_Pair]:
-        for result, (value, names) in enumerate(zip(step.values, results, strict=True)):
+    def _equation(self, step: Step, results: "_ByPath") -> Iterator[_Pair]:
+        for position, value in enumerate(step.values):
+            row, result, names = results.get((step.path, position), (0, 0, []))
             known = [self._names[name] for name in names if name in self._names]
             if not known or len(known) != len(names):
                 self._skipped += 1
@@ -249,7 +265,7 @@ class _Comparison:
         )
 
 
-def _options(runnable: Runnable) -> Options:
+def _options(runnable: Runnable, functions: str) -> Options:
     """The options of the export, as far as the model tells."""
     opsets = {entry.domain: entry.version for entry in runnable.proto.opset_import}
     return Options(
@@ -261,6 +277,7 @@ def _options(runnable: Runnable) -> Options:
         detail="off",
         source_map=None,
         record=None,
+        functions=functions,
     )
 
 

@@ -11,6 +11,7 @@ use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
 use crate::context::Context;
+use crate::functions::Functions;
 use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
 use crate::{EqnResult, Error, ExternalRules, Missing, Results, RuleError, preflight, rules};
 
@@ -51,16 +52,69 @@ pub struct Lowered {
 type Env = Vec<Option<Parts>>;
 
 /// What the driver remembers over the whole program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
-    /// Constants by the address of their bytes: one array, one initializer.
-    constants: FxHashMap<(usize, usize), (Type, Parts)>,
-    /// Where each dimension variable can be read: an input and its axis.
-    pub(crate) symbols: FxHashMap<String, (ValueId, usize)>,
-    /// Dimensions that are computed already, as vectors of one element in the main block.
-    pub(crate) dims: FxHashMap<Dim, ValueId>,
+    /// What is being lowered: the main graph or a function.
+    pub(crate) frame: Frame,
+    /// The functions so far.
+    pub(crate) functions: Functions,
     /// What became of the equations so far.
     results: Results,
+}
+
+/// What is known in the main graph, or in one function: neither sees anything of the other.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The main block or the function's body.
+    pub(crate) root: BlockId,
+    /// Constants by the address of their bytes: one array, one initializer or operand.
+    constants: FxHashMap<(usize, usize), (Type, Parts)>,
+    /// Where each dimension variable can be read: an input and its axis.
+    symbols: FxHashMap<String, (ValueId, usize)>,
+    /// Dimensions that are computed already, as vectors of one element in the root block.
+    pub(crate) dims: FxHashMap<Dim, ValueId>,
+    /// The dimensions that a function is given as operands, since it cannot compute them.
+    pub(crate) sizes: Vec<Dim>,
+}
+
+impl Frame {
+    pub(crate) fn new(root: BlockId) -> Self {
+        Self {
+            root,
+            constants: FxHashMap::default(),
+            symbols: FxHashMap::default(),
+            dims: FxHashMap::default(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// An input and its axis whose size is the dimension variable `name`.
+    pub(crate) fn symbol(&self, name: &str) -> Option<(ValueId, usize)> {
+        self.symbols.get(name).copied()
+    }
+
+    /// Notes the dimension variables of an input.
+    pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
+        for (axis, dim) in ty.shape.iter().enumerate() {
+            if let Some(symbol) = dim.as_var() {
+                self.symbols.entry(symbol.to_owned()).or_insert((input, axis));
+            }
+        }
+    }
+
+    /// Notes which values stand for an array.
+    pub(crate) fn hold(&mut self, tensor: &Tensor, parts: Parts) {
+        let key = (tensor.bytes().as_ptr() as usize, tensor.bytes().len());
+        self.constants.insert(key, (tensor.ty(), parts));
+    }
+
+    /// The values that stand for an array.
+    fn held(&self, tensor: &Tensor) -> Option<Parts> {
+        let bytes = tensor.bytes();
+        // All arrays without bytes may be in one place.
+        let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
+        (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
+    }
 }
 
 /// Where a jaxpr is being lowered to.
@@ -95,7 +149,9 @@ pub fn lower(
     let external = &options.external;
     preflight::check(program, main, external, origins)?;
     let mut graph = Graph::new(&boundary.model_name);
-    let mut state = State::default();
+    let frame = Frame::new(Graph::MAIN);
+    let functions = Functions::default();
+    let mut state = State { frame, functions, results: Results::default() };
     let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state, external };
     let inputs = driver.inputs(main, boundary)?;
     let recorded = options.record.then_some(None);
@@ -118,11 +174,7 @@ impl Driver<'_> {
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
-            for (axis, dim) in self.graph.ty(value).shape.clone().iter().enumerate() {
-                if let Some(symbol) = dim.as_var() {
-                    self.state.symbols.entry(symbol.to_owned()).or_insert((value, axis));
-                }
-            }
+            self.state.frame.learn(value, self.graph.ty(value));
             if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
                 inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
@@ -227,11 +279,11 @@ impl Driver<'_> {
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
         let (built_in, values) = (rules::find(&eqn.primitive), Vec::new());
         let recorded = place.recorded.map(|caller| {
-            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            let made_by = eqn.outputs.iter().map(|var| jaxpr.made_by.get(var).copied()).collect();
             let native = (built_in.map_or("", |rule| rule.name), Stage::Lower);
             let rule = external.map_or(native, |rule| (rule.name(), Stage::Custom));
             let types = eqn.outputs.iter().map(|var| jaxpr.ty(*var).clone()).collect();
-            let entry = EqnResult { caller, number, values, types, rule, call, scope };
+            let entry = EqnResult { caller, made_by, values, types, rule, call, scope };
             self.state.results.enter(entry)
         });
         let outputs = if let Some(rule) = external {
@@ -306,7 +358,7 @@ impl Driver<'_> {
         }
     }
 
-    fn constant(&mut self, constant: &Constant) -> Parts {
+    pub(crate) fn constant(&mut self, constant: &Constant) -> Parts {
         let Constant { tensor, name } = constant;
         let parts = self.array(tensor);
         match parts {
@@ -328,23 +380,19 @@ impl Driver<'_> {
     }
 
     fn array(&mut self, tensor: &Tensor) -> Parts {
-        let (ty, bytes) = (tensor.ty(), tensor.bytes());
-        let key = (bytes.as_ptr() as usize, bytes.len());
-        // All arrays without bytes may be in one place.
-        if !bytes.is_empty()
-            && let Some((known, parts)) = self.state.constants.get(&key)
-            && *known == ty
-        {
-            return *parts;
+        if let Some(known) = self.state.frame.held(tensor) {
+            return known;
         }
         let parts = match tensor.parts() {
             Some((re, im)) => {
                 Parts::Complex(self.graph.add_constant(re), self.graph.add_constant(im))
             }
-            None if bytes.is_empty() => Parts::Real(self.graph.intern_constant(tensor.clone())),
+            None if tensor.bytes().is_empty() => {
+                Parts::Real(self.graph.intern_constant(tensor.clone()))
+            }
             None => Parts::Real(self.graph.add_constant(tensor.clone())),
         };
-        self.state.constants.insert(key, (ty, parts));
+        self.state.frame.hold(tensor, parts);
         parts
     }
 }

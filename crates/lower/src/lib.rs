@@ -6,6 +6,7 @@ mod driver;
 mod error;
 mod external;
 mod formula;
+mod functions;
 mod parts;
 mod preflight;
 mod results;

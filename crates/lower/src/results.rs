@@ -10,8 +10,8 @@ use crate::Parts;
 pub struct EqnResult {
     /// The equation that called the jaxpr it is in, by its position in [`Results`].
     pub caller: Option<u32>,
-    /// Its number in that jaxpr.
-    pub number: u32,
+    /// Which results they are in JAX's jaxpr: the number of the equation, and of its result.
+    pub made_by: Vec<Option<(u32, u32)>>,
     /// Its results in the graph, as they were when it was lowered.
     pub values: Vec<Parts>,
     /// Their types.

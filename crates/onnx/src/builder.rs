@@ -117,19 +117,31 @@ impl Builder<'_> {
         types: Vec<Type>,
         at: &'static Location<'static>,
     ) -> Vec<ValueId> {
-        let emitter = self.emitter(at);
-        let origin = match &self.source {
-            Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
-            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
-        };
+        let origin = self.origin(at);
         let node = self.graph.add_node(self.block, self.before, node, types, origin);
         self.graph.node(node).outputs.clone()
+    }
+
+    /// Emits a call of the model's function `op`, whose results have the given types.
+    #[track_caller]
+    pub fn call(&mut self, op: Op, inputs: &[ValueId], results: Vec<Type>) -> NodeId {
+        let origin = self.origin(Location::caller());
+        let node = (op, inputs.iter().map(|v| Some(*v)).collect(), Attrs::new());
+        self.graph.add_node(self.block, self.before, node, results, origin)
     }
 
     /// What emits nodes on behalf of the statement at `at`.
     pub fn emitter(&self, at: &'static Location<'static>) -> Emitter {
         let at = self.site.unwrap_or(Site::Native(at));
         Emitter { name: self.name, stage: self.stage, at }
+    }
+
+    fn origin(&mut self, at: &'static Location<'static>) -> OriginId {
+        let emitter = self.emitter(at);
+        match &self.source {
+            Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
+            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
+        }
     }
 
     /// The type of a value.

@@ -18,9 +18,11 @@ pub mod proto;
 mod read;
 mod save;
 pub mod schema;
+mod skim;
 mod stream;
 pub mod text;
 mod verify;
+mod wire;
 
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
@@ -36,4 +38,5 @@ pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
 pub use save::{AUTO_INLINE, Placement};
+pub use skim::{KEPT, skim, skim_file};
 pub use verify::{check_node, check_opset, required_opset, verify};

@@ -5,9 +5,9 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::{StackId, id};
+use crate::{StackId, Stacks, id};
 
 id! {
     /// An equation's place in the program: its stack and the equations that enclose it.
@@ -148,6 +148,8 @@ pub struct Origins {
     scopes: FxIndexSet<Arc<str>>,
     origins: FxIndexSet<Origin>,
     none: Arc<[OriginId]>,
+    /// By the first call of a function: its other calls.
+    callers: FxHashMap<CallId, Vec<OriginId>>,
 }
 
 impl Default for Origins {
@@ -159,6 +161,7 @@ impl Default for Origins {
             scopes,
             origins: FxIndexSet::default(),
             none: Arc::new([]),
+            callers: FxHashMap::default(),
         }
     }
 }
@@ -220,6 +223,32 @@ impl Origins {
         let mut seen = IndexSet::<_, FxBuildHasher>::default();
         also.retain(|id| seen.insert((self.get(*id).call, self.get(*id).scope)));
         Origin { also: also.into(), ..kept.clone() }
+    }
+
+    /// Notes that the body which `first` called is called by another node, too.
+    pub fn called_again(&mut self, first: CallId, by: OriginId) {
+        self.callers.entry(first).or_default().push(by);
+    }
+
+    /// Keeps one call of each function for each distinct call stack. Stacks must be resolved.
+    pub fn merge_callers(&mut self, stacks: &Stacks) {
+        let mut callers = std::mem::take(&mut self.callers);
+        for (first, others) in &mut callers {
+            let lines = |call: Option<CallId>| -> Vec<_> {
+                let chain = call.into_iter().flat_map(|call| self.chain(call));
+                chain.map(|(stack, _)| stack.and_then(|stack| stacks.link(stack))).collect()
+            };
+            let mut seen = FxHashSet::from_iter([lines(Some(*first))]);
+            others.retain(|other| seen.insert(lines(self.get(*other).call)));
+        }
+        self.callers = callers;
+    }
+
+    /// The other callers of the functions that `origin` is inside of, innermost function first.
+    pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
+        let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
+        let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
+        calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
     }
 
     /// The origin behind an id.

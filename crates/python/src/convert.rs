@@ -73,6 +73,9 @@ pub(crate) fn convert(
     let converted = py.detach(|| {
         let Built { graph, opset, results } =
             build(&program, &boundary, &options, opset, &mut origins)?;
+        if resolve {
+            origins.merge_callers(&stacks);
+        }
         let metadata = Metadata {
             detail,
             origins: &origins,

@@ -13,7 +13,7 @@ use crate::error::{Places, source_lines};
 #[derive(Debug)]
 pub(crate) struct Entry {
     caller: Option<u32>,
-    number: u32,
+    made_by: Vec<Option<(u32, u32)>>,
     values: Vec<Vec<Value>>,
     rule: String,
     call: CallId,
@@ -31,7 +31,7 @@ struct Value {
 pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins) -> Vec<Entry> {
     let entry = |eqn: &lower::EqnResult| Entry {
         caller: eqn.caller,
-        number: eqn.number,
+        made_by: eqn.made_by.clone(),
         values: eqn
             .values
             .iter()
@@ -83,15 +83,19 @@ impl Results {
     }
 }
 
-/// An equation: the one that called its jaxpr, its number in it, the names of each result's values.
-type Row = (Option<u32>, u32, Vec<Vec<String>>);
+/// An equation: the one that called its jaxpr, and for each result the number of the equation in JAX
+/// and of its result, and the names of its values.
+type Row = (Option<u32>, Vec<(Option<(u32, u32)>, Vec<String>)>);
 
 #[pymethods]
 impl Results {
     /// The equations of the main graph, callers before those they call.
     fn rows(&self) -> Vec<Row> {
         let names = |values: &Vec<Value>| values.iter().map(|v| v.name.clone()).collect();
-        let row = |e: &Entry| (e.caller, e.number, e.values.iter().map(names).collect());
+        let row = |e: &Entry| {
+            let results = e.made_by.iter().zip(&e.values);
+            (e.caller, results.map(|(made_by, values)| (*made_by, names(values))).collect())
+        };
         self.entries.iter().map(row).collect()
     }
 

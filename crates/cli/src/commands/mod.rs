@@ -1,0 +1,33 @@
+//! The commands, one file each.
+
+mod completions;
+mod export;
+mod show;
+
+use clap::Subcommand;
+
+pub use export::Export;
+
+use crate::failure::{Failure, Status};
+use crate::terminal::Terminal;
+
+/// What the command line can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Export(Export),
+    Show(show::Show),
+    Completions(completions::Completions),
+    Man(completions::Man),
+}
+
+impl Command {
+    /// Runs the command.
+    pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        match self {
+            Command::Export(command) => command.run(),
+            Command::Show(command) => command.run(terminal),
+            Command::Completions(command) => command.run(terminal),
+            Command::Man(command) => command.run(terminal),
+        }
+    }
+}

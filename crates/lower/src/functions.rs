@@ -138,7 +138,7 @@ impl Context<'_> {
 
         let outer = std::mem::replace(&mut self.state.frame, frame);
         let scope = self.origins.scope(Origins::ROOT, &scope);
-        let place = Place { block: body, scope, caller: Some(self.caller(at)) };
+        let place = Place { block: body, scope, caller: Some(self.caller(at)), recorded: None };
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
         self.graph.set_outputs(body, &outputs);

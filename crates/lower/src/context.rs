@@ -9,7 +9,7 @@ use provenance::{CallId, Emitter, ScopeId, Stage};
 use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
 use crate::RuleError;
-use crate::driver::{Driver, Place, State};
+use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
 
 /// The equation being lowered, and the builder its nodes go through.
@@ -197,15 +197,25 @@ impl<'a> Context<'a> {
         if let Some(&known) = self.state.dims.get(dim) {
             return Ok(known);
         }
-        let value = if let Some(name) = dim.as_var() {
-            let Some(&(input, axis)) = self.state.symbols.get(name) else {
+        let value = if let Some(&(input, axis)) = self.state.sizes.get(dim) {
+            let axis = axis as i64;
+            self.in_main("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else if let Some(name) = dim.as_var() {
+            let Some(Solution { size, offset, factor }) = self.state.solutions.get(name) else {
                 return Err(RuleError::unsupported(format!(
-                    "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
+                    "the size `{name}` cannot be computed from any single dimension of an input"
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
             };
-            let axis = axis as i64;
-            self.in_main("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+            let (size, offset, factor) = (size.clone(), *offset, *factor);
+            let mut value = self.dim(&size, at)?;
+            for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
+                if number != neutral {
+                    let number = self.i64s(&[number]);
+                    value = self.in_main(op, &[value, number], Attrs::new(), at)?;
+                }
+            }
+            value
         } else {
             self.polynomial(dim, at)?
         };

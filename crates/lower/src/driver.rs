@@ -37,10 +37,20 @@ type Env = Vec<Option<Parts>>;
 pub(crate) struct State {
     /// Constants by the address of their bytes: one array, one initializer.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
-    /// Where each dimension variable can be read: an input and its axis.
-    pub(crate) symbols: FxHashMap<String, (ValueId, usize)>,
+    /// Where each symbolic dimension can be read: an input and its axis.
+    pub(crate) sizes: FxHashMap<Dim, (ValueId, usize)>,
+    /// Of each dimension variable that can be computed from such a dimension, how.
+    pub(crate) solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the main block.
     pub(crate) dims: FxHashMap<Dim, ValueId>,
+}
+
+/// A dimension variable is `(size - offset) / factor`.
+#[derive(Debug)]
+pub(crate) struct Solution {
+    pub(crate) size: Dim,
+    pub(crate) offset: i64,
+    pub(crate) factor: i64,
 }
 
 /// Where a jaxpr is being lowered to.
@@ -80,6 +90,20 @@ pub fn lower(
     Ok(graph)
 }
 
+/// The variable of a dimension such as `4*b + 3`, and how to compute it.
+fn solve(dim: &Dim) -> Option<(String, Solution)> {
+    let (mut offset, mut variable) = (0, None);
+    for (factor, atoms) in dim.terms() {
+        match (atoms.as_slice(), &variable) {
+            ([], _) => offset = factor,
+            ([(tensor::Atom::Var(name), 1)], None) => variable = Some((name.to_string(), factor)),
+            _ => return None,
+        }
+    }
+    let (name, factor) = variable?;
+    Some((name, Solution { size: dim.clone(), offset, factor }))
+}
+
 impl Driver<'_> {
     fn inputs(&mut self, main: JaxprId, boundary: &Boundary) -> Result<Vec<ValueId>, Error> {
         let jaxpr = self.program.jaxpr(main);
@@ -93,8 +117,11 @@ impl Driver<'_> {
                 self.graph.value_mut(value).name.clone_from(name);
             }
             for (axis, dim) in self.graph.ty(value).shape.clone().iter().enumerate() {
-                if let Some(symbol) = dim.as_var() {
-                    self.state.symbols.entry(symbol.to_owned()).or_insert((value, axis));
+                if dim.as_known().is_none() {
+                    self.state.sizes.entry(dim.clone()).or_insert((value, axis));
+                }
+                if let Some((name, solution)) = solve(dim) {
+                    self.state.solutions.entry(name).or_insert(solution);
                 }
             }
             if nchw {

@@ -49,7 +49,7 @@ def quick(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """A value as models have it: complex numbers get a trailing axis of two, keys too."""
+    """What a value is in a model: complex numbers and keys have one axis more."""
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     array = np.asarray(value)

@@ -1,6 +1,8 @@
 """The source map answers for what other tools make of a model."""
 
+import contextlib
 import hashlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +39,12 @@ def by_version_converter(model: onnx.ModelProto, folder: Path) -> onnx.ModelProt
     return onnx.version_converter.convert_version(model, 24)
 
 
+def by_onnxslim(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    onnxslim = pytest.importorskip("onnxslim")
+    with contextlib.redirect_stdout(io.StringIO()):
+        return onnxslim.slim(onnx.ModelProto.FromString(model.SerializeToString()))
+
+
 def by_runtime(level: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]:
     def optimise(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
         options = onnxruntime.SessionOptions()
@@ -53,6 +61,7 @@ def by_runtime(level: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]
 TOOLS = {
     "onnx.shape_inference": by_shape_inference,
     "onnx.version_converter": by_version_converter,
+    "onnxslim": by_onnxslim,
     "onnxruntime, basic": by_runtime("ORT_ENABLE_BASIC"),
     "onnxruntime, extended": by_runtime("ORT_ENABLE_EXTENDED"),
 }

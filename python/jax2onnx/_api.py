@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _result
+from jax2onnx import _jax, _progress, _result
+from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, paths_of, signature_of
@@ -38,6 +39,7 @@ class _Common(TypedDict, total=False):
     source_map: Path | None
     source_text: bool
     paths: Literal["relative", "absolute"]
+    functions: Literal["decorated", "modules"]
 
 
 @overload
@@ -103,6 +105,7 @@ def to_onnx(
     source_map: Path | None = None,
     source_text: bool = False,
     paths: Literal["relative", "absolute"] = "relative",
+    functions: Literal["decorated", "modules"] = "decorated",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
@@ -153,6 +156,9 @@ def to_onnx(
         source_text: Puts the text of the user's files into the source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
+        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
+            decorates, "modules" for those of all modules inside the model as well, so that layers
+            of one kind share one body.
 
     Returns:
         The model, in the form that `return_mode` says.
@@ -176,6 +182,7 @@ def to_onnx(
         source_map=source_map,
         paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
+        functions=functions,
     )
     if not callable(fn):
         raise InvalidInputError(
@@ -187,8 +194,10 @@ def to_onnx(
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
+    _progress.stage("tracing")
+    marked = Functions(modules=options.functions == "modules")
     with explained(signature, args, kwargs):
-        traced = trace(fn, args, kwargs, double=enable_double_precision)
+        traced = trace(fn, args, kwargs, double=enable_double_precision, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -204,6 +213,7 @@ def to_onnx(
 
     from jax2onnx import _core
 
+    _progress.stage("converting")
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
         _jax.precision(double=enable_double_precision),
@@ -226,6 +236,7 @@ def to_onnx(
             function=function,
             record=options.record,
         )
+    _progress.stage("writing")
     if options.source_map is not None:
         _result.save_source_map(model, options.source_map)
     if options.path is not None:

@@ -159,8 +159,10 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_dimension(value: Any) -> bool:
-    if isinstance(value, numbers.Integral | str):
-        return not isinstance(value, bool) and not _is_shape_text(value)
+    if isinstance(value, str):
+        return not _is_shape_text(value)
+    if isinstance(value, numbers.Integral):
+        return not isinstance(value, bool)
     return _jax.is_symbolic(value)
 
 

@@ -2,7 +2,8 @@
 inside a call of that at `blocks.3` opens `jax.named_scope("attn")`.
 
 The `__call__` of the classes that the callable's tree contains is wrapped for the time of the
-trace; the wrapper does nothing in other threads.
+trace; the wrapper does nothing in other threads. The same wrapper makes the call a function of the
+model where it is to be one.
 """
 
 import functools
@@ -15,6 +16,7 @@ from typing import Any
 import jax
 
 from jax2onnx import _jax
+from jax2onnx._functions import Functions
 from jax2onnx._walk import Walker, call_definitions, join
 
 _thread = threading.local()
@@ -23,13 +25,14 @@ _thread = threading.local()
 class Scopes:
     """The module instances of one export, and which of them are running."""
 
-    def __init__(self, modules: list[tuple[Any, str]]) -> None:
+    def __init__(self, modules: list[tuple[Any, str]], functions: Functions) -> None:
+        self.functions = functions
         self._paths = {id(module): path for module, path in modules}
         self._originals = [module for module, _ in modules]
         self._settings: dict[type, dict[str, tuple[object, ...]]] = {}
         self._alive: list[Any] = []
         self._running = [""]
-        kinds = {type(module) for module, _ in modules}
+        kinds = {*(type(module) for module, _ in modules), *functions.classes}
         self._classes = {
             cls for kind in kinds if not _opens_scopes(kind) for cls in call_definitions(kind)
         }
@@ -52,12 +55,15 @@ class Scopes:
             for cls, original in originals.items():
                 type.__setattr__(cls, "__call__", original)
 
-    def enter(self, module: Any) -> tuple[str, bool]:
-        """Notes that a call of `module` starts: its scope, and whether its path is known."""
+    def enter(self, module: Any) -> tuple[str, bool, bool]:
+        """Notes that a call of `module` starts: its scope, whether its path is known, and whether
+        it is the model itself.
+        """
         known = id(module) in self._paths or self._adopt(module)
         path, caller = self._paths[id(module)], self._running[-1]
+        is_root = not path and len(self._running) == 1
         self._running.append(path)
-        return _relative(path, caller), known
+        return _relative(path, caller), known, is_root
 
     def leave(self) -> None:
         """Notes that the latest call has ended."""
@@ -117,13 +123,14 @@ def _wrapper(original: Any) -> Any:
         scopes: Scopes | None = getattr(_thread, "scopes", None)
         if scopes is None:
             return _bind(original, self)(*args, **kwargs)
-        scope, known = scopes.enter(self)
+        scope, known, is_root = scopes.enter(self)
         function = _bind(bare if known else original, self)
+        run = scopes.functions.run
         try:
             if not scope:
-                return function(*args, **kwargs)
+                return run(self, function, args, kwargs, is_root=is_root)
             with jax.named_scope(scope):
-                return function(*args, **kwargs)
+                return run(self, function, args, kwargs, is_root=is_root)
         finally:
             scopes.leave()
 

@@ -67,6 +67,7 @@ mod mulhi;
 mod ne;
 mod nextafter;
 mod one_minus_square;
+mod onnx_function;
 mod ormqr;
 mod pad;
 mod philox;
@@ -302,6 +303,7 @@ rules! {
     "nextafter" => f(nextafter::lower),
     "not" => f(bitwise::not),
     "one_minus_square" => f(one_minus_square::lower),
+    "onnx_function" => numbers(onnx_function::lower),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
     "ormqr" => numbers(ormqr::lower),

@@ -18,7 +18,8 @@ DATA = Path("crates/cli/tests/data")
 sys.path[:0] = ["tests", str(DATA)]
 
 from loops import loops  # noqa: E402
-from models.mlp import mlp  # noqa: E402
+
+from models.nnx.mlp import mlp  # noqa: E402
 
 
 def write(name: str, fn: Any, args: tuple[Any, ...], *, optimised: bool = False) -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _result
+from jax2onnx import _jax, _progress, _result
+from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
-from jax2onnx._names import boundary_names, signature_of
+from jax2onnx._names import boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, check_options, positions
 from jax2onnx._parameters import function_of
 from jax2onnx._trace import trace
@@ -37,6 +38,7 @@ class _Common(TypedDict, total=False):
     source_map: Path | None
     source_text: bool
     paths: Literal["relative", "absolute"]
+    functions: Literal["decorated", "modules"]
 
 
 @overload
@@ -102,6 +104,7 @@ def to_onnx(
     source_map: Path | None = None,
     source_text: bool = False,
     paths: Literal["relative", "absolute"] = "relative",
+    functions: Literal["decorated", "modules"] = "decorated",
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
@@ -151,6 +154,9 @@ def to_onnx(
         source_text: Puts the text of the user's files into the source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
+        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
+            decorates, "modules" for those of all modules inside the model as well, so that layers
+            of one kind share one body.
 
     Returns:
         The model, in the form that `return_mode` says.
@@ -173,6 +179,7 @@ def to_onnx(
         source_map=source_map,
         paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
+        functions=functions,
     )
     if not callable(fn):
         raise InvalidInputError(
@@ -184,15 +191,17 @@ def to_onnx(
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
-    traced = trace(fn, args, kwargs, double=enable_double_precision)
+    _progress.stage("tracing")
+    marked = Functions(modules=options.functions == "modules")
+    traced = trace(fn, args, kwargs, double=enable_double_precision, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
     check_results(results, function)
     in_names, out_names = boundary_names(
         signature,
-        [path for path, _ in leaves],
-        [path for path, _ in results],
+        paths_of((args, kwargs)),
+        paths_of(traced.outputs),
         input_names=input_names,
         output_names=output_names,
     )
@@ -200,6 +209,7 @@ def to_onnx(
 
     from jax2onnx import _core
 
+    _progress.stage("converting")
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
         _jax.precision(double=enable_double_precision),
@@ -222,6 +232,7 @@ def to_onnx(
             function=function,
             record=options.record,
         )
+    _progress.stage("writing")
     if options.source_map is not None:
         _result.save_source_map(model, options.source_map)
     if options.path is not None:

@@ -11,6 +11,7 @@ __all__ = [
     "Tensors",
     "__version__",
     "convert",
+    "explain",
     "main",
     "primitives",
 ]
@@ -144,6 +145,9 @@ def convert(
 
 def primitives() -> list[str]:
     """The primitives that have a lowering rule, in alphabetical order."""
+
+def explain(model: str | bytes, message: str) -> str | None:
+    """What an error of a runtime means for a model, a file or its bytes."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

@@ -1,63 +1,96 @@
 //! The command line as a library: the wheel's `jax2onnx` and the plain binary both call [`run`].
 
-mod show;
+mod commands;
+mod diff;
+mod excerpt;
+mod explain_error;
+mod failure;
+mod log;
+mod model;
+mod nearest;
+mod page;
+mod profile;
+mod style;
 mod table;
+mod terminal;
+mod view;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-/// Exit statuses, as documented in `--help`.
-const SUCCESS: u8 = 0;
-const FAILURE: u8 = 1;
-const USAGE: u8 = 2;
+pub use commands::Export;
+pub use explain_error::{explain_bytes, explain_file};
+pub use terminal::Terminal;
 
-/// ONNX models that know the Python lines they came from.
+use commands::Command;
+use failure::{Failure, Status};
+
+/// ONNX models that know the lines of Python they came from.
+///
+/// All commands read any ONNX file, never load its weights, and say where nodes came from as far as
+/// the model tells: by its source map, a map file beside it, or the metadata of its nodes.
 #[derive(Debug, Parser)]
-#[command(name = "jax2onnx", version, about, after_help = EXIT_STATUS)]
+#[command(name = "jax2onnx", version, after_help = EXIT_STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_STATUS: &str = "Exit status: 0 success, 1 the command failed, 2 wrong usage.";
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  success
+  1  the answer is no: nothing was found, or the models differ
+  2  wrong usage, or a file that cannot be read or written
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// The nodes of a model, each with its type, its line of Python and the rule that emitted it.
-    ///
-    /// Works on any ONNX file; call sites and rules are shown where the model carries them.
-    #[command(after_help = "Example:\n  jax2onnx show model.onnx")]
-    Show {
-        /// The model file. Its weights are not loaded.
-        model: PathBuf,
-    },
-}
+Colours are used on terminals only, and never if NO_COLOR is set.";
 
 /// Runs a command line, without the program's name, and returns the exit status.
-pub fn run(arguments: Vec<String>) -> u8 {
-    let arguments = std::iter::once("jax2onnx".to_owned()).chain(arguments);
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are "errors" too, which clap prints to standard output.
-            let printed = error.print();
-            return if error.use_stderr() || printed.is_err() { USAGE } else { SUCCESS };
-        }
-    };
-    let result = match cli.command {
-        Command::Show { model } => show::show(&model),
-    };
-    match result {
-        Ok(text) => match io::stdout().write_all(text.as_bytes()) {
-            // A reader that has seen enough, such as `head`, is no failure.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => FAILURE,
-            _ => SUCCESS,
-        },
-        Err(error) => {
-            eprintln!("error: {error}");
-            FAILURE
-        }
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let (mut input, mut output, mut errors) = (io::stdin(), io::stdout(), io::stderr());
+    run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
+}
+
+/// The export that a command line, without the program's name, asks for, if that is what it does.
+///
+/// A program that has Python at hand does it; [`run`] can only say that it does not.
+pub fn export(arguments: &[OsString]) -> Option<Export> {
+    let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
+    match Cli::try_parse_from(arguments).ok()?.command {
+        Command::Export(export) => Some(export),
+        _ => None,
     }
+}
+
+/// Runs a command line on the given terminal.
+pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
+    let arguments = std::iter::once("jax2onnx".into()).chain(arguments);
+    let result = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command.run(terminal),
+        Err(error) => {
+            let text = error.render();
+            let text = if terminal.colors { text.ansi().to_string() } else { text.to_string() };
+            // Help and version are "errors" too.
+            let (status, to) = if error.use_stderr() {
+                (Status::Trouble, &mut terminal.errors)
+            } else {
+                (Status::Yes, &mut terminal.output)
+            };
+            to.write_all(text.as_bytes()).map(|()| status).map_err(Failure::Output)
+        }
+    };
+    let flushed = |status| terminal.output.flush().map(|()| status).map_err(Failure::Output);
+    let status = result.and_then(flushed).unwrap_or_else(|failure| match failure {
+        // A reader that has seen enough, such as `head`, is no failure.
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Status::Yes,
+        failure => {
+            let text = failure.to_string();
+            let text = style::harmless(&text);
+            // Where errors cannot be written there is nobody to tell.
+            let _ = writeln!(terminal.errors, "error: {text}");
+            Status::Trouble
+        }
+    });
+    status as u8
 }

@@ -1,26 +1,104 @@
 //! Text in columns.
 
-/// Lines of cells, padded to the widest of each column; the last column is not padded.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = head.iter().map(|cell| width(cell)).collect();
+use crate::style::{Style, Text};
+
+/// No column is made narrower than this to fit the line.
+const NARROWEST: usize = 12;
+
+/// A column: its title and the style of its cells.
+pub(crate) type Column<'a> = (&'a str, Style);
+
+/// Lines of cells, padded to the widest of each column; the last column is not padded. What does
+/// not fit into `width` is cut, in the widest columns first.
+pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>], width: usize) {
+    let mut widths: Vec<usize> = columns.iter().map(|(title, _)| length(title)).collect();
     for row in rows {
-        for (known, cell) in widths.iter_mut().zip(row) {
-            *known = (*known).max(width(cell));
+        // A row of one cell is a heading.
+        for (known, cell) in widths.iter_mut().zip(row).filter(|_| row.len() > 1) {
+            *known = (*known).max(length(cell));
         }
     }
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut text = String::new();
-        for (cell, width) in cells.zip(&widths) {
-            text.push_str(&format!("{cell:<width$}  "));
+    fit(&mut widths, width);
+    let line = |text: &mut Text, cells: &mut dyn Iterator<Item = (&str, Style)>| {
+        for ((cell, style), &width) in cells.zip(&widths) {
+            let cell = cut(cell, width);
+            text.styled(style, &cell);
+            text.put(&" ".repeat(width.saturating_sub(length(&cell)) + 2));
         }
-        format!("{}\n", text.trim_end())
+        text.trim_end();
+        text.put("\n");
     };
-    let mut text = line(&mut head.iter().copied());
-    let rule: Vec<String> = widths.iter().map(|w| "─".repeat(*w)).collect();
-    text.push_str(&line(&mut rule.iter().map(String::as_str)));
+    line(text, &mut columns.iter().map(|(title, _)| (*title, Style::Bold)));
+    let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+    line(text, &mut rules.iter().map(|rule| (rule.as_str(), Style::Dim)));
     for row in rows {
-        text.push_str(&line(&mut row.iter().map(String::as_str)));
+        match &row[..] {
+            [heading] => {
+                text.styled(Style::Bold, &cut(heading, width));
+                text.put("\n");
+            }
+            cells => {
+                let styles = columns.iter().map(|(_, style)| *style);
+                line(text, &mut cells.iter().map(String::as_str).zip(styles));
+            }
+        }
     }
-    text
+}
+
+/// Characters of a cell.
+pub(crate) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The text, or as much of it as fits, with an ellipsis.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    kept.push('…');
+    kept
+}
+
+fn fit(widths: &mut [usize], width: usize) {
+    let gaps = 2 * widths.len().saturating_sub(1);
+    let mut total: usize = widths.iter().sum::<usize>() + gaps;
+    while total > width {
+        let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROWEST) else {
+            return;
+        };
+        // Down to the limit at once would starve one column for the others.
+        let less = (total - width).min((*widest - NARROWEST).div_ceil(8));
+        *widest -= less;
+        total -= less;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(width: usize) -> String {
+        let rows = [
+            vec!["/blocks.0/attention/q/Gemm".to_owned(), "Gemm".to_owned(), "f32[B,8]".to_owned()],
+            vec!["/Add".to_owned(), String::new(), String::new()],
+        ];
+        let mut text = Text::new(false);
+        let columns = [("node", Style::Bold), ("op", Style::Plain), ("result", Style::Dim)];
+        table(&mut text, &columns, &rows, width);
+        text.as_str().to_owned()
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        insta::assert_snapshot!(shown(usize::MAX));
+    }
+
+    #[test]
+    fn long_cells_are_cut_to_fit() {
+        insta::assert_snapshot!(shown(36));
+        assert!(shown(36).lines().all(|line| length(line) <= 36));
+        // Nothing is cut to nothing, however narrow the terminal is.
+        assert!(shown(1).contains("/blocks.0/a…"));
+    }
 }

@@ -17,12 +17,12 @@ use crate::parts::{Parts, part_type, width};
 #[derive(Debug)]
 pub struct Context<'a> {
     builder: Builder<'a>,
-    state: &'a mut State,
-    program: &'a jaxpr::Program,
+    pub(crate) state: &'a mut State,
+    pub(crate) program: &'a jaxpr::Program,
     eqn: &'a Eqn,
     jaxpr: &'a Jaxpr,
-    call: CallId,
-    scope: ScopeId,
+    pub(crate) call: CallId,
+    pub(crate) scope: ScopeId,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -145,15 +145,29 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        let emitter = Emitter { name: self.builder.name, stage: Stage::Lower, at };
-        let place = Place { block, scope: self.scope, caller: Some((self.call, emitter)) };
-        let mut driver = Driver {
+        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)) };
+        Ok(self.driver().jaxpr(id, inputs, place)?)
+    }
+
+    /// The equation, as the caller of what the statement at `at` descends into.
+    pub(crate) fn caller(&self, at: &'static Location<'static>) -> (CallId, Emitter) {
+        (self.call, Emitter { name: self.builder.name, stage: Stage::Lower, at })
+    }
+
+    /// The driver that entered this equation.
+    pub(crate) fn driver(&mut self) -> Driver<'_> {
+        Driver {
             program: self.program,
             graph: self.builder.graph,
             origins: self.builder.origins,
             state: self.state,
-        };
-        Ok(driver.jaxpr(id, inputs, place)?)
+        }
+    }
+
+    /// The types of the values that the equation's results are.
+    pub(crate) fn out_types(&self) -> Vec<Type> {
+        let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
+        results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()
     }
 
     /// A scalar constant of the element type that `like` has.
@@ -190,28 +204,38 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A dimension as a vector of one element, computed in the main block so that all blocks see it.
+    /// A dimension as a vector of one element, computed in the root block so that all blocks of
+    /// the main graph, or of the function, see it.
     fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
         if let Some(known) = dim.as_known() {
             return Ok(self.i64s(&[known]));
         }
-        if let Some(&known) = self.state.dims.get(dim) {
+        if let Some(&known) = self.state.frame.dims.get(dim) {
             return Ok(known);
         }
         let value = if let Some(name) = dim.as_var() {
-            let Some(&(input, axis)) = self.state.symbols.get(name) else {
+            let root = self.state.frame.root;
+            if let Some((input, axis)) = self.state.frame.symbol(name) {
+                let axis = axis as i64;
+                self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+            } else if root == Graph::MAIN {
                 return Err(RuleError::unsupported(format!(
                     "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
-            };
-            let axis = axis as i64;
-            self.in_main("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+            } else {
+                // The caller of the function knows, or asks its own.
+                self.state.frame.sizes.push(dim.clone());
+                let size = Type::new(DType::I64, [Dim::Known(1)]);
+                let value = self.builder.graph.add_input(root, size);
+                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                value
+            }
         } else {
             self.polynomial(dim, at)?
         };
         self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
-        self.state.dims.insert(dim.clone(), value);
+        self.state.frame.dims.insert(dim.clone(), value);
         Ok(value)
     }
 
@@ -249,7 +273,7 @@ impl<'a> Context<'a> {
     ) -> Result<ValueId> {
         match left {
             None => Ok(right),
-            Some(left) => self.in_main(op, &[left, right], Attrs::new(), at),
+            Some(left) => self.in_root(op, &[left, right], Attrs::new(), at),
         }
     }
 
@@ -262,27 +286,27 @@ impl<'a> Context<'a> {
     ) -> Result<ValueId> {
         let pair = [self.dim(a, at)?, self.dim(b, at)?];
         match op {
-            DimOp::Max => self.in_main("Max", &pair, Attrs::new(), at),
-            DimOp::Min => self.in_main("Min", &pair, Attrs::new(), at),
+            DimOp::Max => self.in_root("Max", &pair, Attrs::new(), at),
+            DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
             // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
-            DimOp::Mod => self.in_main("Mod", &pair, Attrs::new(), at),
+            DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
             // Div truncates: taking the remainder away first makes the division exact.
             DimOp::FloorDiv => {
-                let rest = self.in_main("Mod", &pair, Attrs::new(), at)?;
-                let exact = self.in_main("Sub", &[pair[0], rest], Attrs::new(), at)?;
-                self.in_main("Div", &[exact, pair[1]], Attrs::new(), at)
+                let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
+                let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;
+                self.in_root("Div", &[exact, pair[1]], Attrs::new(), at)
             }
         }
     }
 
-    fn in_main(
+    fn in_root(
         &mut self,
         op: &'static str,
         inputs: &[ValueId],
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Result<ValueId> {
-        let block = std::mem::replace(&mut self.builder.block, Graph::MAIN);
+        let block = std::mem::replace(&mut self.builder.block, self.state.frame.root);
         let inputs = inputs.iter().map(|v| Some(*v)).collect();
         let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
         self.builder.block = block;

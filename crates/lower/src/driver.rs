@@ -11,6 +11,7 @@ use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
 use crate::context::Context;
+use crate::functions::Functions;
 use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
 use crate::{Error, RuleError, preflight, rules};
 
@@ -33,14 +34,67 @@ pub struct Boundary {
 type Env = Vec<Option<Parts>>;
 
 /// What the driver remembers over the whole program.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
-    /// Constants by the address of their bytes: one array, one initializer.
+    /// What is being lowered: the main graph or a function.
+    pub(crate) frame: Frame,
+    /// The functions so far.
+    pub(crate) functions: Functions,
+}
+
+/// What is known in the main graph, or in one function: neither sees anything of the other.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The main block or the function's body.
+    pub(crate) root: BlockId,
+    /// Constants by the address of their bytes: one array, one initializer or operand.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
     /// Where each dimension variable can be read: an input and its axis.
-    pub(crate) symbols: FxHashMap<String, (ValueId, usize)>,
-    /// Dimensions that are computed already, as vectors of one element in the main block.
+    symbols: FxHashMap<String, (ValueId, usize)>,
+    /// Dimensions that are computed already, as vectors of one element in the root block.
     pub(crate) dims: FxHashMap<Dim, ValueId>,
+    /// The dimensions that a function is given as operands, since it cannot compute them.
+    pub(crate) sizes: Vec<Dim>,
+}
+
+impl Frame {
+    pub(crate) fn new(root: BlockId) -> Self {
+        Self {
+            root,
+            constants: FxHashMap::default(),
+            symbols: FxHashMap::default(),
+            dims: FxHashMap::default(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// An input and its axis whose size is the dimension variable `name`.
+    pub(crate) fn symbol(&self, name: &str) -> Option<(ValueId, usize)> {
+        self.symbols.get(name).copied()
+    }
+
+    /// Notes the dimension variables of an input.
+    pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
+        for (axis, dim) in ty.shape.iter().enumerate() {
+            if let Some(symbol) = dim.as_var() {
+                self.symbols.entry(symbol.to_owned()).or_insert((input, axis));
+            }
+        }
+    }
+
+    /// Notes which values stand for an array.
+    pub(crate) fn hold(&mut self, tensor: &Tensor, parts: Parts) {
+        let key = (tensor.bytes().as_ptr() as usize, tensor.bytes().len());
+        self.constants.insert(key, (tensor.ty(), parts));
+    }
+
+    /// The values that stand for an array.
+    fn held(&self, tensor: &Tensor) -> Option<Parts> {
+        let bytes = tensor.bytes();
+        // All arrays without bytes may be in one place.
+        let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
+        (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
+    }
 }
 
 /// Where a jaxpr is being lowered to.
@@ -70,7 +124,7 @@ pub fn lower(
     let main = program.main.ok_or_else(|| Error::Boundary("the program is empty".to_owned()))?;
     preflight::check(program, main, origins)?;
     let mut graph = Graph::new(&boundary.model_name);
-    let mut state = State::default();
+    let mut state = State { frame: Frame::new(Graph::MAIN), functions: Functions::default() };
     let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state };
     let inputs = driver.inputs(main, boundary)?;
     let place = Place { block: Graph::MAIN, scope: Origins::ROOT, caller: None };
@@ -92,11 +146,7 @@ impl Driver<'_> {
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
-            for (axis, dim) in self.graph.ty(value).shape.clone().iter().enumerate() {
-                if let Some(symbol) = dim.as_var() {
-                    self.state.symbols.entry(symbol.to_owned()).or_insert((value, axis));
-                }
-            }
+            self.state.frame.learn(value, self.graph.ty(value));
             if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
                 inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
@@ -249,7 +299,7 @@ impl Driver<'_> {
         }
     }
 
-    fn constant(&mut self, constant: &Constant) -> Parts {
+    pub(crate) fn constant(&mut self, constant: &Constant) -> Parts {
         let Constant { tensor, name } = constant;
         let parts = self.array(tensor);
         match parts {
@@ -271,23 +321,19 @@ impl Driver<'_> {
     }
 
     fn array(&mut self, tensor: &Tensor) -> Parts {
-        let (ty, bytes) = (tensor.ty(), tensor.bytes());
-        let key = (bytes.as_ptr() as usize, bytes.len());
-        // All arrays without bytes may be in one place.
-        if !bytes.is_empty()
-            && let Some((known, parts)) = self.state.constants.get(&key)
-            && *known == ty
-        {
-            return *parts;
+        if let Some(known) = self.state.frame.held(tensor) {
+            return known;
         }
         let parts = match tensor.parts() {
             Some((re, im)) => {
                 Parts::Complex(self.graph.add_constant(re), self.graph.add_constant(im))
             }
-            None if bytes.is_empty() => Parts::Real(self.graph.intern_constant(tensor.clone())),
+            None if tensor.bytes().is_empty() => {
+                Parts::Real(self.graph.intern_constant(tensor.clone()))
+            }
             None => Parts::Real(self.graph.add_constant(tensor.clone())),
         };
-        self.state.constants.insert(key, (ty, parts));
+        self.state.frame.hold(tensor, parts);
         parts
     }
 }

@@ -5,6 +5,7 @@ mod context;
 mod driver;
 mod error;
 mod formula;
+mod functions;
 mod parts;
 mod preflight;
 mod rules;

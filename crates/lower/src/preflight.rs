@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use jaxpr::{Jaxpr, JaxprId, Param, Program};
+use jaxpr::{Jaxpr, JaxprId, Program};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
 
@@ -29,23 +29,13 @@ fn is_complete(program: &Program, id: JaxprId, known: &mut FxHashMap<JaxprId, bo
     for eqn in &program.jaxpr(id).eqns {
         answer &= rules::find(&eqn.primitive).is_some();
         for (_, param) in &eqn.params.0 {
-            for inner in jaxprs(param) {
+            for inner in param.jaxprs() {
                 answer &= is_complete(program, inner, known);
             }
         }
     }
     known.insert(id, answer);
     answer
-}
-
-/// The jaxprs inside a parameter.
-fn jaxprs(param: &Param) -> Vec<JaxprId> {
-    match param {
-        Param::Jaxpr(id) => vec![*id],
-        Param::List(items) => items.iter().flat_map(jaxprs).collect(),
-        Param::Fields(fields) => fields.iter().flat_map(|(_, param)| jaxprs(param)).collect(),
-        _ => Vec::new(),
-    }
 }
 
 /// Places named in one report; a program that repeats a mistake a thousand times needs no more.
@@ -78,7 +68,7 @@ impl Search<'_> {
             };
             let at = Location::caller();
             let emitter = Emitter { name: rule.name, stage: Stage::Lower, at };
-            for inner in eqn.params.0.iter().flat_map(|(_, param)| jaxprs(param)) {
+            for inner in eqn.params.0.iter().flat_map(|(_, param)| param.jaxprs()) {
                 self.jaxpr(inner, Some((call, emitter)), scope);
             }
         }

@@ -101,11 +101,7 @@ impl Builder<'_> {
             infer::Call { graph: self.graph, op: &op, inputs: &inputs, attrs: &attrs, count };
         let types = infer::infer(&call)?;
         let content = infer::content(&call, &types);
-        let emitter = Emitter { name: self.name, stage: self.stage, at };
-        let origin = match &self.source {
-            Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
-            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
-        };
+        let origin = self.origin(at);
         let node = (op, inputs, attrs);
         let node = self.graph.add_node(self.block, self.before, node, types, origin);
         let outputs = self.graph.node(node).outputs.clone();
@@ -113,6 +109,22 @@ impl Builder<'_> {
             self.graph.value_mut(*result).content = Some(content);
         }
         Ok(outputs)
+    }
+
+    /// Emits a call of the model's function `op`, whose results have the given types.
+    #[track_caller]
+    pub fn call(&mut self, op: Op, inputs: &[ValueId], results: Vec<Type>) -> NodeId {
+        let origin = self.origin(Location::caller());
+        let node = (op, inputs.iter().map(|v| Some(*v)).collect(), Attrs::new());
+        self.graph.add_node(self.block, self.before, node, results, origin)
+    }
+
+    fn origin(&mut self, at: &'static Location<'static>) -> OriginId {
+        let emitter = Emitter { name: self.name, stage: self.stage, at };
+        match &self.source {
+            Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
+            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
+        }
     }
 
     /// The type of a value.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
+use crate::wire::{DEEPEST, Payload, Wire, damaged};
 use crate::{Error, Result};
 
 /// The locations of all external data of the model file at `path`, as they are written there.
@@ -13,7 +14,7 @@ pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
     let scan = || {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
-        let mut scanner = Scanner { file: BufReader::new(file), at: 0, found: BTreeSet::new() };
+        let mut scanner = Scanner { wire: Wire::new(file), found: BTreeSet::new() };
         scanner.message(Kind::Model, len, 0)?;
         Ok(scanner.found)
     };
@@ -51,65 +52,36 @@ impl Kind {
     }
 }
 
-/// As protobuf's own readers have it.
-const DEEPEST: u32 = 100;
 /// Longer than any path that a system can open.
 const LONGEST: u64 = 1 << 16;
 
 struct Scanner<R> {
-    file: BufReader<R>,
-    at: u64,
+    wire: Wire<R>,
     found: BTreeSet<String>,
 }
 
 impl<R: Read + Seek> Scanner<R> {
     fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<()> {
+        if depth > DEEPEST {
+            return Err(damaged());
+        }
         let mut key = String::new();
         let mut value = None;
-        while self.at < end {
-            let tag = self.varint()?;
-            let len = match tag & 7 {
-                0 => self.varint().map(|_| 0)?,
-                1 => 8,
-                2 => self.varint()?,
-                5 => 4,
-                _ => return Err(damaged()),
-            };
-            if len > end.saturating_sub(self.at) || depth > DEEPEST {
-                return Err(damaged());
-            }
-            match (kind, tag >> 3) {
-                (Kind::ExternalData, 1) => key = self.text(len)?,
-                (Kind::ExternalData, 2) => value = Some(self.text(len)?),
-                (_, field) => match kind.field(field).filter(|_| tag & 7 == 2) {
-                    Some(inner) => self.message(inner, self.at + len, depth + 1)?,
-                    None => self.skip(len)?,
+        while let Some(field) = self.wire.field(end)? {
+            match (field.payload, kind.field(field.number)) {
+                (Payload::Bytes(len), Some(inner)) => {
+                    self.message(inner, self.wire.at() + len, depth + 1)?;
+                }
+                (Payload::Bytes(len), None) => match (kind, field.number) {
+                    (Kind::ExternalData, 1) => key = self.text(len)?,
+                    (Kind::ExternalData, 2) => value = Some(self.text(len)?),
+                    _ => self.wire.skip(len)?,
                 },
+                (Payload::Fixed(len), _) => self.wire.skip(len)?,
+                (Payload::Varint(_), _) => {}
             }
         }
         self.found.extend(value.filter(|_| key == "location"));
-        if self.at == end { Ok(()) } else { Err(damaged()) }
-    }
-
-    fn varint(&mut self) -> io::Result<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let Some(byte) = self.file.fill_buf()?.first().copied() else {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            };
-            self.file.consume(1);
-            self.at += 1;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(damaged())
-    }
-
-    fn skip(&mut self, len: u64) -> io::Result<()> {
-        self.file.seek_relative(i64::try_from(len).map_err(|_| damaged())?)?;
-        self.at += len;
         Ok(())
     }
 
@@ -117,13 +89,8 @@ impl<R: Read + Seek> Scanner<R> {
         if len > LONGEST {
             return Err(damaged());
         }
-        let mut text = String::new();
-        let read = self.file.by_ref().take(len).read_to_string(&mut text)?;
-        self.at += len;
-        if read as u64 == len { Ok(text) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let mut bytes = Vec::new();
+        self.wire.copy(len, &mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| damaged())
     }
-}
-
-fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or a damaged one")
 }

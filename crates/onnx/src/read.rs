@@ -15,8 +15,11 @@ pub fn read(bytes: impl Into<Bytes>) -> Result<ModelProto> {
     if bytes.is_empty() {
         return Err(Error::Read("there are no bytes".to_owned()));
     }
-    let model =
-        ModelProto::decode(bytes).map_err(|error| Error::Read(format!("cut short? {error}")))?;
+    complete(ModelProto::decode(bytes).map_err(|e| Error::Read(format!("cut short? {e}")))?)
+}
+
+/// The model, if it has what a model must have.
+pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     // Almost any text is valid protobuf with unknown fields; what a model must have tells.
     let missing = if model.graph.is_none() {
         "graph"

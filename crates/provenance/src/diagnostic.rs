@@ -17,7 +17,7 @@ pub struct Place {
     pub function: String,
     /// The module instance; may be empty.
     pub scope: String,
-    /// The expression.
+    /// The expression; if its end column is 0, only the line is known.
     pub span: Span,
 }
 
@@ -78,7 +78,11 @@ impl Place {
     fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
         // Writing to a string cannot fail.
         let Span { line: number, column, end_line, end_column } = self.span;
-        let _ = write!(text, "  --> {}:{}:{} in {}", self.file, number, column + 1, self.function);
+        let _ = write!(text, "  --> {}:{number}", self.file);
+        if end_column > 0 {
+            let _ = write!(text, ":{}", column + 1);
+        }
+        let _ = write!(text, " in {}", self.function);
         if !self.scope.is_empty() {
             let _ = write!(text, " ({})", self.scope);
         }

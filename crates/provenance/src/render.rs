@@ -85,9 +85,9 @@ impl Metadata<'_> {
         if lines.is_empty() {
             lines.extend(self.function.map(show));
         }
-        for other in &*origin.also {
+        for other in origin.also.iter().copied().chain(self.origins.other_callers(origin)) {
             lines.push("also from:".to_owned());
-            lines.extend(frames(self.origins.get(*other)).map(show));
+            lines.extend(frames(self.origins.get(other)).map(show));
         }
         lines.join("\n")
     }

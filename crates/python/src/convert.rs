@@ -66,6 +66,9 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let (graph, opset) = build(&program, &boundary, opset, fuel, &mut origins)?;
+        if resolve {
+            origins.merge_callers(&stacks);
+        }
         let metadata = Metadata {
             detail,
             origins: &origins,

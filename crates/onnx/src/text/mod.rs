@@ -24,6 +24,7 @@ mod functions;
 mod layout;
 mod lexer;
 mod literal;
+mod model;
 mod parse;
 mod print;
 mod syntax;
@@ -31,6 +32,7 @@ mod syntax;
 use tensor::DType;
 
 pub use build::parse;
+pub use model::{elements, print_model};
 pub use print::print;
 
 /// ONNX's names of the element types.

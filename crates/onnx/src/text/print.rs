@@ -244,7 +244,7 @@ fn type_text(ty: &Type) -> String {
 }
 
 /// A name, in quotes unless it is a plain word.
-fn quotable(name: &str) -> String {
+pub(super) fn quotable(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && dtype_named(name).is_none()
@@ -252,6 +252,6 @@ fn quotable(name: &str) -> String {
     if plain { name.to_owned() } else { quoted(name) }
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -4,6 +4,7 @@ mod array;
 mod expand;
 mod frames;
 mod params;
+mod scopes;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::error::ReadError;
 use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 
 pub(crate) use frames::Tracebacks;
+use scopes::Scopes;
 
 type Result<T> = std::result::Result<T, ReadError>;
 
@@ -81,16 +83,17 @@ pub(crate) fn read(
     };
     let main = reader.jaxpr(closed);
     let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
+    program.main = main.as_ref().ok().copied();
+    jaxpr::outline(&mut program, &mut |stack, inside, outside| {
+        tracebacks.part(py, &mut stacks, stack, inside, outside)
+    });
     let resolved = match (&main, stack) {
         (Ok(_), _) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
         (Err(_), Some(stack)) => tracebacks.resolve(py, &mut stacks, stack),
         _ => Ok(()),
     };
     match main.and_then(|main| resolved.map(|()| main).map_err(ReadError::from)) {
-        Ok(main) => {
-            program.main = Some(main);
-            Ok(Traced { program, stacks, tracebacks, entry })
-        }
+        Ok(_) => Ok(Traced { program, stacks, tracebacks, entry }),
         Err(error) => Err((error.at(stack), Box::new(stacks))),
     }
 }
@@ -104,7 +107,7 @@ struct Reader<'a, 'py> {
     types: FxHashMap<Address, (Type, bool)>,
     dtypes: FxHashMap<Address, DType>,
     primitives: FxHashMap<Address, Arc<str>>,
-    scopes: FxHashMap<Address, Arc<str>>,
+    scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
     params: params::Kinds,
     name_of: &'a Bound<'py, PyAny>,
@@ -177,8 +180,8 @@ impl<'py> Reader<'_, 'py> {
             }
         };
         self.stack = stack;
-        let scope = self.scope(&info.getattr(attr::name_stack(py))?)?;
-        Ok(Eqn { primitive, inputs, outputs, params, stack, scope })
+        let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?)?;
+        Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions })
     }
 
     fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> Result<Arc<str>> {
@@ -189,28 +192,6 @@ impl<'py> Reader<'_, 'py> {
         let name: Arc<str> = name.into();
         self.primitives.insert(address(primitive), Arc::clone(&name));
         Ok(name)
-    }
-
-    /// The names of a name stack; transformations are no level of anybody's model.
-    fn scope(&mut self, stack: &Bound<'py, PyAny>) -> Result<Arc<str>> {
-        if let Some(known) = self.scopes.get(&address(stack)) {
-            return Ok(Arc::clone(known));
-        }
-        let class = class::scope(self.py)?;
-        let mut path = String::new();
-        for level in stack.getattr(attr::stack(self.py))?.try_iter()? {
-            let level = level?;
-            if level.get_type().is(class) {
-                let name: String = level.getattr(attr::name(self.py))?.extract()?;
-                if !path.is_empty() {
-                    path.push('/');
-                }
-                path.push_str(&name);
-            }
-        }
-        let path: Arc<str> = path.into();
-        self.scopes.insert(address(stack), Arc::clone(&path));
-        Ok(path)
     }
 
     fn define(&mut self, scope: &mut Scope, var: &Bound<'py, PyAny>) -> Result<VarId> {

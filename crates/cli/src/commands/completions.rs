@@ -1,0 +1,57 @@
+//! `jax2onnx completions` and `jax2onnx man`: what a shell and `man` want to know.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::Cli;
+use crate::failure::{Failure, Status};
+use crate::terminal::Terminal;
+
+/// Shell completions, to be read by the shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  source <(jax2onnx completions bash)
+  jax2onnx completions fish > ~/.config/fish/completions/jax2onnx.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "jax2onnx", &mut script);
+        terminal.output.write_all(&script).map_err(Failure::Output)?;
+        Ok(Status::Yes)
+    }
+}
+
+/// The manual page, in the format of `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  jax2onnx man | man -l -
+  jax2onnx man show | man -l -")]
+pub(crate) struct Man {
+    /// A command, for a page of its own.
+    command: Option<String>,
+}
+
+impl Man {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let mut all = Cli::command();
+        all.build();
+        let page = match &self.command {
+            None => all,
+            Some(name) => {
+                let unknown = || Failure::Request(format!("there is no command `{name}`"));
+                let found = all.find_subcommand(name).ok_or_else(unknown)?.clone();
+                // One page per command, named as `man` names the pages of other programs.
+                found.display_name(format!("jax2onnx-{name}"))
+            }
+        };
+        clap_mangen::Man::new(page).render(&mut terminal.output).map_err(Failure::Output)?;
+        Ok(Status::Yes)
+    }
+}

@@ -1,0 +1,137 @@
+//! What a model takes, returns and holds.
+
+use std::path::{Component, Path};
+
+use onnx::proto::{DataLocation, TensorProto, ValueInfoProto};
+use tensor::DType;
+
+use crate::model::{Index, tensor_text, type_text};
+use crate::style::{Style, Text};
+use crate::table::length;
+
+pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
+    let (proto, graph) = (&index.model.proto, index.graph);
+    let opsets = proto.opset_import.iter().map(|set| match set.domain.as_str() {
+        "" => format!("opset {}", set.version),
+        domain => format!("{domain} {}", set.version),
+    });
+    let mut parts = vec![graph.name.clone()];
+    parts.extend(opsets);
+    parts.push(format!("IR {}", proto.ir_version));
+    let producer = format!("{} {}", proto.producer_name, proto.producer_version);
+    parts.push(producer.trim().to_owned());
+    parts.retain(|part| !part.is_empty());
+    text.styled(Style::Bold, &parts.join(" · "));
+    text.line("");
+    values(text, "input", &graph.input);
+    values(text, "output", &graph.output);
+    let tensors = &graph.initializer;
+    if !tensors.is_empty() {
+        let elements = tensors.iter().map(elements).try_fold(0_u64, |sum, n| sum.checked_add(n?));
+        let bytes = tensors.iter().map(bytes).try_fold(0_u64, |sum, n| sum.checked_add(n?));
+        let amount = |n: Option<u64>, unit| n.map_or("?".to_owned(), |n| scaled(n, unit));
+        let (elements, bytes) = (amount(elements, ""), amount(bytes, "B"));
+        let count = tensors.len();
+        title(text, "tensors");
+        text.line(&format!("{count}, {elements} elements, {bytes}"));
+    }
+    if parameters {
+        let width = tensors.iter().map(|tensor| length(&tensor.name)).max().unwrap_or(0);
+        for tensor in tensors {
+            let place = external(tensor).map(|file| format!("  in {file}")).unwrap_or_default();
+            let ty = tensor_text(tensor);
+            text.line(&format!("          {:<width$}  {ty}{place}", tensor.name));
+        }
+    }
+    outside(text, tensors);
+    title(text, "nodes");
+    text.line(&format!("{}\n", index.nodes.len()));
+}
+
+fn title(text: &mut Text, title: &str) {
+    text.styled(Style::Dim, &format!("{title:<8}"));
+}
+
+fn values(text: &mut Text, name: &str, values: &[ValueInfoProto]) {
+    for value in values {
+        let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);
+        title(text, name);
+        text.line(&format!("{}: {ty}", value.name));
+    }
+}
+
+/// The file that holds a tensor's data, if it is not the model's own.
+fn external(tensor: &TensorProto) -> Option<&str> {
+    let is_external = tensor.data_location == DataLocation::External as i32;
+    let location = tensor.external_data.iter().find(|entry| entry.key == "location");
+    location.filter(|_| is_external).map(|entry| entry.value.as_str())
+}
+
+/// Names files outside the model's folder, which runtimes refuse to open. This program opens none.
+fn outside(text: &mut Text, tensors: &[TensorProto]) {
+    let leaves = |file: &&str| {
+        let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        !Path::new(file).components().all(inside)
+    };
+    let mut files: Vec<&str> = tensors.iter().filter_map(external).filter(leaves).collect();
+    files.sort_unstable();
+    files.dedup();
+    for file in files {
+        title(text, "warning");
+        text.styled(Style::Yellow, &format!("data lies outside the model's folder: {file}"));
+        text.line("");
+    }
+}
+
+fn elements(tensor: &TensorProto) -> Option<u64> {
+    tensor.dims.iter().try_fold(1_u64, |n, dim| n.checked_mul(u64::try_from(*dim).ok()?))
+}
+
+fn bytes(tensor: &TensorProto) -> Option<u64> {
+    let bits = u64::from(DType::from_onnx_code(tensor.data_type)?.bits());
+    Some(elements(tensor)?.checked_mul(bits)?.div_ceil(8))
+}
+
+/// A number with at most three digits and a prefix.
+fn scaled(n: u64, unit: &str) -> String {
+    let (mut scale, mut prefix) = (1, "");
+    for next in ["k", "M", "G", "T", "P", "E"] {
+        if n / scale < 1000 {
+            break;
+        }
+        (scale, prefix) = (scale.saturating_mul(1000), next);
+    }
+    let (whole, tenth) = (n / scale, n % scale / (scale / 10).max(1));
+    let number =
+        if whole < 10 && scale > 1 { format!("{whole}.{tenth}") } else { whole.to_string() };
+    let space = if prefix.is_empty() && unit.is_empty() { "" } else { " " };
+    format!("{number}{space}{prefix}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_short() {
+        for (n, expected) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1234, "1.2 kB"),
+            (45_600_000, "45 MB"),
+            (u64::MAX, "18 EB"),
+        ] {
+            assert_eq!(scaled(n, "B"), expected);
+        }
+        assert_eq!(scaled(12, ""), "12");
+    }
+
+    #[test]
+    fn absurd_dimensions_have_no_size() {
+        let tensor =
+            |dims: &[i64]| TensorProto { dims: dims.to_vec(), data_type: 1, ..Default::default() };
+        assert_eq!(bytes(&tensor(&[2, 3])), Some(24));
+        assert_eq!(bytes(&tensor(&[i64::MAX, i64::MAX])), None);
+        assert_eq!(bytes(&tensor(&[-1])), None);
+    }
+}

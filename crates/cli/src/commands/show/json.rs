@@ -1,0 +1,82 @@
+//! A model for scripts. Names of keys are part of the interface.
+
+use onnx::proto::ValueInfoProto;
+use serde_json::{Value, json};
+
+use crate::model::{Frame, Index, Origin, tensor_text, type_text};
+
+/// `jax2onnx show --json`
+pub(super) fn model(index: &Index<'_>) -> Value {
+    let (proto, graph) = (&index.model.proto, index.graph);
+    let opsets =
+        proto.opset_import.iter().map(|set| json!({"domain": set.domain, "version": set.version}));
+    let parameters = graph
+        .initializer
+        .iter()
+        .map(|tensor| json!({"name": tensor.name, "type": tensor_text(tensor)}));
+    let nodes = (0..index.nodes.len()).map(|position| node(index, position));
+    json!({
+        "name": graph.name,
+        "ir_version": proto.ir_version,
+        "opsets": opsets.collect::<Vec<_>>(),
+        "producer": {"name": proto.producer_name, "version": proto.producer_version},
+        "inputs": values(&graph.input),
+        "outputs": values(&graph.output),
+        "parameters": parameters.collect::<Vec<_>>(),
+        "nodes": nodes.collect::<Vec<_>>(),
+    })
+}
+
+/// `jax2onnx show --node NAME --json`
+pub(crate) fn node(index: &Index<'_>, node: usize) -> Value {
+    let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
+    let typed = |names: &[String]| {
+        let values = names.iter().map(|name| match name.as_str() {
+            "" => Value::Null,
+            name => json!({"name": name, "type": index.type_of(body, name)}),
+        });
+        values.collect::<Vec<_>>()
+    };
+    let function = index.function(node).map(|f| format!("{}.{}", f.domain, f.name));
+    json!({
+        "name": proto.name,
+        "op": proto.op_type,
+        "domain": proto.domain,
+        "inputs": typed(&proto.input),
+        "outputs": typed(&proto.output),
+        "scope": index.scope(node),
+        "inside": index.owner(node).map(|owner| &index.nodes[owner].proto.name),
+        "function": function,
+        "sources": index.origins(node).iter().map(source).collect::<Vec<_>>(),
+    })
+}
+
+/// One source of a node.
+pub(crate) fn source(origin: &Origin<'_>) -> Value {
+    json!({
+        "site": origin.site.as_ref().map(frame),
+        "scope": origin.scope,
+        "rule": origin.rule,
+        "stack": origin.stack.iter().map(frame).collect::<Vec<_>>(),
+    })
+}
+
+fn frame(frame: &Frame<'_>) -> Value {
+    let column = |column: u32| frame.has_columns().then_some(column);
+    json!({
+        "file": (!frame.file.is_empty()).then_some(frame.file),
+        "function": frame.function,
+        "line": frame.span.line,
+        "column": column(frame.span.column),
+        "end_line": frame.span.end_line,
+        "end_column": column(frame.span.end_column),
+    })
+}
+
+fn values(values: &[ValueInfoProto]) -> Vec<Value> {
+    let typed = values.iter().map(|value| {
+        let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);
+        json!({"name": value.name, "type": ty})
+    });
+    typed.collect()
+}

@@ -1,0 +1,34 @@
+//! `jax2onnx show MODEL --node NAME`: one node with its whole stack.
+
+use crate::excerpt::Excerpts;
+use crate::failure::Failure;
+use crate::model::Index;
+use crate::nearest::nearest;
+use crate::page;
+use crate::style::Text;
+
+/// The node that is called `name` or computes the value `name`.
+pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
+    index.named(name).or_else(|| index.producer(name)).ok_or_else(|| {
+        let mut message = format!("the model has no node or value `{name}`");
+        let like = nearest(name, index.names());
+        if !like.is_empty() {
+            let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
+            message.push_str(&format!("; like it: {}", like.join(", ")));
+        }
+        Failure::Request(message)
+    })
+}
+
+/// All that is known about a node.
+pub(super) fn describe(text: &mut Text, index: &Index<'_>, node: usize) {
+    let excerpts = Excerpts::new(index.model);
+    let origins = index.origins(node);
+    let own = origins.first().cloned().unwrap_or_default();
+    page::facts(text, index, node, &own);
+    page::sites(text, &excerpts, &origins);
+    page::callers(text, &excerpts, &own, true);
+    if origins.is_empty() {
+        text.line("  the model does not say where this node came from");
+    }
+}

@@ -1,0 +1,123 @@
+//! Nodes as a tree: by module, and by the graphs inside nodes.
+
+use rustc_hash::FxHashMap;
+
+use super::row;
+use crate::model::{BodyKind, Index};
+
+/// Levels of modules that are told apart; deeper ones are shown as one.
+const LEVELS: usize = 32;
+
+/// A module: its nodes and modules in the order of first appearance.
+#[derive(Default)]
+struct Module<'m> {
+    name: &'m str,
+    items: Vec<Item>,
+    known: FxHashMap<&'m str, usize>,
+}
+
+enum Item {
+    Module(usize),
+    Node(usize),
+}
+
+struct Tree<'a, 'm> {
+    index: &'a Index<'m>,
+    /// The nodes of each body.
+    members: Vec<Vec<usize>>,
+    /// The bodies inside each node.
+    inner: FxHashMap<usize, Vec<usize>>,
+    rows: Vec<Vec<String>>,
+}
+
+pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
+    let mut members = vec![Vec::new(); index.bodies.len()];
+    for (position, node) in index.nodes.iter().enumerate() {
+        members[node.body].push(position);
+    }
+    let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for (position, body) in index.bodies.iter().enumerate() {
+        if let BodyKind::Inner(owner, _) = body.kind {
+            inner.entry(owner).or_default().push(position);
+        }
+    }
+    let mut tree = Tree { index, members, inner, rows: Vec::new() };
+    for (position, body) in index.bodies.iter().enumerate() {
+        match body.kind {
+            BodyKind::Main => tree.body(position, "", 0),
+            BodyKind::Function(function) => {
+                let name = format!("{}.{}", function.domain, function.name);
+                tree.rows.push(vec![format!("function {}", name.trim_start_matches('.'))]);
+                tree.body(position, "", 1);
+            }
+            BodyKind::Inner(..) => {}
+        }
+    }
+    tree.rows
+}
+
+impl<'m> Tree<'_, 'm> {
+    /// The nodes of a body, by modules below the module `outer`.
+    fn body(&mut self, body: usize, outer: &str, depth: usize) {
+        let mut modules = vec![Module::default()];
+        for &node in &self.members[body] {
+            let scope = self.index.scope(node);
+            let scope = match scope.strip_prefix(outer) {
+                Some(rest) if rest.starts_with('/') => &rest[1..],
+                Some(rest) if rest.is_empty() || outer.is_empty() => rest,
+                _ => scope,
+            };
+            let mut at = 0;
+            for name in scope.splitn(LEVELS, '/').filter(|name| !name.is_empty()) {
+                at = enter(&mut modules, at, name);
+            }
+            modules[at].items.push(Item::Node(node));
+        }
+        self.module(&modules, 0, depth);
+    }
+
+    fn module(&mut self, modules: &[Module<'m>], at: usize, depth: usize) {
+        for item in &modules[at].items {
+            match *item {
+                Item::Module(inner) => {
+                    self.rows.push(vec![format!("{}{}/", "  ".repeat(depth), modules[inner].name)]);
+                    self.module(modules, inner, depth + 1);
+                }
+                Item::Node(node) => self.node(node, depth),
+            }
+        }
+    }
+
+    fn node(&mut self, node: usize, depth: usize) {
+        let name = label(&self.index.nodes[node].proto.name);
+        self.rows.push(row(self.index, node, format!("{}{name}", "  ".repeat(depth))));
+        for body in self.inner.remove(&node).unwrap_or_default() {
+            if let BodyKind::Inner(_, attribute) = self.index.bodies[body].kind {
+                self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);
+            }
+            let scope = self.index.scope(node);
+            self.body(body, scope, depth + 2);
+        }
+    }
+}
+
+fn enter<'m>(modules: &mut Vec<Module<'m>>, at: usize, name: &'m str) -> usize {
+    if let Some(known) = modules[at].known.get(name) {
+        return *known;
+    }
+    let new = modules.len();
+    modules.push(Module { name, ..Module::default() });
+    modules[at].known.insert(name, new);
+    modules[at].items.push(Item::Module(new));
+    new
+}
+
+/// The last level of a name by modules; other names stay whole.
+fn label(name: &str) -> &str {
+    let last = name.strip_prefix('/').and_then(|path| path.rsplit('/').next());
+    match last.unwrap_or(name) {
+        "" if name.is_empty() => "(no name)",
+        "" => name,
+        last => last,
+    }
+}

@@ -1,0 +1,62 @@
+//! Why a command did not work.
+
+use std::io;
+use std::path::PathBuf;
+
+use provenance::SourceMapError;
+
+/// The exit status of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It did what it was asked to.
+    Yes = 0,
+    /// The answer is no: nothing was found, the models differ.
+    No = 1,
+    /// It could not do its work.
+    Trouble = 2,
+}
+
+/// A failure, as it is shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A model cannot be read.
+    #[error("{}: {error}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: onnx::Error,
+    },
+    /// A source map cannot be read.
+    #[error("{}: {error}", path.display())]
+    Map {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: SourceMapError,
+    },
+    /// Another file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// What was asked for does not fit the model.
+    #[error("{0}")]
+    Request(String),
+    /// The terminal cannot be written to.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+}
+
+impl Failure {
+    /// A model's failure; the system's errors name the file themselves.
+    pub(crate) fn model(path: PathBuf, error: onnx::Error) -> Self {
+        match error {
+            onnx::Error::Io { path, source } => Failure::Io { path, error: source },
+            error => Failure::Model { path, error },
+        }
+    }
+}

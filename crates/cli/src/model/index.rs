@@ -1,0 +1,208 @@
+//! All nodes of a model in one list: those of the graph, of graphs inside nodes, and of functions.
+
+use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use rustc_hash::FxHashMap;
+
+use super::{Model, fused::Groups, tensor_text, type_text};
+
+/// What a body is the body of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BodyKind<'m> {
+    /// The model.
+    Main,
+    /// A graph in an attribute of a node: of which node, and the attribute's name.
+    Inner(usize, &'m str),
+    /// A function.
+    Function(&'m FunctionProto),
+}
+
+/// A list of nodes and the values they can see.
+#[derive(Debug)]
+pub(crate) struct Body<'m> {
+    /// What it is the body of.
+    pub(crate) kind: BodyKind<'m>,
+    /// The body whose values it can see, too.
+    parent: Option<usize>,
+    types: FxHashMap<&'m str, &'m TypeProto>,
+    tensors: FxHashMap<&'m str, &'m TensorProto>,
+}
+
+/// A node and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'m> {
+    /// The node itself.
+    pub(crate) proto: &'m NodeProto,
+    /// The body it stands in.
+    pub(crate) body: usize,
+}
+
+/// All nodes of a model: a node's inner graphs follow it, functions come last.
+#[derive(Debug)]
+pub(crate) struct Index<'m> {
+    /// The model.
+    pub(crate) model: &'m Model,
+    /// All nodes.
+    pub(crate) nodes: Vec<Node<'m>>,
+    /// All bodies, the main graph's first.
+    pub(crate) bodies: Vec<Body<'m>>,
+    /// The main graph.
+    pub(crate) graph: &'m GraphProto,
+    by_name: FxHashMap<&'m str, usize>,
+    by_output: FxHashMap<&'m str, usize>,
+    by_input: FxHashMap<&'m str, usize>,
+    pub(super) groups: Groups,
+}
+
+impl<'m> Index<'m> {
+    /// Lists the nodes of `model`.
+    pub(crate) fn new(model: &'m Model) -> Self {
+        static NO_GRAPH: GraphProto = GraphProto {
+            node: Vec::new(),
+            name: String::new(),
+            initializer: Vec::new(),
+            doc_string: String::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            value_info: Vec::new(),
+            quantization_annotation: Vec::new(),
+            sparse_initializer: Vec::new(),
+            metadata_props: Vec::new(),
+        };
+        let graph = model.proto.graph.as_ref().unwrap_or(&NO_GRAPH);
+        let mut index = Self {
+            model,
+            nodes: Vec::new(),
+            bodies: Vec::new(),
+            graph,
+            by_name: FxHashMap::default(),
+            by_output: FxHashMap::default(),
+            by_input: FxHashMap::default(),
+            groups: Groups::default(),
+        };
+        index.add_graph(BodyKind::Main, graph, None);
+        for function in &model.proto.functions {
+            let types = declared(&[&function.value_info]);
+            let (kind, tensors) = (BodyKind::Function(function), FxHashMap::default());
+            index.bodies.push(Body { kind, parent: None, types, tensors });
+            index.add_nodes(index.bodies.len() - 1, &function.node);
+        }
+        for (position, node) in index.nodes.iter().enumerate() {
+            index.by_name.entry(&node.proto.name).or_insert(position);
+            for output in &node.proto.output {
+                index.by_output.entry(output).or_insert(position);
+            }
+            for input in &node.proto.input {
+                index.by_input.entry(input).or_insert(position);
+            }
+        }
+        index.by_name.remove("");
+        index.by_input.remove("");
+        index.by_output.remove("");
+        index
+    }
+
+    fn add_graph(&mut self, kind: BodyKind<'m>, graph: &'m GraphProto, parent: Option<usize>) {
+        let types = declared(&[&graph.value_info, &graph.output, &graph.input]);
+        let tensors = graph.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor));
+        self.bodies.push(Body { kind, parent, types, tensors: tensors.collect() });
+        self.add_nodes(self.bodies.len() - 1, &graph.node);
+    }
+
+    fn add_nodes(&mut self, body: usize, nodes: &'m [NodeProto]) {
+        for proto in nodes {
+            let owner = self.nodes.len();
+            self.nodes.push(Node { proto, body });
+            for attribute in &proto.attribute {
+                for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
+                    let kind = BodyKind::Inner(owner, &attribute.name);
+                    self.add_graph(kind, graph, Some(body));
+                }
+            }
+        }
+    }
+
+    /// The node called `name`.
+    pub(crate) fn named(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The node that computes the value `name`.
+    pub(crate) fn producer(&self, name: &str) -> Option<usize> {
+        self.by_output.get(name).copied()
+    }
+
+    /// The first node that reads the value `name`.
+    pub(crate) fn reader(&self, name: &str) -> Option<usize> {
+        self.by_input.get(name).copied()
+    }
+
+    /// Whether the model has an input or an initializer called `name`.
+    pub(crate) fn has_input(&self, name: &str) -> bool {
+        self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
+    }
+
+    /// The names of all nodes, then of all results.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'m str> {
+        let nodes = self.nodes.iter().map(|node| node.proto.name.as_str());
+        let results = self.nodes.iter().flat_map(|node| &node.proto.output).map(String::as_str);
+        nodes.chain(results).filter(|name| !name.is_empty())
+    }
+
+    /// The node whose attribute holds the graph that `node` stands in.
+    pub(crate) fn owner(&self, node: usize) -> Option<usize> {
+        match self.bodies[self.nodes[node].body].kind {
+            BodyKind::Inner(owner, ..) => Some(owner),
+            _ => None,
+        }
+    }
+
+    /// The function that `node` stands in.
+    pub(crate) fn function(&self, node: usize) -> Option<&'m FunctionProto> {
+        let outermost = self.visible(self.nodes[node].body).last()?;
+        match outermost.kind {
+            BodyKind::Function(function) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// The initializer called `name` that `body` sees.
+    pub(crate) fn tensor(&self, body: usize, name: &str) -> Option<&'m TensorProto> {
+        self.visible(body).find_map(|body| body.tensors.get(name).copied())
+    }
+
+    /// The type of the value `name` as `body` sees it; `?` if the model does not say.
+    pub(crate) fn type_of(&self, body: usize, name: &str) -> String {
+        let known = self.visible(body).find_map(|body| {
+            let ty = body.types.get(name).map(|ty| type_text(ty));
+            ty.or_else(|| body.tensors.get(name).map(|tensor| tensor_text(tensor)))
+        });
+        known.unwrap_or_else(|| "?".to_owned())
+    }
+
+    /// The types of the results of a node.
+    pub(crate) fn results(&self, node: &Node<'_>) -> String {
+        let types = node.proto.output.iter().map(|name| self.type_of(node.body, name));
+        types.collect::<Vec<_>>().join(", ")
+    }
+
+    /// A body and those around it.
+    fn visible(&self, body: usize) -> impl Iterator<Item = &Body<'m>> {
+        let next = |body: &&Body<'m>| body.parent.and_then(|parent| self.bodies.get(parent));
+        std::iter::successors(self.bodies.get(body), next)
+    }
+}
+
+impl Node<'_> {
+    /// The operator, with its domain unless it is ONNX's own.
+    pub(crate) fn op(&self) -> String {
+        match self.proto.domain.as_str() {
+            "" | "ai.onnx" => self.proto.op_type.clone(),
+            domain => format!("{domain}.{}", self.proto.op_type),
+        }
+    }
+}
+
+fn declared<'m>(lists: &[&'m Vec<ValueInfoProto>]) -> FxHashMap<&'m str, &'m TypeProto> {
+    let infos = lists.iter().flat_map(|list| list.iter());
+    infos.filter_map(|info| Some((info.name.as_str(), info.r#type.as_ref()?))).collect()
+}

@@ -1,0 +1,103 @@
+//! Opening a model: the file without its weights, and the source map wherever it lies.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use onnx::proto::{ModelProto, StringStringEntryProto};
+use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, digest};
+
+use crate::failure::Failure;
+
+/// No map of a real model comes near this.
+const LARGEST_MAP: u64 = 1 << 28;
+
+/// A model and its source map.
+#[derive(Debug)]
+pub(crate) struct Model {
+    /// The file; none if it was read from memory.
+    pub(crate) path: Option<PathBuf>,
+    /// The model without its weights.
+    pub(crate) proto: ModelProto,
+    /// Where its nodes came from, if it carries a map or one lies beside it.
+    pub(crate) map: Option<SourceMap>,
+    /// What a person should know about the map: that it is missing, damaged or another's.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Model {
+    /// Opens the model file at `path` with the map file `map`, or else with the map that it carries
+    /// or that lies beside it.
+    pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
+        let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let mut model = Self { path: Some(path.to_owned()), proto, map: None, remarks: vec![] };
+        match map {
+            Some(map) => {
+                if let Err(why) = model.use_map(map)? {
+                    return Err(Failure::Request(format!("{}: {why}", map.display())));
+                }
+            }
+            None => model.find_map(),
+        }
+        Ok(model)
+    }
+
+    /// Reads a model from memory.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> onnx::Result<Self> {
+        let proto = onnx::skim(bytes)?;
+        let mut model = Self { path: None, proto, map: None, remarks: vec![] };
+        model.find_map();
+        Ok(model)
+    }
+
+    /// Uses the map file at `path`, unless it belongs to another export.
+    fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
+        let text = read_map(path)?;
+        let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
+        if wanted.is_some_and(|wanted| wanted != digest(text.as_bytes())) {
+            return Ok(Err("this is the source map of another export".to_owned()));
+        }
+        let map = SourceMap::parse(&text);
+        self.map = Some(map.map_err(|error| Failure::Map { path: path.to_owned(), error })?);
+        Ok(Ok(()))
+    }
+
+    fn find_map(&mut self) {
+        if let Some(text) = property(&self.proto.metadata_props, SOURCE_MAP) {
+            match SourceMap::parse(text) {
+                Ok(map) => self.map = Some(map),
+                Err(error) => self.remarks.push(format!("the model's source map: {error}")),
+            }
+            return;
+        }
+        if property(&self.proto.metadata_props, SOURCE_MAP_DIGEST).is_none() {
+            return;
+        }
+        let Some(path) = &self.path else { return };
+        let mut beside = path.clone().into_os_string();
+        beside.push(".map");
+        let candidates = [PathBuf::from(beside), path.with_extension("map")];
+        let Some(map) = candidates.iter().find(|path| path.is_file()) else {
+            let remark = "the model's source map lies elsewhere: give it with --map";
+            return self.remarks.push(remark.to_owned());
+        };
+        match self.use_map(map) {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => self.remarks.push(format!("{}: {why}", map.display())),
+            Err(failure) => self.remarks.push(failure.to_string()),
+        }
+    }
+}
+
+fn read_map(path: &Path) -> Result<String, Failure> {
+    let failed = |error| Failure::Io { path: path.to_owned(), error };
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(LARGEST_MAP).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// The value of `key` among metadata.
+pub(super) fn property<'a>(props: &'a [StringStringEntryProto], key: &str) -> Option<&'a str> {
+    props.iter().find(|prop| prop.key == key).map(|prop| prop.value.as_str())
+}

@@ -1,0 +1,164 @@
+//! Where a node came from, as far as the model tells.
+
+use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, SourceMap, Span};
+
+use super::Index;
+use super::open::property;
+
+/// A frame of the user's call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame<'m> {
+    /// The file; empty if only the function is known.
+    pub(crate) file: &'m str,
+    /// The function's qualified name.
+    pub(crate) function: &'m str,
+    /// The expression; both columns are 0 if only the line is known.
+    pub(crate) span: Span,
+    /// Whether it is the user's own code.
+    pub(crate) is_user: bool,
+    /// Whether it is JAX's own code.
+    pub(crate) is_jax: bool,
+}
+
+/// One source of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin<'m> {
+    /// The frame that stands for it.
+    pub(crate) site: Option<Frame<'m>>,
+    /// The module instance, levels separated by `/`; empty for the model itself.
+    pub(crate) scope: &'m str,
+    /// The rule or rewrite that emitted the node; empty if it is not known.
+    pub(crate) rule: String,
+    /// All frames, innermost first.
+    pub(crate) stack: Vec<Frame<'m>>,
+}
+
+impl Frame<'_> {
+    /// `file:line`, or `function:line` if the file is not known.
+    pub(crate) fn place(&self) -> String {
+        let whose = if self.file.is_empty() { self.function } else { self.file };
+        format!("{whose}:{}", self.span.line)
+    }
+
+    /// Whether the columns are known.
+    pub(crate) fn has_columns(&self) -> bool {
+        self.span.end_column > 0
+    }
+}
+
+impl<'m> Index<'m> {
+    /// The sources of a node, its own first; none if nothing is known.
+    pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
+        if let Some(map) = &self.model.map {
+            let exported = self.exported(map, node);
+            let found = origins_of(map, &exported);
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        self.of_metadata(node)
+    }
+
+    /// The sources of a node that the source map knows, by its position there.
+    pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
+        self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
+    }
+
+    /// The sources of what was called `name` when the model was exported.
+    pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
+        let Some(map) = &self.model.map else { return Vec::new() };
+        map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
+    }
+
+    /// The first source of a node.
+    pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
+        self.origins(node).into_iter().next()
+    }
+
+    /// The module instance that a node belongs to: by its origin, or else by its name.
+    pub(crate) fn scope(&self, node: usize) -> &'m str {
+        let known = self.origin(node).filter(|origin| !origin.scope.is_empty());
+        known.map_or_else(|| scope_of_name(&self.nodes[node].proto.name), |origin| origin.scope)
+    }
+
+    fn of_metadata(&self, node: usize) -> Vec<Origin<'m>> {
+        let proto = self.nodes[node].proto;
+        let props = &proto.metadata_props;
+        let scope = scope_of_name(&proto.name);
+        let rule = property(props, PLUGIN).unwrap_or_default().to_owned();
+        let site = property(props, CALLSITE).and_then(frame_of_call_site);
+        let stacks = property(props, JAX_TRACEBACK).unwrap_or_default();
+        let mut stacks = stacks
+            .split("also from:\n")
+            .map(|stack| stack.lines().filter_map(frame_of_traceback).collect::<Vec<_>>());
+        let Some(mut stack) = stacks.next() else { return Vec::new() };
+        if site.is_none() && rule.is_empty() && stack.is_empty() {
+            return Vec::new();
+        }
+        // The call site says which of the frames is the user's, the frame says the file.
+        let same = |frame: &&mut Frame<'m>| {
+            site.as_ref().is_some_and(|site| {
+                (site.function, site.span.line) == (frame.function, frame.span.line)
+            })
+        };
+        let site = stack
+            .iter_mut()
+            .find(same)
+            .map(|frame| {
+                frame.is_user = true;
+                frame.clone()
+            })
+            .or(site);
+        let own = Origin { site, scope, rule, stack };
+        let merged = stacks.map(|stack| {
+            let site = stack.iter().find(|frame| !frame.is_jax).cloned();
+            Origin { site, scope, rule: String::new(), stack }
+        });
+        std::iter::once(own).chain(merged).collect()
+    }
+}
+
+/// The sources of nodes of the source map, each once: several nodes of one expression have one.
+fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
+    let mut found: Vec<Origin<'m>> = Vec::new();
+    for source in nodes.iter().flat_map(|node| map.sources(*node)) {
+        let origin = Origin {
+            site: source.site.as_ref().map(frame_of_map),
+            scope: source.scope,
+            rule: source.rule,
+            stack: source.stack.iter().map(frame_of_map).collect(),
+        };
+        if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
+            found.push(origin);
+        }
+    }
+    found
+}
+
+fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {
+    let MapFrame { file, function, span, is_user, is_jax } = *frame;
+    Frame { file, function, span, is_user, is_jax }
+}
+
+/// `Block.__call__:41`
+fn frame_of_call_site(text: &str) -> Option<Frame<'_>> {
+    let (function, line) = text.rsplit_once(':')?;
+    Some(frame("", function, line.parse().ok()?, true))
+}
+
+/// `model.py:41 (Block.__call__)`
+fn frame_of_traceback(text: &str) -> Option<Frame<'_>> {
+    let (place, function) = text.strip_suffix(')')?.split_once(" (")?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some(frame(file, function, line.parse().ok()?, false))
+}
+
+fn frame<'m>(file: &'m str, function: &'m str, line: u32, is_user: bool) -> Frame<'m> {
+    let span = Span { line, column: 0, end_line: line, end_column: 0 };
+    Frame { file, function, span, is_user, is_jax: file.starts_with("jax/") }
+}
+
+/// `/blocks.3/q/MatMul` → `blocks.3/q`
+fn scope_of_name(name: &str) -> &str {
+    name.strip_prefix('/').and_then(|path| path.rsplit_once('/')).map_or("", |(scope, _)| scope)
+}

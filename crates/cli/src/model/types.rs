@@ -1,0 +1,45 @@
+//! Types as JAX writes them: `f32[B,4]`.
+
+use onnx::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
+use tensor::DType;
+
+/// The text of a type; `?` where it says nothing.
+pub(crate) fn type_text(ty: &TypeProto) -> String {
+    let inner = |ty: &Option<Box<TypeProto>>| ty.as_deref().map_or("?".to_owned(), type_text);
+    match &ty.value {
+        Some(TypeValue::TensorType(tensor)) => tensor_type_text(tensor),
+        Some(TypeValue::SparseTensorType(tensor)) => format!("sparse {}", tensor_type_text(tensor)),
+        Some(TypeValue::SequenceType(sequence)) => format!("seq({})", inner(&sequence.elem_type)),
+        Some(TypeValue::OptionalType(optional)) => {
+            format!("optional({})", inner(&optional.elem_type))
+        }
+        Some(TypeValue::MapType(map)) => {
+            format!("map({}, {})", dtype_text(map.key_type), inner(&map.value_type))
+        }
+        Some(TypeValue::OpaqueType(opaque)) => format!("opaque({}.{})", opaque.domain, opaque.name),
+        None => "?".to_owned(),
+    }
+}
+
+fn tensor_type_text(tensor: &TensorTypeProto) -> String {
+    let dtype = dtype_text(tensor.elem_type);
+    let Some(shape) = &tensor.shape else { return format!("{dtype}[…]") };
+    let dims = shape.dim.iter().map(|dim| match &dim.value {
+        Some(DimensionValue::DimValue(size)) => size.to_string(),
+        Some(DimensionValue::DimParam(name)) => name.clone(),
+        None => "?".to_owned(),
+    });
+    format!("{dtype}[{}]", dims.collect::<Vec<_>>().join(","))
+}
+
+/// The type of a tensor.
+pub(crate) fn tensor_text(tensor: &TensorProto) -> String {
+    let dims: Vec<String> = tensor.dims.iter().map(i64::to_string).collect();
+    format!("{}[{}]", dtype_text(tensor.data_type), dims.join(","))
+}
+
+/// The name of an element type.
+fn dtype_text(code: i32) -> &'static str {
+    // The one type that JAX does not have.
+    if code == 8 { "string" } else { DType::from_onnx_code(code).map_or("?", DType::short_name) }
+}

@@ -1,0 +1,150 @@
+//! One node as people read it: what it computes, of what, and where it came from.
+
+use provenance::{Diagnostic, Place};
+
+use crate::excerpt::Excerpts;
+use crate::model::{Frame, Index, Origin};
+use crate::style::{Style, Text};
+
+/// How many sources of a node are shown.
+const SOURCES: usize = 4;
+
+/// Characters of a constant that is shown with its value.
+const CONSTANT: usize = 32;
+
+/// Name, operator, module, rule, operands, results, and the node that it stands inside of.
+pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Origin<'_>) {
+    let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
+    let value = |name: &String| match name.as_str() {
+        "" => "(left out)".to_owned(),
+        name => {
+            let ty = index.type_of(body, name);
+            let constant = index.tensor(body, name).map(|tensor| {
+                let few = onnx::text::elements(tensor).filter(|text| text.len() <= CONSTANT);
+                few.map_or(" (parameter)".to_owned(), |few| format!(" = {few}"))
+            });
+            format!("{name}: {ty}{}", constant.unwrap_or_default())
+        }
+    };
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let scope = index.scope(node);
+    let inside = index.owner(node).map(|owner| index.nodes[owner].proto.name.clone());
+    let called = index.function(node).map(|f| format!("function {}.{}", f.domain, f.name));
+    let name = if proto.name.is_empty() { "(no name)" } else { &proto.name };
+    let groups: [(&str, Vec<String>); 6] = [
+        ("node", vec![format!("{name} = {}", index.nodes[node].op())]),
+        ("module", some(scope).into_iter().collect()),
+        ("inside", inside.into_iter().chain(called).collect()),
+        ("inputs", proto.input.iter().map(value).collect()),
+        ("outputs", proto.output.iter().filter(|name| !name.is_empty()).map(value).collect()),
+        ("rule", some(&origin.rule).into_iter().collect()),
+    ];
+    for (title, lines) in groups {
+        for (i, line) in lines.iter().enumerate() {
+            fact(text, if i == 0 { title } else { "" }, line);
+        }
+    }
+}
+
+/// One line about a node.
+pub(crate) fn fact(text: &mut Text, title: &str, line: &str) {
+    text.styled(Style::Dim, &format!("  {title:<8} "));
+    text.line(line);
+}
+
+/// The places of all sources: the user's line of each, underlined.
+pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<'_>]) {
+    let mut notes = Vec::new();
+    let mut shown: Vec<&Frame<'_>> = Vec::new();
+    for (i, origin) in origins.iter().enumerate() {
+        let Some(site) = &origin.site else { continue };
+        if shown.contains(&site) || shown.len() == SOURCES {
+            continue;
+        }
+        shown.push(site);
+        let label = if i == 0 { None } else { Some("merged into the same node".to_owned()) };
+        frame(text, excerpts, site, origin.scope, label);
+        if let (false, Err(why)) = (site.file.is_empty(), excerpts.text(site.file)) {
+            notes.push(why);
+        }
+    }
+    let sites: Vec<&Frame<'_>> = origins.iter().filter_map(|o| o.site.as_ref()).collect();
+    let hidden = sites.iter().filter(|site| !shown.contains(*site)).count();
+    if hidden > 0 {
+        text.line(&format!("  … and {hidden} more sources"));
+    }
+    notes.dedup();
+    for note in notes {
+        text.line(&format!("  note: no excerpt: {note}"));
+    }
+}
+
+/// The callers of the user's line, innermost first; JAX's own frames only if `all` is set.
+pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<'_>, all: bool) {
+    let site = origin.stack.iter().position(|frame| Some(frame) == origin.site.as_ref());
+    let frames = if all { &origin.stack[..] } else { &origin.stack[site.map_or(0, |at| at + 1)..] };
+    let frames: Vec<_> = frames.iter().filter(|frame| all || !frame.is_jax).collect();
+    if frames.is_empty() {
+        return;
+    }
+    text.styled(
+        Style::Dim,
+        if all { "  the whole stack, innermost first:\n" } else { "  called from\n" },
+    );
+    for frame in frames {
+        let line = excerpts.line(frame.file, frame.span.line).filter(|_| frame.is_user);
+        let style = if frame.is_user { Style::Cyan } else { Style::Dim };
+        let place = format!("    {}", frame.place());
+        text.styled(style, &place);
+        text.styled(Style::Dim, &format!(" in {}", frame.function));
+        text.line(&line.map(|line| format!("  {}", line.trim())).unwrap_or_default());
+    }
+}
+
+fn frame(
+    text: &mut Text,
+    excerpts: &Excerpts<'_>,
+    frame: &Frame<'_>,
+    scope: &str,
+    label: Option<String>,
+) {
+    if frame.file.is_empty() {
+        // The least metadata names the function and the line, not the file.
+        let scope = if scope.is_empty() { String::new() } else { format!(" ({scope})") };
+        text.styled(Style::Dim, "  --> ");
+        return text.line(&format!("line {} of {}{scope}", frame.span.line, frame.function));
+    }
+    let place = Place {
+        label,
+        file: frame.file.to_owned(),
+        path: frame.file.to_owned(),
+        function: frame.function.to_owned(),
+        scope: scope.to_owned(),
+        span: frame.span,
+    };
+    let diagnostic =
+        Diagnostic { code: "", message: String::new(), places: vec![place], help: None };
+    paint(text, &diagnostic.render_places(&|path, number| excerpts.line(path, number)));
+}
+
+/// Appends the lines of a diagnostic, the place and the marks in colour.
+fn paint(text: &mut Text, rendered: &str) {
+    for line in rendered.lines() {
+        let marks = line.split_once("| ").filter(|(_, marks)| {
+            marks.contains('^') && marks.chars().all(|c| matches!(c, '^' | ' ' | '\t'))
+        });
+        if let Some((margin, marks)) = marks {
+            text.styled(Style::Dim, &format!("{margin}| "));
+            text.styled(Style::Red, marks);
+        } else if let Some(place) = line.strip_prefix("  --> ") {
+            text.styled(Style::Dim, "  --> ");
+            text.styled(Style::Cyan, place);
+        } else if let Some((margin, source)) = line.split_once(" | ") {
+            text.styled(Style::Dim, &format!("{margin} | "));
+            text.put(source);
+        } else {
+            text.put(line);
+        }
+        text.line("");
+    }
+}

@@ -1,0 +1,131 @@
+//! Text for terminals: colours where they are wanted, and nothing that commands the terminal
+//! except what this file writes. Names in a model are anybody's.
+
+use std::borrow::Cow;
+
+/// How a piece of text looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// As everything else.
+    #[default]
+    Plain,
+    /// What the eye should find first.
+    Bold,
+    /// What matters least.
+    Dim,
+    /// What is wrong.
+    Red,
+    /// What is new.
+    Green,
+    /// What deserves care.
+    Yellow,
+    /// Places in files.
+    Cyan,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Bold => "1",
+            Style::Dim => "2",
+            Style::Red => "1;31",
+            Style::Green => "32",
+            Style::Yellow => "33",
+            Style::Cyan => "36",
+        }
+    }
+}
+
+/// A text that is being written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    text: String,
+    colors: bool,
+}
+
+impl Text {
+    pub(crate) fn new(colors: bool) -> Self {
+        Self { text: String::new(), colors }
+    }
+
+    /// Appends `text`, which may have several lines.
+    pub(crate) fn put(&mut self, text: &str) {
+        self.text.push_str(&harmless(text));
+    }
+
+    /// Appends `text` in the given style.
+    pub(crate) fn styled(&mut self, style: Style, text: &str) {
+        if !self.colors || style == Style::Plain || text.is_empty() {
+            return self.put(text);
+        }
+        self.text.push_str(&format!("\x1b[{}m", style.code()));
+        self.put(text);
+        self.text.push_str("\x1b[0m");
+    }
+
+    /// Appends `text` and ends the line.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.put(text);
+        self.text.push('\n');
+    }
+
+    /// The text so far.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Removes empty lines from the end, but for the end of the last line.
+    pub(crate) fn trim_lines(&mut self) {
+        while self.text.ends_with("\n\n") {
+            self.text.pop();
+        }
+    }
+
+    /// Removes blanks from the end of the last line.
+    pub(crate) fn trim_end(&mut self) {
+        self.text.truncate(self.text.trim_end_matches(' ').len());
+    }
+}
+
+/// The text with control characters made visible, except ends of lines and tabs.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    let harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_reordering(c);
+    if !text.contains(harmful) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if harmful(c) {
+            clean.extend(c.escape_unicode());
+        } else {
+            clean.push(c);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// Characters that make text appear in another order than it has.
+fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_only_where_they_are_wanted() {
+        for (colors, expected) in [(false, "a b"), (true, "a \x1b[36mb\x1b[0m")] {
+            let mut text = Text::new(colors);
+            text.put("a ");
+            text.styled(Style::Cyan, "b");
+            assert_eq!(text.as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\r\u{202e}c\n\td"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\n\td");
+    }
+}

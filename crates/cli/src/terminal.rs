@@ -1,0 +1,62 @@
+//! What a command reads from and writes to.
+
+use std::io::{IsTerminal, Read, Stderr, Stdin, Stdout, Write};
+
+use crate::failure::Failure;
+use crate::style::Text;
+
+/// The streams of a command, and how it may write to them.
+pub struct Terminal<'a> {
+    /// Standard input; none if a person would have to type it.
+    pub input: Option<&'a mut dyn Read>,
+    /// Where results go.
+    pub output: &'a mut dyn Write,
+    /// Where errors and remarks go.
+    pub errors: &'a mut dyn Write,
+    /// Whether to use colours.
+    pub colors: bool,
+    /// How many characters fit on a line.
+    pub width: usize,
+}
+
+impl<'a> Terminal<'a> {
+    /// The process's own streams.
+    pub(crate) fn of_process(
+        input: &'a mut Stdin,
+        output: &'a mut Stdout,
+        errors: &'a mut Stderr,
+    ) -> Self {
+        let is_terminal = output.is_terminal();
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let colors = is_terminal
+            && !set("NO_COLOR")
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let size = terminal_size::terminal_size_of(&*output);
+        let width = size.map_or(usize::MAX, |(width, _)| usize::from(width.0.max(40)));
+        let input = if input.is_terminal() { None } else { Some(input as &mut dyn Read) };
+        Self { input, output, errors, colors, width }
+    }
+
+    /// An empty text in this terminal's style.
+    pub(crate) fn text(&self) -> Text {
+        Text::new(self.colors)
+    }
+
+    /// Writes a text to standard output.
+    pub(crate) fn show(&mut self, text: &Text) -> Result<(), Failure> {
+        self.output.write_all(text.as_str().as_bytes()).map_err(Failure::Output)
+    }
+
+    /// Writes a value as JSON, followed by the end of the line.
+    pub(crate) fn show_json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let written = serde_json::to_writer_pretty(&mut self.output, value);
+        written.map_err(|error| Failure::Output(error.into()))?;
+        self.output.write_all(b"\n").map_err(Failure::Output)
+    }
+
+    /// Writes a remark to standard error.
+    pub(crate) fn remark(&mut self, remark: &str) -> Result<(), Failure> {
+        let remark = crate::style::harmless(remark);
+        writeln!(self.errors, "note: {remark}").map_err(Failure::Output)
+    }
+}

@@ -1,0 +1,235 @@
+//! Reading a model without its weights.
+//!
+//! The file is walked once: bulk data is skipped by seeking, the rest is collected into a thin
+//! message that decodes as usual. What is read is a small part of a large model, and what is held
+//! is bounded, whatever the file claims about itself.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek};
+use std::mem::size_of;
+use std::path::Path;
+
+use prost::Message;
+use prost::bytes::Bytes;
+
+use crate::proto::{
+    AttributeProto, DataLocation, FunctionProto, GraphProto, ModelProto, NodeProto,
+    SparseTensorProto, StringStringEntryProto, TensorProto, TrainingInfoProto, ValueInfoProto,
+};
+use crate::read::complete;
+use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
+use crate::{Error, Result};
+
+/// Bytes of data that a tensor or an attribute may have to keep them.
+pub const KEPT: usize = 4096;
+
+/// Bytes that a model may take in memory without its weights.
+const LARGEST: usize = 1 << 30;
+
+/// Reads the model file at `path`; tensors and attributes of more than [`KEPT`] bytes come without
+/// their data. External data is not looked at.
+pub fn skim_file(path: &Path) -> Result<ModelProto> {
+    skim_path(path, false)
+}
+
+/// Reads the model file at `path` as [`skim_file`] does; tensors without their data say where in
+/// this file it is, as they would for external data: the location is empty, and `field` is the
+/// number of the field that holds it.
+pub fn skim_located(path: &Path) -> Result<ModelProto> {
+    skim_path(path, true)
+}
+
+fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return Err(Error::Read("it is no ordinary file".to_owned()));
+    }
+    skim_from(file, about.len(), locate).map_err(|error| match error {
+        Error::Io { source, .. } => failed(source),
+        other => other,
+    })
+}
+
+/// Reads a model from memory, as [`skim_file`] reads it from a file.
+pub fn skim(bytes: &[u8]) -> Result<ModelProto> {
+    skim_from(Cursor::new(bytes), bytes.len() as u64, false)
+}
+
+fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelProto> {
+    if len == 0 {
+        return Err(Error::Read("there are no bytes".to_owned()));
+    }
+    let mut skimmer = Skimmer { wire: Wire::new(source), spent: 0, locate };
+    let mut thin = Vec::new();
+    skimmer.message(Kind::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
+        io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
+        io::ErrorKind::OutOfMemory => {
+            Error::Read(format!("it takes more than {LARGEST} bytes even without its weights"))
+        }
+        _ => Error::Io { path: Default::default(), source: error },
+    })?;
+    let model = ModelProto::decode(Bytes::from(thin));
+    complete(model.map_err(|error| Error::Read(error.to_string()))?)
+}
+
+/// The messages on the way to bulk data.
+#[derive(Clone, Copy)]
+enum Kind {
+    Model,
+    Training,
+    Graph,
+    Function,
+    Node,
+    Attribute,
+    Sparse,
+    Tensor,
+    Value,
+}
+
+impl Kind {
+    /// The message in the field `number`, if it may contain bulk data or is large once decoded.
+    fn field(self, number: u64) -> Option<Kind> {
+        Some(match (self, number) {
+            (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
+            (Kind::Model, 20) => Kind::Training,
+            (Kind::Model, 25) => Kind::Function,
+            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
+            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) | (Kind::Sparse, 1 | 2) => Kind::Tensor,
+            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
+            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
+            (Kind::Graph, 11..=13) | (Kind::Function, 12) => Kind::Value,
+            _ => return None,
+        })
+    }
+
+    /// Whether the field `number` is bulk data.
+    fn is_bulk(self, number: u64) -> bool {
+        match self {
+            Kind::Tensor => matches!(number, 4..=7 | 9..=11),
+            Kind::Attribute => matches!(number, 4 | 7..=9),
+            _ => false,
+        }
+    }
+
+    /// The bytes that the decoded message takes, without what it refers to.
+    fn size(self) -> usize {
+        match self {
+            Kind::Model => size_of::<ModelProto>(),
+            Kind::Training => size_of::<TrainingInfoProto>(),
+            Kind::Graph => size_of::<GraphProto>(),
+            Kind::Function => size_of::<FunctionProto>(),
+            Kind::Node => size_of::<NodeProto>(),
+            Kind::Attribute => size_of::<AttributeProto>(),
+            Kind::Sparse => size_of::<SparseTensorProto>(),
+            Kind::Tensor => size_of::<TensorProto>(),
+            Kind::Value => size_of::<ValueInfoProto>(),
+        }
+    }
+
+    /// The bytes that one byte of a field without messages of these kinds may become.
+    fn growth(self) -> usize {
+        // An empty dimension is two bytes in the file and many in memory.
+        if matches!(self, Kind::Value) { 32 } else { 1 }
+    }
+}
+
+/// Where the bulk data of a message lies.
+enum Places {
+    None,
+    /// The number of the field, the position and the length of its content.
+    One(u64, u64, u64),
+    Several,
+}
+
+impl Places {
+    fn add(&mut self, field: &Field, at: u64, len: u64) {
+        *self = match self {
+            Places::None => Places::One(field.number, at, len),
+            _ => Places::Several,
+        };
+    }
+
+    /// Appends what a tensor says about external data.
+    fn write(&self, out: &mut Vec<u8>) {
+        let &Places::One(field, offset, length) = self else { return };
+        let entry = |key: &str, value: String| StringStringEntryProto { key: key.into(), value };
+        let tensor = TensorProto {
+            external_data: vec![
+                entry("location", String::new()),
+                entry("offset", offset.to_string()),
+                entry("length", length.to_string()),
+                entry("field", field.to_string()),
+            ],
+            data_location: DataLocation::External as i32,
+            ..TensorProto::default()
+        };
+        out.extend_from_slice(&tensor.encode_to_vec());
+    }
+}
+
+struct Skimmer<R> {
+    wire: Wire<R>,
+    spent: usize,
+    locate: bool,
+}
+
+impl<R: Read + Seek> Skimmer<R> {
+    /// Appends the message of `kind` that ends at `end`, less its bulk data, to `out`.
+    fn message(&mut self, kind: Kind, end: u64, depth: u32, out: &mut Vec<u8>) -> io::Result<()> {
+        if depth > DEEPEST {
+            return Err(damaged());
+        }
+        self.spend(kind.size() as u64)?;
+        let (mut bulk, mut dropped) = (Vec::new(), false);
+        let mut places = Places::None;
+        while let Some(field) = self.wire.field(end)? {
+            let is_bulk = kind.is_bulk(field.number);
+            if let (Payload::Bytes(len), Some(inner)) = (field.payload, kind.field(field.number)) {
+                let mut body = Vec::new();
+                self.message(inner, self.wire.at() + len, depth + 1, &mut body)?;
+                put_varint(field.tag, out);
+                put_varint(body.len() as u64, out);
+                out.append(&mut body);
+                continue;
+            }
+            let len = match field.payload {
+                Payload::Varint(_) => 0,
+                Payload::Fixed(len) | Payload::Bytes(len) => len,
+            };
+            if is_bulk {
+                places.add(&field, self.wire.at(), len);
+            }
+            if is_bulk && (dropped || bulk.len() as u64 + len > KEPT as u64) {
+                dropped = true;
+                bulk.clear();
+                self.wire.skip(len)?;
+                continue;
+            }
+            self.spend(2 + len * kind.growth() as u64)?;
+            let into = if is_bulk { &mut bulk } else { &mut *out };
+            put_varint(field.tag, into);
+            match field.payload {
+                Payload::Varint(value) => put_varint(value, into),
+                Payload::Fixed(len) => self.wire.copy(len, into)?,
+                Payload::Bytes(len) => {
+                    put_varint(len, into);
+                    self.wire.copy(len, into)?;
+                }
+            }
+        }
+        out.append(&mut bulk);
+        if let (Kind::Tensor, true, true) = (kind, self.locate, dropped) {
+            places.write(out);
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, bytes: u64) -> io::Result<()> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.spent = self.spent.saturating_add(bytes);
+        if self.spent > LARGEST { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+    }
+}

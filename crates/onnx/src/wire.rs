@@ -1,0 +1,108 @@
+//! Protobuf's wire format, read from a file without loading it.
+
+use std::io::{self, BufRead, BufReader, Read, Seek};
+
+/// How deep messages may nest, as protobuf's own readers have it.
+pub(crate) const DEEPEST: u32 = 100;
+
+/// The value of a field; length-delimited and fixed-width ones are still to be read or skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// A number.
+    Varint(u64),
+    /// Four or eight bytes.
+    Fixed(u64),
+    /// A string, a message or packed numbers, of so many bytes.
+    Bytes(u64),
+}
+
+/// The head of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) number: u64,
+    pub(crate) tag: u64,
+    pub(crate) payload: Payload,
+}
+
+/// A reader that knows its position, skips by seeking, and never reads more than it is asked for.
+pub(crate) struct Wire<R> {
+    file: BufReader<R>,
+    at: u64,
+}
+
+impl<R: Read + Seek> Wire<R> {
+    pub(crate) fn new(source: R) -> Self {
+        Self { file: BufReader::new(source), at: 0 }
+    }
+
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// The head of the next field of a message that ends at `end`; none at its end.
+    pub(crate) fn field(&mut self, end: u64) -> io::Result<Option<Field>> {
+        if self.at >= end {
+            return if self.at == end { Ok(None) } else { Err(damaged()) };
+        }
+        let tag = self.varint()?;
+        let payload = match tag & 7 {
+            0 => Payload::Varint(self.varint()?),
+            1 => Payload::Fixed(8),
+            2 => Payload::Bytes(self.varint()?),
+            5 => Payload::Fixed(4),
+            _ => return Err(damaged()),
+        };
+        if let Payload::Fixed(len) | Payload::Bytes(len) = payload
+            && len > end.saturating_sub(self.at)
+        {
+            return Err(damaged());
+        }
+        Ok(Some(Field { number: tag >> 3, tag, payload }))
+    }
+
+    fn varint(&mut self) -> io::Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let Some(byte) = self.file.fill_buf()?.first().copied() else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            self.file.consume(1);
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(damaged())
+    }
+
+    /// Moves over `len` bytes.
+    pub(crate) fn skip(&mut self, len: u64) -> io::Result<()> {
+        self.file.seek_relative(i64::try_from(len).map_err(|_| damaged())?)?;
+        self.at += len;
+        Ok(())
+    }
+
+    /// Appends `len` bytes to `into`.
+    pub(crate) fn copy(&mut self, len: u64, into: &mut Vec<u8>) -> io::Result<()> {
+        let read = self.file.by_ref().take(len).read_to_end(into)?;
+        self.at += len;
+        if read as u64 == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+/// Appends a number.
+pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
+    while value >= 0x80 {
+        #[expect(clippy::cast_possible_truncation, reason = "the low seven bits are meant")]
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "less than 0x80")]
+    into.push(value as u8);
+}
+
+/// What a file that breaks the format is told.
+pub(crate) fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or a damaged one")
+}

@@ -14,8 +14,8 @@ from flax import nnx
 
 import provenance_of
 from jax2onnx import SourceMap, stacktrace_metadata, to_onnx
-from models.cnn import cnn
-from models.gpt import gpt
+from models.nnx.cnn import cnn
+from models.nnx.gpt import gpt
 from provenance_of import (
     KEYS,
     PLUGIN,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from jax2onnx._api import to_onnx
+from jax2onnx._explain import explain_errors
 from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
@@ -16,6 +17,7 @@ __all__ = [
     "Jax2OnnxError",
     "SourceMap",
     "UnsupportedError",
+    "explain_errors",
     "onnx_function",
     "stacktrace_metadata",
     "to_onnx",

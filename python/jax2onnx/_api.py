@@ -10,7 +10,7 @@ from jax2onnx import _jax, _progress, _result
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
-from jax2onnx._names import boundary_names, signature_of
+from jax2onnx._names import boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, check_options, positions
 from jax2onnx._parameters import function_of
 from jax2onnx._trace import trace
@@ -200,8 +200,8 @@ def to_onnx(
     check_results(results, function)
     in_names, out_names = boundary_names(
         signature,
-        [path for path, _ in leaves],
-        [path for path, _ in results],
+        paths_of((args, kwargs)),
+        paths_of(traced.outputs),
         input_names=input_names,
         output_names=output_names,
     )

@@ -54,7 +54,7 @@ class Specs:
         def leaf(value: Any) -> jax.ShapeDtypeStruct:
             return self._leaf(where, value, scalars)
 
-        return jax.tree_util.tree_map(leaf, entry, is_leaf=_is_leaf)
+        return jax.tree_util.tree_map(leaf, entry, is_leaf=_is_shape)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
         if _is_shape(value):
@@ -142,10 +142,6 @@ def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
     empty = inspect.Parameter.empty
     plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
     return signature.replace(parameters=plain, return_annotation=empty)
-
-
-def _is_leaf(value: Any) -> bool:
-    return _is_shape(value) or (hasattr(value, "shape") and hasattr(value, "dtype"))
 
 
 def _is_shape(value: Any) -> bool:

@@ -234,3 +234,6 @@ impl Body<'_> {
         new
     }
 }
+
+#[cfg(test)]
+mod tests;

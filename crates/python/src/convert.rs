@@ -22,10 +22,12 @@ use crate::record;
 ///
 /// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
+/// `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
+    fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -45,6 +47,7 @@ pub(crate) fn convert(
     entry: Option<Bound<'_, PyAny>>,
     function: Option<(String, String, u32)>,
     record: Option<PathBuf>,
+    fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
     let resolve = detail != Detail::Off || source_map || record.is_some();
@@ -62,7 +65,7 @@ pub(crate) fn convert(
     let function = function.map(|f| tracebacks.definition(f));
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let (graph, opset) = build(&program, &boundary, opset, &mut origins)?;
+        let (graph, opset) = build(&program, &boundary, opset, fuel, &mut origins)?;
         if resolve {
             origins.merge_callers(&stacks);
         }
@@ -129,10 +132,12 @@ fn build(
     program: &Program,
     boundary: &Boundary,
     opset: Option<i64>,
+    fuel: Option<u64>,
     origins: &mut Origins,
 ) -> Result<(Graph, i64), Failure> {
     let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
-    optimize::optimize(&mut graph, origins, &Options::default()).map_err(Failure::Optimize)?;
+    let options = Options { fuel, ..Options::default() };
+    let done = optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {
             backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
@@ -144,7 +149,8 @@ fn build(
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
     if graph.value_count() > before {
         // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
-        let options = Options { fuse: false, opset: Some(opset), ..Options::default() };
+        let fuel = fuel.map(|fuel| fuel.saturating_sub(done.total()));
+        let options = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
         optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
     }
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;

@@ -18,8 +18,8 @@ from jax2onnx import _core, to_onnx
 sys.path.insert(0, "tests")
 
 from browser import browser  # noqa: E402
-from models.gpt import gpt  # noqa: E402
-from models.mlp import mlp  # noqa: E402
+from models.nnx.gpt import gpt  # noqa: E402
+from models.nnx.mlp import mlp  # noqa: E402
 
 IMAGES = Path("docs/images")
 SIZE = (1280, 800)

@@ -10,7 +10,7 @@ import pytest
 
 from browser import browser, find_browser
 from jax2onnx import to_onnx
-from models.mlp import mlp
+from models.nnx.mlp import mlp
 
 netron = pytest.importorskip("netron", reason="the package netron is not installed")
 

@@ -10,7 +10,7 @@ import pytest
 
 from browser import Page, browser
 from jax2onnx import _core, to_onnx
-from models.gpt import gpt
+from models.nnx.gpt import gpt
 
 LIT = "[...state.strong].map((index) => nodes[index].name)"
 SEEN = "[...document.querySelectorAll('.r.lit')].map((row) => row.item.name)"

@@ -17,9 +17,9 @@ from jax2onnx import _core, to_onnx
 
 sys.path.insert(0, "tests")
 
-from browser import browser  # noqa: E402
-from models.nnx.gpt import gpt  # noqa: E402
-from models.nnx.mlp import mlp  # noqa: E402
+from browser import browser
+from models.nnx.gpt import gpt
+from models.nnx.mlp import mlp
 
 IMAGES = Path("docs/images")
 SIZE = (1280, 800)

@@ -1,4 +1,4 @@
-"""Writes the models and profiles that the tests of the command line read, to `crates/cli/tests/data`.
+"""Writes the models and profiles that the tests of the command line read, to `tests/data`.
 
 Run from the root of the repository. Profiles are real ones, less what is not read of them.
 """

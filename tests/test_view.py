@@ -85,7 +85,7 @@ def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
     page.hover("document.getElementById('facts')")
     assert page.evaluate(LIT) == WHERES, "a click keeps it"
     assert "/blocks.0/attn/Where" in page.evaluate(SEEN), "and brings it into view"
-    assert "2 nodes from tests/models/gpt.py" in page.evaluate("$('lit').textContent")
+    assert "2 nodes from tests/models/nnx/gpt.py" in page.evaluate("$('lit').textContent")
 
 
 def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
@@ -105,7 +105,7 @@ def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
 def test_picking_a_node_shows_its_line_and_stack(page: Page) -> None:
     pick(page, "/blocks.0/attn/Where")
     assert page.evaluate(PICKED) == "/blocks.0/attn/Where"
-    source = Path("tests/models/gpt.py").read_text().splitlines()
+    source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
     strong = [source[number - 1].strip() for number in page.evaluate(STRONG)]
     assert [text.split(" = ")[0] for text in strong] == ["causal", "scores"], "one was merged"
     told = page.evaluate(INSPECTOR)
@@ -145,7 +145,9 @@ def test_search(page: Page) -> None:
     page.press("Escape")
     assert page.evaluate("search.value") == ""
     assert page.evaluate("rows.length") > 10
-    page.type("gpt.py:30")
+    source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
+    number = next(n for n, text in enumerate(source, 1) if "scores = jnp.where" in text)
+    page.type(f"gpt.py:{number}")
     assert page.evaluate("$('found').textContent") == "2 nodes", "lines can be searched for"
     page.evaluate("search.value = 'no such thing'; find()")
     assert page.evaluate("$('found').textContent") == "0 nodes"

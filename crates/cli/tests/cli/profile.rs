@@ -66,7 +66,7 @@ fn fused_nodes_are_found() {
     let fused = kernels.iter().find(|kernel| kernel["op"] == "QuickGelu").unwrap();
     assert_eq!(fused["name"], "/Mul/QuickGeluFusion/");
     assert_eq!(fused["node"], "/Mul");
-    assert_eq!(fused["sites"], serde_json::json!(["tests/models/mlp.py:18"]));
+    assert_eq!(fused["sites"], serde_json::json!(["tests/models/nnx/mlp.py:21"]));
     assert!(kernels.iter().all(|kernel| !kernel["sites"].as_array().unwrap().is_empty()));
 }
 

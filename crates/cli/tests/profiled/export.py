@@ -38,6 +38,7 @@ def write(name: str, fn: Any, args: tuple[Any, ...], *, optimised: bool = False)
     if optimised:
         options.optimized_model_filepath = str(DATA / f"{name}.optimised.onnx")
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feeds = {i.name: np.asarray(arg) for i, arg in zip(session.get_inputs(), args, strict=True)}
     for _ in range(3):

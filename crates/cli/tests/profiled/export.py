@@ -1,6 +1,6 @@
-"""Exports and profiles the models that the tests of the command line read.
+"""Writes the models and profiles that the tests of the command line read, to `tests/data`.
 
-Run it from the root of the repository. Profiles are real ones, less what is not read of them.
+Run from the root of the repository. Profiles are real ones, less what is not read of them.
 """
 
 import json
@@ -14,7 +14,7 @@ import onnxruntime
 
 from jax2onnx import to_onnx
 
-DATA = Path("crates/cli/tests/profiled")
+DATA = Path("crates/cli/tests/data")
 sys.path[:0] = ["tests", str(DATA)]
 
 from loops import loops  # noqa: E402

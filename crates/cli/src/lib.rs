@@ -4,6 +4,7 @@ mod commands;
 mod excerpt;
 mod explain_error;
 mod failure;
+pub mod fuzz;
 mod log;
 mod model;
 mod nearest;

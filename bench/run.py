@@ -16,6 +16,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 
+# What each level of metadata may cost, as a multiple of a conversion without.
+METADATA = {"minimal": 1.05, "full": 1.15, "sourcemap": 1.05}
+
 
 def task(name, *arguments, python=sys.executable):
     """Runs one task of `tasks.py` in a fresh process."""
@@ -68,11 +71,12 @@ def measure(table, layers):
     table.add("import jax2onnx after jax, CPU ms", 1000 * seconds, "", 60)
     table.add("optional packages that the import pulls in", len(imported["pulled_in"]), "", 0)
     for depth in layers:
-        warm = task("warm", depth, "off,minimal,full")
-        off = warm["off"]
-        table.add(f"GPT {depth} layers: conversion ÷ bare trace", off / warm["trace"], "×", 1.25)
-        table.add(f"GPT {depth} layers: minimal metadata ÷ off", warm["minimal"] / off, "×", 1.05)
-        table.add(f"GPT {depth} layers: full metadata ÷ off", warm["full"] / off, "×", 1.15)
+        warm = task("warm", depth, ",".join(["off", *METADATA]))
+        converted = warm["of_trace"]["off"]
+        table.add(f"GPT {depth} layers: conversion ÷ bare trace", converted, "×", 1.25)
+        for detail, target in METADATA.items():
+            ratio = warm["of_off"][detail]
+            table.add(f"GPT {depth} layers: {detail} metadata ÷ off", ratio, "×", target)
     depth = layers[0]
     first = median("first_conversion", depth) + jax
     trace = median("first_trace", depth) + jax
@@ -86,7 +90,7 @@ def measure(table, layers):
 def compare(table, layers):
     """The PyPI package on the same models, as multiples of this one's time."""
     own_first = median("first_conversion", layers[0])
-    own_warm = {depth: task("warm", depth, "off")["off"] for depth in layers}
+    own_warm = {depth: task("warm", depth, "off")["seconds"]["off"] for depth in layers}
     for name, extras in (("reference", []), ("reference-equinox", ["equinox"])):
         python = reference_python(name, extras)
         label = "PyPI package, " + ("Equinox installed" if extras else "no Equinox")
@@ -94,7 +98,7 @@ def compare(table, layers):
         table.add(f"{label}: first conversion, CPU s", first, "", None)
         table.add(f"{label}: first conversion ÷ ours", first / own_first, "×", None)
         for depth in layers:
-            warm = task("warm", depth, "off", python=python)["off"]
+            warm = task("warm", depth, "off", python=python)["seconds"]["off"]
             table.add(f"{label}: GPT {depth} layers ÷ ours", warm / own_warm[depth], "×", None)
 
 

@@ -3,6 +3,7 @@
 The tasks use nothing but the public API, so that they measure any package called `jax2onnx`.
 """
 
+import functools
 import gc
 import json
 import os
@@ -17,20 +18,30 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
-def _median(measure, rounds):
-    """The median CPU seconds of several calls, after one to warm up."""
-    measure()
-    seconds = []
-    for _ in range(rounds):
-        gc.collect()
-        start = time.process_time()
+def _interleaved(measures, rounds=15):
+    """CPU seconds of several functions, each called once in every round, after one to warm up.
+
+    Whatever else the machine does in a round, it does to all of them.
+    """
+    seconds = {name: [] for name in measures}
+    for measure in measures.values():
         measure()
-        seconds.append(time.process_time() - start)
-    return statistics.median(seconds)
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            gc.collect()
+            start = time.process_time()
+            measure()
+            seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def _ratio(numbers, others):
+    """The median ratio of what was measured in the same rounds."""
+    return statistics.median(one / other for one, other in zip(numbers, others, strict=True))
 
 
 def _gpt(layers):
-    from models import gpt
+    from models.nnx import gpt
 
     return gpt.gpt(layers=int(layers))
 
@@ -48,25 +59,28 @@ def import_time():
 
 
 def warm(layers, details):
-    """Median CPU seconds of a bare trace and of conversions at each level of metadata."""
+    """Conversion at each level of metadata: CPU seconds, and multiples of a trace and of `off`."""
     import jax
 
     from jax2onnx import to_onnx
 
     model, inputs = _gpt(layers)
-    result = {}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        # A new function every time: JAX would answer a second trace of the same one from its cache.
-        result["trace"] = _median(lambda: jax.make_jaxpr(lambda *x: model(*x))(*inputs), 9)
-        for detail in details.split(","):
+
+        def convert(detail):
             options = {} if detail == "off" else {"stacktrace_metadata": detail}
+            to_onnx(model, list(inputs), return_mode="file", output_path=path, **options)
 
-            def convert(options=options):
-                to_onnx(model, list(inputs), return_mode="file", output_path=path, **options)
-
-            result[detail] = _median(convert, 9)
-    return result
+        # A new function every time: JAX would answer a second trace of the same one from its cache.
+        measures = {"trace": lambda: jax.make_jaxpr(lambda *x: model(*x))(*inputs)}
+        measures |= {detail: functools.partial(convert, detail) for detail in details.split(",")}
+        seconds = _interleaved(measures)
+    return {
+        "seconds": {name: statistics.median(runs) for name, runs in seconds.items()},
+        "of_trace": {name: _ratio(runs, seconds["trace"]) for name, runs in seconds.items()},
+        "of_off": {name: _ratio(runs, seconds["off"]) for name, runs in seconds.items()},
+    }
 
 
 def first_trace(layers):

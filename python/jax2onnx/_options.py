@@ -10,6 +10,7 @@ from jax2onnx.errors import InvalidInputError, bad_option
 RETURN_MODES = ("proto", "ir", "file")
 EXPORT_MODES = ("standard", "web")
 PATHS = ("relative", "absolute")
+FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 
 Layout = Sequence[int | str] | None
@@ -27,6 +28,7 @@ class Options:
     detail: str
     source_map: str | None
     record: str | None
+    functions: str
 
 
 def check_options(
@@ -41,6 +43,7 @@ def check_options(
     source_map: object,
     paths: object,
     record_primitive_calls_file: object,
+    functions: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not model_name:
@@ -73,6 +76,7 @@ def check_options(
         detail=detail(stacktrace_metadata),
         source_map=_path("source_map", source_map),
         record=_path("record_primitive_calls_file", record_primitive_calls_file),
+        functions=_choice("functions", functions, FUNCTIONS),
     )
 
 
@@ -106,6 +110,8 @@ def _path(name: str, value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str) and path:
+        if path.endswith(("/", os.sep)):
+            raise _invalid(name, value, "that is a folder: put the name of a file behind it")
         return path
     raise _invalid(name, value, "give a path")
 

@@ -1,6 +1,7 @@
 """Reading source maps."""
 
 import os
+import re
 from typing import Any
 
 from jax2onnx import _core
@@ -50,7 +51,7 @@ class SourceMap:
         that the runtime made up say nothing by themselves: see `lookup_model`.
         """
         found = self._core.lookup_between(list(node.input), list(node.output))
-        return found or self.lookup(node.name)
+        return self._with_own(node, found)
 
     def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
         """All nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
@@ -67,7 +68,7 @@ class SourceMap:
             made = dict.fromkeys(name for node in reversed(group) for name in node.output)
             read = [name for node in group for name in node.input if name not in made]
             known = self._core.lookup_between(read, list(made))
-            found += [(node, known or self.lookup(node.name)) for node in group]
+            found += [(node, self._with_own(node, known)) for node in group]
             inner = [
                 inner
                 for node in group
@@ -76,6 +77,17 @@ class SourceMap:
             ]
             found += [entry for graph in inner for entry in self._lookup_graph(graph)]
         return found
+
+    def _with_own(self, node: Any, found: list["_core.Source"]) -> list["_core.Source"]:
+        """What was found for a node's values, behind what its name stands for if that is a node of
+        a function: its result may be known as that of the call.
+        """
+        inlined = "_inlfunc_" in node.name or re.search(r"__\d+$", node.name)
+        if found and not inlined:
+            return found
+        own = self.lookup(node.name)
+        shown = set(map(repr, own))
+        return own + [source for source in found if repr(source) not in shown]
 
     def _groups(self, nodes: Any) -> list[list[Any]]:
         """The nodes, together with those that they share a made-up value with."""

@@ -1,14 +1,17 @@
 """Traces the user's function with JAX."""
 
+import functools
+import inspect
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from jax2onnx import _jax
+from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
@@ -27,7 +30,12 @@ class Traced:
 
 
 def trace(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, double: bool
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    double: bool,
+    functions: Functions | None = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone."""
 
@@ -37,17 +45,33 @@ def trace(
         snapshot.adopt()
         return fn(*args, **kwargs)
 
-    # So that JAX's own messages name the user's function, not this one.
-    call.__wrapped__ = fn  # type: ignore[attr-defined]
+    # So that JAX's own messages name the user's function, not this one. Of an object that is
+    # called, JAX would print all the weights to find a name.
+    named = isinstance(fn, functools.partial) or hasattr(inspect.unwrap(fn), "__code__")
+    target: Any = fn
+    call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]
 
+    functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects)
-        scopes = Scopes(tree.modules)
+        scopes = Scopes(tree.modules, functions)
         stack.enter_context(_jax.precision(double=double))
-        if scopes:
-            stack.enter_context(_jax.tracing_key(tree.key))
+        if scopes or functions:
+            stack.enter_context(_jax.tracing_key(tree.key + functions.key))
+        stack.enter_context(functions.open())
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
     return Traced(jaxpr, outputs, tree)
+
+
+@contextmanager
+def restored(fn: Callable[..., Any]) -> Iterator[None]:
+    """Undoes what a call of `fn` changes in its own state."""
+    with _one_at_a_time:
+        snapshot = Snapshot(tree_of(fn).objects)
+        try:
+            yield
+        finally:
+            snapshot.restore()

@@ -1,6 +1,7 @@
 //! The command line as a library: the wheel's `jax2onnx` and the plain binary both call [`run`].
 
 mod commands;
+mod diff;
 mod excerpt;
 mod explain_error;
 mod failure;
@@ -9,15 +10,18 @@ mod log;
 mod model;
 mod nearest;
 mod page;
+mod profile;
 mod style;
 mod table;
 mod terminal;
+mod view;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 
 use clap::Parser;
 
+pub use commands::Export;
 pub use explain_error::{explain_bytes, explain_file};
 pub use terminal::Terminal;
 
@@ -47,6 +51,17 @@ Colours are used on terminals only, and never if NO_COLOR is set.";
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let (mut input, mut output, mut errors) = (io::stdin(), io::stdout(), io::stderr());
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
+}
+
+/// The export that a command line, without the program's name, asks for, if that is what it does.
+///
+/// A program that has Python at hand does it; [`run`] can only say that it does not.
+pub fn export(arguments: &[OsString]) -> Option<Export> {
+    let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
+    match Cli::try_parse_from(arguments).ok()?.command {
+        Command::Export(export) => Some(export),
+        _ => None,
+    }
 }
 
 /// Runs a command line on the given terminal.

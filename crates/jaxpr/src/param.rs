@@ -29,6 +29,18 @@ pub enum Param {
     Opaque(Arc<str>),
 }
 
+impl Param {
+    /// The jaxprs inside it.
+    pub fn jaxprs(&self) -> Vec<JaxprId> {
+        match self {
+            Param::Jaxpr(id) => vec![*id],
+            Param::List(items) => items.iter().flat_map(Param::jaxprs).collect(),
+            Param::Fields(fields) => fields.iter().flat_map(|(_, field)| field.jaxprs()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// A parameter is missing or not what a rule expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parameter `{name}`: expected {expected}, found {found}")]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use provenance::StackId;
+use rustc_hash::FxHashMap;
 use tensor::{Tensor, Type};
 
 use crate::Params;
@@ -39,6 +40,38 @@ pub struct Eqn {
     pub stack: Option<StackId>,
     /// The name stack relative to the enclosing jaxpr, levels separated by `/`.
     pub scope: Arc<str>,
+    /// The equation's number among those that are left to rules from outside; the same for
+    /// equations that a rule cannot tell apart.
+    pub external: Option<u32>,
+    /// The functions whose calls it belongs to, relative to the enclosing jaxpr, outermost first.
+    pub functions: Arc<[Entered]>,
+}
+
+/// What the user said about a function that the model is to have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// What its calls are called.
+    pub name: Arc<str>,
+    /// What its domain begins with.
+    pub namespace: Arc<str>,
+    /// Whether its domain says `unique` rather than a number.
+    pub unique: bool,
+    /// Whether it is one because all modules are.
+    pub module: bool,
+}
+
+/// A call of a function that an equation belongs to.
+#[derive(Clone, Debug)]
+pub struct Entered {
+    /// The function.
+    pub function: Arc<Function>,
+    /// Which call it is: equal for the equations of one call, and never for those of two. What
+    /// transformations make of a call are calls of their own.
+    pub call: Arc<str>,
+    /// How many bytes of the equation's scope belong to the caller.
+    pub outer: usize,
+    /// How many calls are around this one on the equation's stack.
+    pub depth: usize,
 }
 
 /// A function in the form JAX traces to.
@@ -46,6 +79,9 @@ pub struct Eqn {
 pub struct Jaxpr {
     /// The type of every variable, by its id.
     pub vars: Vec<Type>,
+    /// The equations of JAX's jaxpr that make the variables, by their number, and which of their
+    /// results they are. Variables that JAX has no equation for are not in it.
+    pub made_by: FxHashMap<VarId, (u32, u32)>,
     /// The variables that stand for constants, with their values.
     pub consts: Vec<(VarId, Constant)>,
     /// The formal parameters.
@@ -63,6 +99,32 @@ pub struct Constant {
     pub tensor: Tensor,
     /// The path of the parameter in the user's model, when it is one.
     pub name: Option<Arc<str>>,
+}
+
+/// Constants up to this many bytes are part of the code, unless they are parameters.
+const SMALL: usize = 64;
+
+impl Constant {
+    /// Whether a function takes it as an operand, so that calls with other values share its body.
+    pub fn is_operand(&self) -> bool {
+        let bytes = self.tensor.bytes().len();
+        bytes > 0 && (self.name.is_some() || bytes > SMALL)
+    }
+
+    /// Which array it is: where its bytes are, and their type.
+    pub fn array(&self) -> (usize, Type) {
+        (self.tensor.bytes().as_ptr() as usize, self.tensor.ty())
+    }
+}
+
+impl Atom {
+    /// The variable it is.
+    pub fn as_var(&self) -> Option<VarId> {
+        match self {
+            Atom::Var(var) => Some(*var),
+            Atom::Literal(_) => None,
+        }
+    }
 }
 
 impl Jaxpr {
@@ -83,7 +145,7 @@ impl Jaxpr {
 /// A traced function with all jaxprs it is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// All jaxprs, inner before outer.
+    /// All jaxprs.
     pub jaxprs: Vec<Jaxpr>,
     /// The outermost one.
     pub main: Option<JaxprId>,

@@ -2,26 +2,30 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
+use std::sync::Arc;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
-use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
+use tensor::{Atom, DType, Dim, DimOp, Storage, Tensor, Type};
 
-use crate::RuleError;
-use crate::driver::{Driver, Place, State};
+use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
+use crate::{ExternalRules, RuleError};
 
 /// The equation being lowered, and the builder its nodes go through.
 #[derive(Debug)]
 pub struct Context<'a> {
     builder: Builder<'a>,
-    state: &'a mut State,
-    program: &'a jaxpr::Program,
+    pub(crate) state: &'a mut State,
+    pub(crate) program: &'a jaxpr::Program,
     eqn: &'a Eqn,
     jaxpr: &'a Jaxpr,
-    call: CallId,
-    scope: ScopeId,
+    pub(crate) call: CallId,
+    pub(crate) scope: ScopeId,
+    external: &'a ExternalRules,
+    /// The equation among the recorded ones.
+    recorded: Option<u32>,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -45,21 +49,61 @@ impl<'a> Context<'a> {
         driver: &'a mut Driver<'_>,
         eqn: &'a Eqn,
         jaxpr: &'a Jaxpr,
-        rule: &'static str,
-        block: BlockId,
+        place: Place,
         call: CallId,
         scope: ScopeId,
+        recorded: Option<u32>,
     ) -> Self {
         let builder = Builder {
             graph: driver.graph,
             origins: driver.origins,
-            name: rule,
+            name: "",
             stage: Stage::Lower,
+            site: None,
             source: Source::Equation { call: Some(call), scope },
-            block,
+            block: place.block,
             before: None,
         };
-        Self { builder, state: driver.state, program: driver.program, eqn, jaxpr, call, scope }
+        Self {
+            builder,
+            state: driver.state,
+            program: driver.program,
+            external: driver.external,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            recorded,
+        }
+    }
+
+    /// The equation.
+    pub fn eqn(&self) -> &'a Eqn {
+        self.eqn
+    }
+
+    /// The types of the equation's results, complex ones included.
+    pub fn result_types(&self) -> impl Iterator<Item = &'a Type> {
+        self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var))
+    }
+
+    /// The path of the module that the equation belongs to.
+    pub fn scope_path(&self) -> &str {
+        self.builder.origins.scope_path(self.scope)
+    }
+
+    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
+        let Some(rule) = crate::rules::find(&self.eqn.primitive) else {
+            let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
+            return Err(RuleError::External(reason));
+        };
+        let (name, stage) = (self.builder.name, self.builder.stage);
+        let site = self.builder.site.take();
+        (self.builder.name, self.builder.stage) = (rule.name, Stage::Lower);
+        let outputs = rule.apply(self, inputs);
+        (self.builder.name, self.builder.stage, self.builder.site) = (name, stage, site);
+        outputs
     }
 
     /// The parameter `name`, read as a `T`.
@@ -144,15 +188,32 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        let emitter = Emitter { name: self.builder.name, stage: Stage::Lower, at };
-        let place = Place { block, scope: self.scope, caller: Some((self.call, emitter)) };
-        let mut driver = Driver {
+        // What a body computes has no one value.
+        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
+        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
+        Ok(self.driver().jaxpr(id, inputs, place)?)
+    }
+
+    /// The equation, as the caller of what the statement at `at` descends into.
+    pub(crate) fn caller(&self, at: &'static Location<'static>) -> (CallId, Emitter) {
+        (self.call, self.builder.emitter(at))
+    }
+
+    /// The driver that entered this equation.
+    pub(crate) fn driver(&mut self) -> Driver<'_> {
+        Driver {
             program: self.program,
             graph: self.builder.graph,
             origins: self.builder.origins,
             state: self.state,
-        };
-        Ok(driver.jaxpr(id, inputs, place)?)
+            external: self.external,
+        }
+    }
+
+    /// The types of the values that the equation's results are.
+    pub(crate) fn out_types(&self) -> Vec<Type> {
+        let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
+        results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()
     }
 
     /// A scalar constant of the element type that `like` has.
@@ -189,28 +250,47 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// A dimension as a vector of one element, computed in the main block so that all blocks see it.
+    /// A dimension as a vector of one element, computed in the root block so that all blocks of
+    /// the main graph, or of the function, see it.
     fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
         if let Some(known) = dim.as_known() {
             return Ok(self.i64s(&[known]));
         }
-        if let Some(&known) = self.state.dims.get(dim) {
+        if let Some(&known) = self.state.frame.dims.get(dim) {
             return Ok(known);
         }
-        let value = if let Some(name) = dim.as_var() {
-            let Some(&(input, axis)) = self.state.symbols.get(name) else {
+        let root = self.state.frame.root;
+        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+            let axis = axis as i64;
+            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else if let Some(name) = dim.as_var() {
+            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
+                let mut value = self.dim(&size, at)?;
+                for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
+                    if number != neutral {
+                        let number = self.i64s(&[number]);
+                        value = self.in_root(op, &[value, number], Attrs::new(), at)?;
+                    }
+                }
+                value
+            } else if root == Graph::MAIN {
                 return Err(RuleError::unsupported(format!(
-                    "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
+                    "the size `{name}` cannot be computed from any single dimension of an input"
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
-            };
-            let axis = axis as i64;
-            self.in_main("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+            } else {
+                // The caller of the function knows, or asks its own.
+                self.state.frame.sizes.push(dim.clone());
+                let size = Type::new(DType::I64, [Dim::Known(1)]);
+                let value = self.builder.graph.add_input(root, size);
+                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                value
+            }
         } else {
             self.polynomial(dim, at)?
         };
         self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
-        self.state.dims.insert(dim.clone(), value);
+        self.state.frame.dims.insert(dim.clone(), value);
         Ok(value)
     }
 
@@ -248,7 +328,7 @@ impl<'a> Context<'a> {
     ) -> Result<ValueId> {
         match left {
             None => Ok(right),
-            Some(left) => self.in_main(op, &[left, right], Attrs::new(), at),
+            Some(left) => self.in_root(op, &[left, right], Attrs::new(), at),
         }
     }
 
@@ -261,27 +341,27 @@ impl<'a> Context<'a> {
     ) -> Result<ValueId> {
         let pair = [self.dim(a, at)?, self.dim(b, at)?];
         match op {
-            DimOp::Max => self.in_main("Max", &pair, Attrs::new(), at),
-            DimOp::Min => self.in_main("Min", &pair, Attrs::new(), at),
+            DimOp::Max => self.in_root("Max", &pair, Attrs::new(), at),
+            DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
             // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
-            DimOp::Mod => self.in_main("Mod", &pair, Attrs::new(), at),
+            DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
             // Div truncates: taking the remainder away first makes the division exact.
             DimOp::FloorDiv => {
-                let rest = self.in_main("Mod", &pair, Attrs::new(), at)?;
-                let exact = self.in_main("Sub", &[pair[0], rest], Attrs::new(), at)?;
-                self.in_main("Div", &[exact, pair[1]], Attrs::new(), at)
+                let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
+                let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;
+                self.in_root("Div", &[exact, pair[1]], Attrs::new(), at)
             }
         }
     }
 
-    fn in_main(
+    fn in_root(
         &mut self,
         op: &'static str,
         inputs: &[ValueId],
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Result<ValueId> {
-        let block = std::mem::replace(&mut self.builder.block, Graph::MAIN);
+        let block = std::mem::replace(&mut self.builder.block, self.state.frame.root);
         let inputs = inputs.iter().map(|v| Some(*v)).collect();
         let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
         self.builder.block = block;
@@ -304,6 +384,15 @@ impl<'a> Context<'a> {
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
+        }
+        let sizes: Option<Vec<usize>> =
+            shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
+        if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
+            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
+            let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
+            let empty = Tensor::new(self.dtype(value), &sizes, nothing);
+            let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
+            return Ok(self.constant(empty));
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)

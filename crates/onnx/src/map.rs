@@ -3,7 +3,7 @@
 use provenance::MapNode;
 use rustc_hash::FxHashMap;
 
-use crate::{Graph, NodeId};
+use crate::{BlockId, Graph, NodeId, Op, ValueId};
 
 /// The names of the inputs of all blocks: values that no node computes.
 pub fn map_inputs(graph: &Graph) -> Vec<&str> {
@@ -14,14 +14,23 @@ pub fn map_inputs(graph: &Graph) -> Vec<&str> {
         .collect()
 }
 
-/// All nodes of all blocks, named, with the nodes whose results they read.
+/// All nodes of all blocks, named, with the nodes whose results they read. Of a call of a function
+/// that is the node in the function which computes what it returns: once runtimes have inlined it,
+/// the way leads there and not past it. Of several results it is not said which is which.
 pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
     let nodes = graph.all_nodes();
+    let functions: FxHashMap<Op, BlockId> =
+        graph.functions.iter().map(|function| (function.op, function.body)).collect();
     let positions: FxHashMap<NodeId, usize> =
         nodes.iter().enumerate().map(|(position, id)| (*id, position)).collect();
     let entry = |id: &NodeId| {
         let node = graph.node(*id);
-        let producers = node.inputs.iter().flatten().filter_map(|value| graph.producer(*value));
+        let read: Vec<ValueId> = match functions.get(&node.op) {
+            Some(body) if node.outputs.len() == 1 => graph.block(*body).outputs().to_vec(),
+            Some(_) => Vec::new(),
+            None => node.inputs.iter().flatten().copied().collect(),
+        };
+        let producers = read.into_iter().filter_map(|value| graph.producer(value));
         MapNode {
             name: &node.name,
             origin: node.origin,

@@ -1,12 +1,13 @@
 //! Origins: what a node's `origin` field points at, and the one way to merge them.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::{StackId, id};
+use crate::{StackId, Stacks, id};
 
 id! {
     /// An equation's place in the program: its stack and the equations that enclose it.
@@ -39,16 +40,52 @@ pub enum Stage {
     Rewrite,
     /// Adaptation to the target runtime.
     Legalize,
+    /// A lowering rule that the user wrote: a function, by its own name.
+    Custom,
 }
 
 impl Stage {
-    /// The method name shown behind the rule's name.
+    /// What source maps call it.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Lower => "lower",
             Stage::Rewrite => "rewrite",
             Stage::Legalize => "legalize",
+            Stage::Custom => "custom",
         }
+    }
+}
+
+/// The statement that emitted a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Site {
+    /// A statement of this project.
+    Native(&'static Location<'static>),
+    /// A statement of the user's: a file, as it is shown, and a line.
+    Custom(&'static str, u32),
+}
+
+impl Site {
+    /// The file.
+    pub fn file(&self) -> &'static str {
+        match self {
+            Site::Native(at) => at.file(),
+            Site::Custom(file, _) => file,
+        }
+    }
+
+    /// The line, from 1.
+    pub fn line(&self) -> u32 {
+        match self {
+            Site::Native(at) => at.line(),
+            Site::Custom(_, line) => *line,
+        }
+    }
+}
+
+impl From<&'static Location<'static>> for Site {
+    fn from(at: &'static Location<'static>) -> Self {
+        Site::Native(at)
     }
 }
 
@@ -60,7 +97,33 @@ pub struct Emitter {
     /// Which stage it belongs to.
     pub stage: Stage,
     /// The file and line of the statement that emitted the node.
-    pub at: &'static Location<'static>,
+    pub at: Site,
+}
+
+impl Emitter {
+    /// What it is called: `sin.lower`, or the name of the user's function.
+    pub fn function(&self) -> String {
+        self.stage.of(self.name)
+    }
+}
+
+impl Stage {
+    /// The rule `name` of this stage, as it is shown.
+    pub fn of(self, name: &str) -> String {
+        function(name, self.as_str())
+    }
+}
+
+/// The rule `name` of a stage, as it is shown.
+pub(crate) fn function(name: &str, stage: &str) -> String {
+    if stage == Stage::Custom.as_str() { name.to_owned() } else { format!("{name}.{stage}") }
+}
+
+/// `sin.lower:12`: the function and the line.
+impl fmt::Display for Emitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.function(), self.at.line())
+    }
 }
 
 /// Where a node came from.
@@ -85,6 +148,8 @@ pub struct Origins {
     scopes: FxIndexSet<Arc<str>>,
     origins: FxIndexSet<Origin>,
     none: Arc<[OriginId]>,
+    /// By the first call of a function: its other calls.
+    callers: FxHashMap<CallId, Vec<OriginId>>,
 }
 
 impl Default for Origins {
@@ -96,6 +161,7 @@ impl Default for Origins {
             scopes,
             origins: FxIndexSet::default(),
             none: Arc::new([]),
+            callers: FxHashMap::default(),
         }
     }
 }
@@ -159,6 +225,32 @@ impl Origins {
         Origin { also: also.into(), ..kept.clone() }
     }
 
+    /// Notes that the body which `first` called is called by another node, too.
+    pub fn called_again(&mut self, first: CallId, by: OriginId) {
+        self.callers.entry(first).or_default().push(by);
+    }
+
+    /// Keeps one call of each function for each distinct call stack. Stacks must be resolved.
+    pub fn merge_callers(&mut self, stacks: &Stacks) {
+        let mut callers = std::mem::take(&mut self.callers);
+        for (first, others) in &mut callers {
+            let lines = |call: Option<CallId>| -> Vec<_> {
+                let chain = call.into_iter().flat_map(|call| self.chain(call));
+                chain.map(|(stack, _)| stack.and_then(|stack| stacks.link(stack))).collect()
+            };
+            let mut seen = FxHashSet::from_iter([lines(Some(*first))]);
+            others.retain(|other| seen.insert(lines(self.get(*other).call)));
+        }
+        self.callers = callers;
+    }
+
+    /// The other callers of the functions that `origin` is inside of, innermost function first.
+    pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
+        let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
+        let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
+        calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
+    }
+
     /// The origin behind an id.
     pub fn get(&self, id: OriginId) -> &Origin {
         &self.origins[id.index()]
@@ -190,9 +282,10 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Frame, FrameKind, Span};
 
     fn emitter(name: &'static str) -> Emitter {
-        Emitter { name, stage: Stage::Lower, at: Location::caller() }
+        Emitter { name, stage: Stage::Lower, at: Location::caller().into() }
     }
 
     #[test]
@@ -202,6 +295,45 @@ mod tests {
         let q = origins.scope(block, "attn/q");
         assert_eq!(origins.scope_path(q), "blocks.3/attn/q");
         assert_eq!(origins.scope(q, ""), q);
+    }
+
+    #[test]
+    fn callers_of_one_line_are_one() {
+        let mut origins = Origins::default();
+        let mut stacks = Stacks::default();
+        let frame = |line| Frame {
+            file: "m.py".into(),
+            path: "/m.py".into(),
+            function: "f".into(),
+            span: Span { line, ..Span::default() },
+            kind: FrameKind::User,
+        };
+        let mut call = |line, caller| {
+            let stack = stacks.reserve();
+            let frame = stacks.intern(frame(line));
+            stacks.resolve(stack, &[frame]);
+            origins.call(Call { stack: Some(stack), caller })
+        };
+        let e = emitter("onnx_function");
+        let [first, again, other, third] = [1, 1, 2, 2].map(|line| call(line, None));
+        let body = call(9, Some((first, e)));
+        let calls = [again, other, third].map(|c| origins.origin(Some(c), Origins::ROOT, e));
+        calls.iter().for_each(|origin| origins.called_again(first, *origin));
+        origins.merge_callers(&stacks);
+        let body = origins.origin(Some(body), Origins::ROOT, e);
+        let others: Vec<_> = origins.other_callers(origins.get(body)).collect();
+        assert_eq!(others, [calls[1]]);
+        // The first call itself is not inside the function.
+        let first = origins.origin(Some(first), Origins::ROOT, e);
+        assert_eq!(origins.other_callers(origins.get(first)).count(), 0);
+    }
+
+    #[test]
+    fn a_rule_of_the_user_goes_by_its_own_name() {
+        assert!(emitter("sin").to_string().starts_with("sin.lower:"));
+        let at = Site::Custom("rules.py", 7);
+        let custom = Emitter { name: "lower_sin", stage: Stage::Custom, at };
+        assert_eq!(custom.to_string(), "lower_sin:7");
     }
 
     #[test]

@@ -59,7 +59,7 @@ id! {
 }
 id! {
     /// A link of a resolved stack: a frame and its callers.
-    LinkId
+    pub(crate) LinkId
 }
 
 type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
@@ -90,6 +90,11 @@ impl Stacks {
             Some(LinkId::from_index(self.links.insert_full((frame, caller)).0))
         });
         self.stacks[stack.index()] = link;
+    }
+
+    /// What is equal for stacks of equal frames; none when it was never resolved.
+    pub(crate) fn link(&self, stack: StackId) -> Option<LinkId> {
+        self.stacks[stack.index()]
     }
 
     /// The frames of a stack, innermost first; none when it was never resolved.

@@ -148,6 +148,8 @@ pub(crate) mod class {
         jax_array = "jax", "Array";
         python_enum = "enum", "Enum";
         expansions = "jax2onnx._expand", "Expansions";
+        error = "jax2onnx.errors", "Jax2OnnxError";
+        unsupported_error = "jax2onnx.errors", "UnsupportedError";
     }
 }
 
@@ -160,6 +162,13 @@ pub(crate) const DIM_EXPR: &str = "_DimExpr";
 
 /// The folders of JAX's own packages.
 pub(crate) const JAX_PACKAGES: &[&str] = &["jax", "jaxlib"];
+
+/// The function of this project's package that calls what the model is to have as a function.
+pub(crate) const FUNCTION_FRAME: &str = "run_as_function";
+
+/// What the scope of such a call begins with, and what separates its parts: the number of the call,
+/// `u` if it is unique, `m` if it is a module's, the namespace and the name.
+pub(crate) const FUNCTION_SCOPE: (&str, char) = ("jax2onnx.function|", '|');
 
 /// This project's Python package.
 pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";

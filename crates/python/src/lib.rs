@@ -9,6 +9,8 @@ mod jax_names;
 mod model;
 mod read;
 mod record;
+mod results;
+mod rules;
 mod source_map;
 
 use std::ffi::OsString;
@@ -17,6 +19,11 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyDict;
+
+// A conversion is many small allocations: a fifth of its time with the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The compiled part of jax2onnx.
 #[pymodule(gil_used = true)]
@@ -25,6 +32,10 @@ mod _core {
     use super::convert::convert;
     #[pymodule_export]
     use super::model::{Model, Tensors};
+    #[pymodule_export]
+    use super::results::Results;
+    #[pymodule_export]
+    use super::rules::{LoweringContext, Value};
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
@@ -60,6 +71,15 @@ enum Explained {
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.
 #[pyfunction]
-fn main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-    py.detach(|| cli::run(argv))
+fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
+    let Some(export) = cli::export(&argv) else {
+        return Ok(py.detach(|| cli::run(argv)));
+    };
+    let arguments = (export.function, export.inputs, export.output, export.settings);
+    let options = PyDict::new(py);
+    options.set_item("opset", export.opset)?;
+    options.set_item("stacktrace", export.stacktrace)?;
+    options.set_item("quiet", export.quiet)?;
+    let run = py.import("jax2onnx._export")?.getattr("run")?;
+    run.call(arguments, Some(&options))?.extract()
 }

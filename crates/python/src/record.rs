@@ -40,9 +40,12 @@ impl Recorder<'_> {
         for eqn in &jaxpr.eqns {
             let depth = callers.len();
             callers.extend(eqn.stack);
-            let entry = self.entry(jaxpr, eqn, callers);
-            self.text.push_str(&entry.to_string());
-            self.text.push('\n');
+            // The primitives of a function are JAX's own, its call is not.
+            if *eqn.primitive != *jaxpr::CALL.0 {
+                let entry = self.entry(jaxpr, eqn, callers);
+                self.text.push_str(&entry.to_string());
+                self.text.push('\n');
+            }
             for (_, param) in &eqn.params.0 {
                 self.inner(param, callers);
             }

@@ -1,10 +1,17 @@
 //! The commands, one file each.
 
 mod completions;
+mod diff;
 pub(crate) mod explain;
+mod export;
+mod profile;
 pub(crate) mod show;
+mod strip;
+mod view;
 
 use clap::Subcommand;
+
+pub use export::Export;
 
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
@@ -12,8 +19,13 @@ use crate::terminal::Terminal;
 /// What the command line can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Export(Export),
     Show(show::Show),
     Explain(explain::Explain),
+    Profile(profile::Profile),
+    View(view::View),
+    Strip(strip::Strip),
+    Diff(diff::Diff),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -22,8 +34,13 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
+            Command::Export(command) => command.run(),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),
+            Command::Profile(command) => command.run(terminal),
+            Command::View(command) => command.run(terminal),
+            Command::Strip(command) => command.run(terminal),
+            Command::Diff(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

@@ -62,6 +62,11 @@ impl<'m> Index<'m> {
         self.of_metadata(node)
     }
 
+    /// The sources of a node that the source map knows, by its position there.
+    pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
+        self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
+    }
+
     /// The sources of what was called `name` when the model was exported.
     pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
         let Some(map) = &self.model.map else { return Vec::new() };

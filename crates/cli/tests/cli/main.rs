@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod diff;
 mod explain;
+mod profile;
+mod shell;
 mod show;
+mod strip;
+mod view;
 
 use std::io::Read;
 

@@ -15,6 +15,7 @@ mod cholesky;
 mod cholesky_update;
 mod clamp;
 mod clz;
+mod collective;
 mod complex;
 mod concatenate;
 mod cond;
@@ -66,6 +67,7 @@ mod mulhi;
 mod ne;
 mod nextafter;
 mod one_minus_square;
+mod onnx_function;
 mod ormqr;
 mod pad;
 mod philox;
@@ -301,6 +303,7 @@ rules! {
     "nextafter" => f(nextafter::lower),
     "not" => f(bitwise::not),
     "one_minus_square" => f(one_minus_square::lower),
+    "onnx_function" => numbers(onnx_function::lower),
     "optimization_barrier" => f(identity::lower),
     "or" => f(bitwise::or),
     "ormqr" => numbers(ormqr::lower),
@@ -309,10 +312,13 @@ rules! {
     "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
     "platform_index" => f(platform_index::lower),
+    "pmax" => f(collective::max),
+    "pmin" => f(collective::min),
     "polygamma" => f(polygamma::lower),
     "polynomial" => numbers(polynomial::lower),
     "population_count" => f(population_count::lower),
     "pow" => f(pow::lower),
+    "psum" => f(collective::sum),
     "qr" => numbers(qr::lower),
     "random_bits" => f(call::call_jaxpr),
     "random_clone" => f(identity::lower),

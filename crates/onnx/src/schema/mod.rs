@@ -7,6 +7,10 @@ mod types;
 pub use binding::Binding;
 pub use types::Types;
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
 use crate::{Attr, Op};
 
 /// The oldest opset that models are written for.
@@ -160,10 +164,19 @@ pub fn versions(op: &Op) -> &'static [Schema] {
     if !op.domain.is_empty() {
         return &[];
     }
-    let start = table::TABLE.partition_point(|s| s.name < op.name);
-    let rest = &table::TABLE[start..];
-    &rest[..rest.iter().take_while(|s| s.name == op.name).count()]
+    BY_NAME.get(op.name).copied().unwrap_or_default()
 }
+
+/// The names of ONNX's own operators, in alphabetical order, with repetitions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table::TABLE.iter().map(|schema| schema.name)
+}
+
+/// The table by the operators' names, for which it is asked about every node several times.
+static BY_NAME: LazyLock<FxHashMap<&str, &[Schema]>> = LazyLock::new(|| {
+    let versions = table::TABLE.chunk_by(|a, b| a.name == b.name);
+    versions.map(|schemas| (schemas[0].name, schemas)).collect()
+});
 
 /// The version of an operator that is current at `opset`.
 pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {

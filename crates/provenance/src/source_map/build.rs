@@ -142,7 +142,9 @@ impl Builder<'_> {
             return *known;
         }
         let origin = self.origins.get(id);
-        let also = origin.also.iter().map(|other| self.origin(*other)).collect();
+        let others = origin.also.iter().copied().chain(self.origins.other_callers(origin));
+        let others: Vec<OriginId> = others.collect();
+        let also = others.into_iter().map(|other| self.origin(other)).collect();
         let call = match (origin.call, self.function) {
             (Some(call), _) => self.call(call),
             (None, Some(function)) => {

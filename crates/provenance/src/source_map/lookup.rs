@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{SourceMap, Tables, default_output};
 use crate::Span;
+use crate::origin::function;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,18 @@ pub struct Source<'a> {
     pub stack: Vec<MapFrame<'a>>,
 }
 
+/// The name that a node or a value of a function had in the function. onnxruntime writes the
+/// function's name, and perhaps the number of the call, before it: `_inlfunc_F_token_2_/F/Add`;
+/// ONNX's own inliner writes a number behind it: `/F/Add__2`.
+fn before_inlining(name: &str) -> Option<&str> {
+    if let Some(at) = name.find("_inlfunc_") {
+        return name[at..].find('/').map(|slash| &name[at + slash..]);
+    }
+    let (name, number) = name.rsplit_once("__")?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(name)
+}
+
 impl SourceMap {
     pub(super) fn from_tables(tables: Tables) -> Self {
         let mut index = Index::default();
@@ -73,9 +86,13 @@ impl SourceMap {
         self.tables.nodes.is_empty()
     }
 
-    /// The node that computes the value `name`, or else the node called `name`.
+    /// The node that computes the value `name`, or else the node called `name`; of a function that
+    /// was inlined, also by the names that this gives its nodes and values.
     pub fn find(&self, name: &str) -> Option<usize> {
-        self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
+        let exact = |name: &str| {
+            self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
+        };
+        exact(name).or_else(|| exact(before_inlining(name)?))
     }
 
     /// Whether a value called `name` is one of the model as it was exported: a result, by its own
@@ -146,7 +163,7 @@ impl SourceMap {
         }
         let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
         let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
-        let rule = format!("{}.{}:{}", emitter.0, emitter.1, emitter.3);
+        let rule = format!("{}:{}", function(&emitter.0, &emitter.1), emitter.3);
         Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack }
     }
 
@@ -167,6 +184,27 @@ impl SourceMap {
                 is_jax: frame.6 == crate::FrameKind::Jax as u8,
             });
             link = if into.len() < DEEPEST { entry.1 } else { -1 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before_inlining;
+
+    #[test]
+    fn names_of_inlined_nodes_lead_back_to_the_function() {
+        let names = [
+            ("_inlfunc_Block_/Block/q/MatMul_output_0", Some("/Block/q/MatMul_output_0")),
+            ("_inlfunc_my_F_token_12_/my_F/Add", Some("/my_F/Add")),
+            ("fused _inlfunc_F_/F/Gemm", Some("/F/Gemm")),
+            ("/Block/Add__12", Some("/Block/Add")),
+            ("/Block/Add__", None),
+            ("/Block/Add", None),
+            ("_inlfunc_F_const", None),
+        ];
+        for (name, original) in names {
+            assert_eq!(before_inlining(name), original, "{name}");
         }
     }
 }

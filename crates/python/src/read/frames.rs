@@ -9,7 +9,9 @@ use pyo3::types::PyList;
 use rustc_hash::FxHashMap;
 
 use super::{Address, address};
-use crate::jax_names::{self, CONVERTER_PACKAGE, JAX_PACKAGES, STANDARD_LIBRARY_MODULE, attr};
+use crate::jax_names::{
+    self, CONVERTER_PACKAGE, FUNCTION_FRAME, JAX_PACKAGES, STANDARD_LIBRARY_MODULE, attr,
+};
 
 /// The tracebacks behind stack ids, and what is known of their frames.
 #[derive(Debug)]
@@ -18,11 +20,20 @@ pub(crate) struct Tracebacks(RefCell<Known>);
 #[derive(Debug)]
 struct Known {
     /// In the order of their stack ids.
-    tracebacks: Vec<(StackId, Py<PyAny>)>,
+    tracebacks: Vec<(StackId, Py<PyAny>, Part)>,
+    parts: FxHashMap<(StackId, Part), StackId>,
     by_address: FxHashMap<Address, StackId>,
     frames: FxHashMap<(Address, i64), Resolved>,
     code: FxHashMap<Address, Code>,
     roots: Roots,
+}
+
+/// Which frames of a traceback a stack consists of: those inside the call of one function and
+/// outside that of another, counted from the outermost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Part {
+    inside: Option<usize>,
+    outside: Option<usize>,
 }
 
 /// What a frame of a traceback comes to.
@@ -31,6 +42,8 @@ enum Resolved {
     Frame(FrameId),
     /// This project's own frame: no business of the user.
     Hidden,
+    /// This project's frame between a function of the model and its caller.
+    Function,
     /// The frame that traced the function: what follows belongs to its caller.
     Boundary,
 }
@@ -42,12 +55,14 @@ struct Code {
     function: Arc<str>,
     kind: FrameKind,
     tracer: bool,
+    calls: bool,
 }
 
 impl Tracebacks {
     pub(super) fn new(py: Python<'_>, absolute_paths: bool) -> PyResult<Self> {
         Ok(Self(RefCell::new(Known {
             tracebacks: Vec::new(),
+            parts: FxHashMap::default(),
             by_address: FxHashMap::default(),
             frames: FxHashMap::default(),
             code: FxHashMap::default(),
@@ -61,7 +76,31 @@ impl Tracebacks {
         let known = &mut *known;
         *known.by_address.entry(address(traceback)).or_insert_with(|| {
             let id = stacks.reserve();
-            known.tracebacks.push((id, traceback.clone().unbind()));
+            known.tracebacks.push((id, traceback.clone().unbind(), Part::default()));
+            id
+        })
+    }
+
+    /// The part of a stack that lies inside the call of the function at one depth and outside that
+    /// at another.
+    pub(super) fn part(
+        &self,
+        py: Python<'_>,
+        stacks: &mut Stacks,
+        stack: StackId,
+        inside: Option<usize>,
+        outside: Option<usize>,
+    ) -> StackId {
+        let mut known = self.0.borrow_mut();
+        let known = &mut *known;
+        let part = Part { inside, outside };
+        let Some(at) = known.position(stack).filter(|_| part != Part::default()) else {
+            return stack;
+        };
+        *known.parts.entry((stack, part)).or_insert_with(|| {
+            let id = stacks.reserve();
+            let traceback = known.tracebacks[at].1.clone_ref(py);
+            known.tracebacks.push((id, traceback, part));
             id
         })
     }
@@ -77,8 +116,8 @@ impl Tracebacks {
     pub(super) fn resolve_all(&self, py: Python<'_>, stacks: &mut Stacks) -> PyResult<()> {
         let mut known = self.0.borrow_mut();
         let tracebacks = std::mem::take(&mut known.tracebacks);
-        for (id, traceback) in &tracebacks {
-            known.resolve(*id, traceback.bind(py), stacks)?;
+        for (id, traceback, part) in &tracebacks {
+            known.resolve(*id, traceback.bind(py), *part, stacks)?;
         }
         known.tracebacks = tracebacks;
         Ok(())
@@ -92,33 +131,44 @@ impl Tracebacks {
         stack: StackId,
     ) -> PyResult<()> {
         let mut known = self.0.borrow_mut();
-        let found = known.tracebacks.binary_search_by_key(&stack, |(id, _)| *id);
-        let Some(traceback) = found.ok().map(|at| known.tracebacks[at].1.clone_ref(py)) else {
+        let Some(at) = known.position(stack) else {
             return Ok(());
         };
-        known.resolve(stack, traceback.bind(py), stacks)
+        let (_, traceback, part) = &known.tracebacks[at];
+        let (traceback, part) = (traceback.clone_ref(py), *part);
+        known.resolve(stack, traceback.bind(py), part, stacks)
     }
 }
 
 impl Known {
+    fn position(&self, stack: StackId) -> Option<usize> {
+        self.tracebacks.binary_search_by_key(&stack, |(id, ..)| *id).ok()
+    }
+
     fn resolve(
         &mut self,
         stack: StackId,
         traceback: &Bound<'_, PyAny>,
+        part: Part,
         stacks: &mut Stacks,
     ) -> PyResult<()> {
         let py = traceback.py();
         let (codes, instructions): (Bound<'_, PyList>, Vec<i64>) =
             traceback.call_method0(attr::raw_frames(py))?.extract()?;
         let mut frames = Vec::with_capacity(codes.len());
+        let mut calls = Vec::new();
         for (code, instruction) in codes.iter().zip(instructions) {
             match self.frame(traceback, &code, instruction, stacks)? {
                 Resolved::Frame(frame) => frames.push(frame),
                 Resolved::Hidden => {}
+                Resolved::Function => calls.push(frames.len()),
                 Resolved::Boundary => break,
             }
         }
-        stacks.resolve(stack, &frames);
+        let border = |depth: usize| calls.iter().rev().nth(depth).copied();
+        let end = part.inside.and_then(border).unwrap_or(frames.len());
+        let start = part.outside.and_then(border).filter(|start| *start <= end).unwrap_or(0);
+        stacks.resolve(stack, &frames[start..end]);
         Ok(())
     }
 
@@ -133,9 +183,11 @@ impl Known {
         if let Some(known) = self.frames.get(&key) {
             return Ok(*known);
         }
-        let Code { file, path, function, kind, tracer } = self.code(code)?;
+        let Code { file, path, function, kind, tracer, calls } = self.code(code)?;
         let resolved = if tracer {
             Resolved::Boundary
+        } else if calls {
+            Resolved::Function
         } else if kind == FrameKind::Converter {
             Resolved::Hidden
         } else {
@@ -163,8 +215,9 @@ impl Known {
         let function: String = code.getattr(attr::co_qualname(py))?.extract()?;
         let (kind, file) = self.roots.classify(&path);
         let tracer = kind == FrameKind::Jax && jax_names::is_tracer(&function);
-        let read =
-            Code { file: file.into(), path: path.into(), function: function.into(), kind, tracer };
+        let calls = kind == FrameKind::Converter && function == FUNCTION_FRAME;
+        let (file, path, function) = (file.into(), path.into(), function.into());
+        let read = Code { file, path, function, kind, tracer, calls };
         self.code.insert(address(code), read.clone());
         Ok(read)
     }

@@ -1,0 +1,65 @@
+//! `jax2onnx export`: described here, so that help and completions know it; Python does it.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
+
+use crate::failure::{Failure, Status};
+
+/// Exports a function of a Python file.
+///
+/// FUNCTION is a name in the file, such as `predict` or `model.encode`; with `()` behind it, it is
+/// called and what it returns is exported. Of a module that Python can import, write its name
+/// instead of a file's: `package.module:predict`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Export {
+    /// The function.
+    #[arg(value_name = "FILE.py:FUNCTION", value_hint = ValueHint::FilePath)]
+    pub function: String,
+    /// An argument of the function: type and shape, in which names are dimensions that are known
+    /// only at run time. With NAME= before it, a keyword argument.
+    #[arg(short, long = "input", value_name = "[NAME=]f32[B,3]")]
+    pub inputs: Vec<String>,
+    /// The model's file; by default FUNCTION.onnx in the current folder.
+    #[arg(short, long, value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Says at every node which line of Python it came from.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        default_missing_value = "minimal",
+        value_parser = PossibleValuesParser::new(["minimal", "full", "sourcemap", "off"]),
+    )]
+    pub stacktrace: Option<String>,
+    /// The ONNX opset.
+    #[arg(long)]
+    pub opset: Option<i64>,
+    /// Another option of `to_onnx`, such as `export_mode=web`.
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    pub settings: Vec<String>,
+    /// Says nothing when all went well.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
+
+Examples:
+  jax2onnx export model.py:predict --input 'f32[2,3]' --input 'i32[B,16]' -o model.onnx
+  jax2onnx export model.py:'make_model()' --input 'f32[B,224,224,3]' --stacktrace full
+  jax2onnx export package.module:fn --input 'x=f32[]' --set enable_double_precision=True";
+
+impl Export {
+    /// The plain binary has no Python.
+    pub(super) fn run(&self) -> Result<Status, Failure> {
+        Err(Failure::Request(format!(
+            "exporting `{}` takes Python and JAX, which this program is without\n  \
+             help: pip install jax2onnx, and use the `jax2onnx` that it installs",
+            self.function
+        )))
+    }
+}

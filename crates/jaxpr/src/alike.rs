@@ -1,0 +1,158 @@
+//! Which jaxprs compute the same: equal equations on equal types, whatever their lines, scopes and
+//! operand constants are.
+
+use std::hash::{Hash, Hasher};
+
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use tensor::Tensor;
+
+use crate::{Atom, Constant, Eqn, JaxprId, Param, Program};
+
+/// A class of jaxprs that compute the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClassId(u32);
+
+/// Sorts the jaxprs of one program into classes.
+#[derive(Debug, Default)]
+pub struct Alike {
+    /// By what is written down of a jaxpr, which is all that matters of it.
+    classes: FxHashMap<Vec<u8>, ClassId>,
+    known: FxHashMap<JaxprId, (ClassId, Vec<Constant>)>,
+}
+
+impl Alike {
+    /// The class of a jaxpr.
+    pub fn class(&mut self, program: &Program, id: JaxprId) -> ClassId {
+        self.of(program, id).0
+    }
+
+    /// The constants in a jaxpr and those inside it that functions take as operands, each once. In
+    /// jaxprs of one class, constants at one position have the same meaning.
+    pub fn operands(&mut self, program: &Program, id: JaxprId) -> Vec<Constant> {
+        let mut seen = FxHashSet::default();
+        let constants = self.of(program, id).1.iter();
+        constants.filter(|constant| seen.insert(constant.array())).cloned().collect()
+    }
+
+    /// What is equal for jaxprs that compute the same and perhaps return other parts of it.
+    pub(crate) fn computation(&mut self, program: &Program, id: JaxprId) -> Vec<u8> {
+        let mut text = Text::default();
+        self.write(program, id, &mut text);
+        text.finished().0
+    }
+
+    fn of(&mut self, program: &Program, id: JaxprId) -> &(ClassId, Vec<Constant>) {
+        if !self.known.contains_key(&id) {
+            let mut text = Text::default();
+            self.write(program, id, &mut text);
+            let outputs = &program.jaxpr(id).outputs;
+            outputs.len().hash(&mut text);
+            outputs.iter().for_each(|atom| write_atom(atom, &mut text));
+            let (bytes, operands) = text.finished();
+            let next = ClassId(u32::try_from(self.classes.len()).unwrap_or(u32::MAX));
+            let class = *self.classes.entry(bytes).or_insert(next);
+            self.known.insert(id, (class, operands));
+        }
+        &self.known[&id]
+    }
+
+    /// Writes everything but the results.
+    fn write(&mut self, program: &Program, id: JaxprId, text: &mut Text) {
+        let jaxpr = program.jaxpr(id);
+        jaxpr.vars.hash(text);
+        jaxpr.inputs.hash(text);
+        jaxpr.consts.len().hash(text);
+        for (var, constant) in &jaxpr.consts {
+            (var, constant.is_operand()).hash(text);
+            if constant.is_operand() {
+                text.operands.push(constant.clone());
+            } else {
+                write_tensor(&constant.tensor, text);
+            }
+        }
+        jaxpr.eqns.len().hash(text);
+        for Eqn { primitive, inputs, outputs, params, external, .. } in &jaxpr.eqns {
+            // What a rule from outside reads of an equation is not among the parameters.
+            (primitive, outputs, inputs.len(), params.0.len(), external).hash(text);
+            inputs.iter().for_each(|atom| write_atom(atom, text));
+            for (name, param) in &params.0 {
+                name.hash(text);
+                self.write_param(program, param, text);
+            }
+        }
+    }
+
+    fn write_param(&mut self, program: &Program, param: &Param, text: &mut Text) {
+        std::mem::discriminant(param).hash(text);
+        match param {
+            Param::None => {}
+            Param::Bool(value) => value.hash(text),
+            Param::Int(value) => value.hash(text),
+            Param::Float(value) => value.to_bits().hash(text),
+            Param::Str(value) | Param::Enum(value) | Param::Opaque(value) => value.hash(text),
+            Param::DType(value) => value.hash(text),
+            Param::Dim(value) => value.hash(text),
+            Param::Tensor(value) => write_tensor(value, text),
+            Param::List(items) => {
+                items.len().hash(text);
+                items.iter().for_each(|item| self.write_param(program, item, text));
+            }
+            Param::Fields(fields) => {
+                fields.len().hash(text);
+                for (name, field) in fields {
+                    name.hash(text);
+                    self.write_param(program, field, text);
+                }
+            }
+            Param::Jaxpr(id) => {
+                let (class, operands) = self.of(program, *id);
+                class.hash(text);
+                text.operands.extend_from_slice(operands);
+            }
+        }
+    }
+}
+
+/// Everything that is fed to it, in place of a hash of it.
+#[derive(Default)]
+struct Text {
+    bytes: Vec<u8>,
+    /// The constants that the jaxpr takes as operands, and those inside it do.
+    operands: Vec<Constant>,
+}
+
+impl Text {
+    /// What was written, and which of the constants are one array: that is part of it.
+    fn finished(mut self) -> (Vec<u8>, Vec<Constant>) {
+        let mut seen = IndexSet::<_, FxBuildHasher>::default();
+        let pattern = self.operands.iter().map(|c| seen.insert_full(c.array()).0);
+        let pattern: Vec<usize> = pattern.collect();
+        pattern.hash(&mut self);
+        (self.bytes, self.operands)
+    }
+}
+
+impl Hasher for Text {
+    fn write(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+fn write_atom(atom: &Atom, text: &mut Text) {
+    match atom {
+        Atom::Var(var) => (0u8, var).hash(text),
+        Atom::Literal(tensor) => {
+            1u8.hash(text);
+            write_tensor(tensor, text);
+        }
+    }
+}
+
+fn write_tensor(tensor: &Tensor, text: &mut Text) {
+    (tensor.dtype(), tensor.shape(), tensor.bytes()).hash(text);
+}

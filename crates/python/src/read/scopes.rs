@@ -1,0 +1,55 @@
+//! Name stacks: the modules that an equation belongs to, and the functions.
+
+use std::sync::Arc;
+
+use jaxpr::{Entered, Function};
+use pyo3::prelude::*;
+
+use super::{Reader, Result, address};
+use crate::jax_names::{FUNCTION_SCOPE, attr, class};
+
+/// What a name stack says: the scope, levels separated by `/`, and the calls of functions.
+pub(super) type Scopes = (Arc<str>, Arc<[Entered]>);
+
+impl<'py> Reader<'_, 'py> {
+    /// Reads a name stack. Transformations are no level of anybody's model.
+    pub(super) fn scope(&mut self, stack: &Bound<'py, PyAny>) -> Result<Scopes> {
+        if let Some(known) = self.scopes.get(&address(stack)) {
+            return Ok(known.clone());
+        }
+        let class = class::scope(self.py)?;
+        let mut path = String::new();
+        let mut functions = Vec::new();
+        let mut transformations = String::new();
+        for level in stack.getattr(attr::stack(self.py))?.try_iter()? {
+            let level = level?;
+            let name: String = level.getattr(attr::name(self.py))?.extract()?;
+            if !level.get_type().is(class) {
+                transformations.push(' ');
+                transformations.push_str(&name);
+            } else if let Some((call, function)) = function(&name) {
+                let call = format!("{call}{transformations}").into();
+                let depth = functions.len();
+                functions.push(Entered { function, call, outer: path.len(), depth });
+            } else {
+                if !path.is_empty() {
+                    path.push('/');
+                }
+                path.push_str(&name);
+            }
+        }
+        let read: Scopes = (path.into(), functions.into());
+        self.scopes.insert(address(stack), read.clone());
+        Ok(read)
+    }
+}
+
+/// The call that a level of a name stack stands for.
+fn function(level: &str) -> Option<(&str, Arc<Function>)> {
+    let (prefix, separator) = FUNCTION_SCOPE;
+    let mut parts = level.strip_prefix(prefix)?.splitn(4, separator);
+    let (call, flags) = (parts.next()?, parts.next()?);
+    let (namespace, name) = (parts.next()?.into(), parts.next()?.into());
+    let (unique, module) = (flags.contains('u'), flags.contains('m'));
+    Some((call, Arc::new(Function { name, namespace, unique, module })))
+}

@@ -1,0 +1,204 @@
+"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'`: from the shell to `to_onnx`."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jax2onnx.errors import InvalidInputError, Jax2OnnxError
+
+FAILED, WRONG_USAGE = 1, 2
+
+_SHORT = {
+    "bf16": "bfloat16",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"c{bits}": f"complex{bits}" for bits in (64, 128)},
+}
+_INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<dtype>\w*)\[(?P<shape>[^\[\]]*)\]")
+
+
+def run(
+    function: str,
+    inputs: Sequence[str],
+    output: Path | None,
+    settings: Sequence[str],
+    *,
+    opset: int | None,
+    stacktrace: str | None,
+    quiet: bool,
+) -> int:
+    """Exports, and returns the exit status."""
+    from jax2onnx import _progress, to_onnx
+
+    try:
+        options = _options(settings, opset, stacktrace)
+        args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
+        fn, name = _load(function)
+        path = output or Path(f"{name}.onnx")
+        with _progress.shown():
+            written = to_onnx(
+                fn, args, kwargs or None, return_mode="file", output_path=path, **options
+            )
+    except InvalidInputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except Jax2OnnxError as error:
+        print(f"{type(error).__name__}{error}", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        _show_traceback(error)
+        return FAILED
+    if not quiet:
+        print(f"{written}: {_size(written)}")
+    return 0
+
+
+def _load(function: str) -> tuple[Any, str]:
+    """The function that `FILE.py:NAME` or `package.module:NAME` names, and its last name."""
+    source, colon, path = function.rpartition(":")
+    if not colon or not source or not path:
+        raise _wrong(f"`{function}` names no function", "write FILE.py:FUNCTION")
+    is_call, path = path.endswith("()"), path.removesuffix("()")
+    value: Any = _module(source)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            known = ", ".join(n for n in sorted(vars(value)) if not n.startswith("_"))
+            raise _wrong(f"`{source}` has no `{path}`", f"it has {known}" if known else "")
+        value = getattr(value, part)
+    if is_call:
+        value = value()
+    elif isinstance(value, type):
+        raise _wrong(
+            f"`{path}` is a class", f"write {function}() if its objects are made without arguments"
+        )
+    if not callable(value):
+        raise _wrong(f"`{path}` is {type(value).__name__}, which cannot be called", "")
+    return value, path.rpartition(".")[2]
+
+
+def _module(source: str) -> ModuleType:
+    # What the user's file imports from its own folder is found, as when Python runs it.
+    if not source.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(source)
+        except ModuleNotFoundError as error:
+            if error.name and source.startswith(error.name):
+                raise _wrong(f"there is no module `{source}`", "files end with .py") from error
+            raise
+    path = Path(source)
+    if not path.is_file():
+        raise _wrong(f"there is no file `{source}`", "")
+    sys.path.insert(0, str(path.parent.absolute()))
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments from texts such as `f32[B,3]` and `scale=f32[]`."""
+    import jax
+    from jax import export
+
+    scope = export.SymbolicScope()
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for text in texts:
+        match = _INPUT.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise _wrong(f"`{text}` is no input", "write type and shape: f32[2,3], i32[B,16], u8[]")
+        name, dtype, shape = match["name"], _dtype(match["dtype"], text, double), match["shape"]
+        try:
+            dims = export.symbolic_shape(shape, scope=scope) if shape else ()
+        except ValueError as error:
+            raise _wrong(f"`{text}` is no input: {error}", "") from error
+        struct = jax.ShapeDtypeStruct(dims, dtype)
+        if name is None:
+            args.append(struct)
+        elif name in kwargs:
+            raise _wrong(f"two inputs are called `{name}`", "")
+        else:
+            kwargs[name] = struct
+    return args, kwargs
+
+
+def _dtype(name: str, text: str, double: bool) -> Any:
+    import jax.numpy as jnp
+
+    try:
+        return jnp.dtype(_SHORT.get(name, name or ("float64" if double else "float32")))
+    except TypeError:
+        known = ", ".join([*_SHORT, "bool"])
+        raise _wrong(f"`{text}` has no type that JAX has", f"types are {known}") from None
+
+
+def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
+    """The keyword arguments of `to_onnx`."""
+    from jax2onnx import to_onnx
+
+    given = ("fn", "inputs", "input_params", "return_mode", "output_path")
+    known = [name for name in inspect.signature(to_onnx).parameters if name not in given]
+    options: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in known:
+            raise _wrong(
+                f"`--set {setting}` sets no option", f"write OPTION=VALUE with {', '.join(known)}"
+            )
+        options[name] = _value(value)
+    if opset is not None:
+        options["opset"] = opset
+    if stacktrace is not None:
+        options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
+    return options
+
+
+def _value(text: str) -> Any:
+    """A number, a truth value, a list: as Python writes it; everything else is a string."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(text, text)
+
+
+def _show_traceback(error: Exception) -> None:
+    """What Python would print, without the frames of this tool."""
+    frames = error.__traceback__
+    here = os.path.dirname(__file__)
+    while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename, here):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+
+
+def _is_ours(file: str, here: str) -> bool:
+    return file.startswith((here, "<frozen importlib"))
+
+
+def _size(path: str) -> str:
+    size = os.path.getsize(path)
+    if os.path.exists(f"{path}.data"):
+        size += os.path.getsize(f"{path}.data")
+    units = iter(("bytes", "kB", "MB", "GB"))
+    number, unit = float(size), next(units)
+    while number >= 1000 and unit != "GB":
+        number, unit = number / 1000, next(units)
+    return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"
+
+
+def _wrong(message: str, help: str) -> InvalidInputError:
+    return InvalidInputError("wrong-usage", message, help=help)

@@ -1,0 +1,224 @@
+"""Functions that the model is to have: what the user decorated, and all modules if asked for.
+
+JAX traces through them as through any other code. A level of JAX's name stack marks the equations
+of each call, so that nothing has to be flattened, hidden from Python or spared transformations.
+"""
+
+import functools
+import itertools
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+import jax
+
+from jax2onnx.errors import InvalidInputError
+
+T = TypeVar("T")
+
+# Frameworks that let others run the methods of their modules.
+_INTERCEPTING = ("flax.linen", "haiku")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the model."""
+
+    name: str
+    namespace: str = "custom"
+    unique: bool = False
+    module: bool = False
+
+
+# The classes that the user decorated, and the names of all that was.
+_classes: weakref.WeakKeyDictionary[type, Function] = weakref.WeakKeyDictionary()
+_decorated: list[str] = []
+
+_calls = itertools.count()
+_thread = threading.local()
+
+
+def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> Any:
+    """Calls `call`; what it traces becomes a call of `function` in the model.
+
+    In tracebacks, this frame lies between the function and its caller.
+    """
+    flags = "u" * function.unique + "m" * function.module
+    parts = ("jax2onnx.function", str(next(_calls)), flags, function.namespace, function.name)
+    with jax.named_scope("|".join(parts)):
+        return call(*args, **kwargs)
+
+
+class Functions:
+    """The functions of one export."""
+
+    def __init__(self, *, modules: bool) -> None:
+        self._modules = modules
+        self._running: list[Any] = []
+
+    @property
+    def key(self) -> str:
+        """Differs when other functions are marked; empty if there can be none."""
+        return f"{'modules' if self._modules else ''}{len(_decorated)}" if self else ""
+
+    def __bool__(self) -> bool:
+        return self._modules or bool(_decorated)
+
+    @property
+    def classes(self) -> list[type]:
+        """The classes that the user decorated, less those whose framework intercepts calls."""
+        return [cls for cls in list(_classes) if not intercepts(cls)]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Marks calls while the block runs, in this thread."""
+        outer = getattr(_thread, "functions", None)
+        _thread.functions = self
+        try:
+            with ExitStack() as stack:
+                for framework in map(sys.modules.get, _INTERCEPTING) if self else ():
+                    if framework is not None:
+                        stack.enter_context(framework.intercept_methods(self._intercept))
+                yield
+        finally:
+            _thread.functions = outer
+
+    def _intercept(self, call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        if context.method_name != "__call__" or getattr(_thread, "functions", None) is not self:
+            return call(*args, **kwargs)
+        is_root = not self._running and getattr(context.module, "path", None) == ()
+        return self.run(context.module, call, args, kwargs, is_root=is_root)
+
+    def run(self, module: Any, call: Any, args: Any, kwargs: Any, *, is_root: bool) -> Any:
+        """Runs the call of a module: as a function, if it is to be one."""
+        # A method that calls the one it overrides is still the same call.
+        again = bool(self._running) and self._running[-1] is module
+        function = None if again else self._of(type(module), is_root=is_root)
+        self._running.append(module)
+        try:
+            if function is None:
+                return call(*args, **kwargs)
+            return run_as_function(function, call, args, kwargs)
+        finally:
+            self._running.pop()
+
+    def _of(self, kind: type, *, is_root: bool) -> Function | None:
+        chosen = next((_classes[base] for base in kind.__mro__ if base in _classes), None)
+        if chosen is None and self._modules and not is_root:
+            return Function(_identifier(kind.__name__), module=True)
+        return chosen
+
+
+def intercepts(kind: type) -> bool:
+    """Whether a module's framework lets others run its methods."""
+    frameworks = filter(None, map(sys.modules.get, _INTERCEPTING))
+    return any(issubclass(kind, framework.Module) for framework in frameworks)
+
+
+@overload
+def onnx_function(target: T, /) -> T: ...
+
+
+@overload
+def onnx_function(
+    *,
+    unique: bool = False,
+    namespace: str | None = None,
+    type: str | None = None,
+    name: str | None = None,
+) -> Callable[[T], T]: ...
+
+
+def onnx_function(
+    target: Any = None,
+    /,
+    *,
+    unique: bool = False,
+    namespace: str | None = None,
+    type: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Makes a function, or the calls of a class's instances, a function of the exported model.
+
+    Outside `to_onnx` nothing changes. Calls that compute the same share one function, whatever
+    their parameters are: these are operands of the call. If shapes, element types or anything else
+    differs, another function with the next number is made.
+
+    Args:
+        target: A function, another callable, or a class with a `__call__`.
+        unique: Ends the function's domain with `unique` instead of a number.
+        namespace: What the domain begins with, "custom" by default. The domain of `Block` is
+            `custom.Block.1`, or `custom.Block.unique`.
+        type: The name of the function, which is the operator of its calls. By default that of the
+            target.
+        name: The same as `type`, which counts if both are given.
+    """
+
+    def decorate(target: Any) -> Any:
+        if not callable(target):
+            raise _invalid("target", target, "decorate a function or a class")
+        function = Function(_chosen_name(target, type, name), _namespace(namespace), bool(unique))
+        if not isinstance(target, builtin_type):
+            _decorated.append(function.name)
+            return _wrap(target, function)
+        if "__call__" not in dir(target) or target.__call__ is builtin_type.__call__:
+            raise _invalid("target", target, "its instances cannot be called")
+        if target in _classes and _classes[target] != function:
+            raise InvalidInputError(
+                "conflicting-function",
+                f"`{target.__qualname__}` is {_classes[target]} already",
+                help="decorate it once",
+            )
+        _decorated.append(function.name)
+        _classes[target] = function
+        return target
+
+    return decorate if target is None else decorate(target)
+
+
+# The parameter `type` hides it.
+builtin_type = type
+
+
+def _wrap(target: Any, function: Function) -> Any:
+    @functools.wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if getattr(_thread, "functions", None) is None:
+            return target(*args, **kwargs)
+        return run_as_function(function, target, args, kwargs)
+
+    return call
+
+
+def _chosen_name(target: Any, *names: str | None) -> str:
+    for name in names:
+        if name is not None:
+            if not isinstance(name, str) or not re.search(r"\w", name):
+                raise _invalid("type", name, "give a name with letters")
+            return _identifier(name)
+    while isinstance(target, functools.partial):
+        target = target.func
+    return _identifier(getattr(target, "__name__", None) or type(target).__name__)
+
+
+def _namespace(namespace: str | None) -> str:
+    if namespace is None:
+        return "custom"
+    if not isinstance(namespace, str) or not re.fullmatch(r"\w[\w.-]*", namespace):
+        raise _invalid("namespace", namespace, "give a name such as custom or my.model")
+    return namespace
+
+
+def _identifier(name: str) -> str:
+    """`name` with everything left out that no operator's name may have."""
+    found = re.sub(r"\W+", "_", name).strip("_") or "function"
+    return f"_{found}" if found[0].isdigit() else found
+
+
+def _invalid(name: str, value: object, help: str) -> InvalidInputError:
+    return InvalidInputError("invalid-function", f"`{name}` is {value!r}", help=help)

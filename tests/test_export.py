@@ -1,0 +1,166 @@
+"""`jax2onnx export`: the command line's way to `to_onnx`."""
+
+import io
+import subprocess
+import sys
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+
+from checking import run
+from jax2onnx import _progress, to_onnx
+
+MODEL = """
+import jax
+import jax.numpy as jnp
+
+import scaling
+
+
+def predict(x, y, *, scale=1.0):
+    return jnp.tanh(x @ y) * scaling.FACTOR * scale
+
+
+class Net:
+    def __init__(self):
+        self.weight = jnp.ones((3, 2))
+
+    def __call__(self, x):
+        return x @ self.weight
+
+
+net = Net()
+number = 3
+
+
+def make():
+    return Net()
+
+
+def callback(x):
+    return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((2,), jnp.float32), x)
+
+
+def broken(x):
+    return x + jnp.zeros(7)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "scaling.py").write_text("FACTOR = 2.0\n")
+    return tmp_path
+
+
+def export(folder, *arguments):
+    command = [sys.executable, "-m", "jax2onnx", "export", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_function_with_symbolic_and_keyword_arguments(folder):
+    done = export(
+        folder,
+        "model.py:predict",
+        "--input=f32[B,3]",
+        "-i=f32[3, 4]",
+        "--input=scale=f32[]",
+        "-o=out/model.onnx",
+        "--stacktrace",
+        "--opset=22",
+        "--set=model_name=net",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("out/model.onnx: ")
+    model = onnx.load(folder / "out/model.onnx")
+    assert (model.opset_import[0].version, model.graph.name) == (22, "net")
+    assert [value.name for value in model.graph.input] == ["x", "y", "scale"]
+    sites = {p.value for n in model.graph.node for p in n.metadata_props if "callsite" in p.key}
+    assert sites == {"predict:9"}
+    x, y = np.ones((5, 3), np.float32), np.full((3, 4), 0.1, np.float32)
+    found = run(model, [x, y, np.float32(3)])
+    np.testing.assert_allclose(found[0], np.tanh(x @ y) * 6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["net", "make()", "net.__call__"])
+def test_objects_methods_and_what_calls_return(folder, name):
+    done = export(folder, f"model.py:{name}", "--input", "[B,3]", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    [path] = folder.glob("*.onnx")
+    assert onnx.load(path).graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def test_a_module_by_its_name_is_the_same_model(folder, monkeypatch):
+    assert export(folder, "model:net", "--input=f32[2,3]", "-o=a.onnx").returncode == 0
+    assert export(folder, "model.py:net", "--input=f32[2,3]", "-o=b.onnx").returncode == 0
+    assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
+
+
+WRONG = {
+    "no colon": (["model.py"], "write FILE.py:FUNCTION"),
+    "no file": (["absent.py:f"], "there is no file `absent.py`"),
+    "no module": (["absent:f"], "there is no module `absent`"),
+    "no function": (["model.py:predictt"], "it has Net, broken, callback"),
+    "a class": (["model.py:Net"], "write model.py:Net()"),
+    "a number": (["model.py:number"], "is int, which cannot be called"),
+    "no shape": (["model.py:net", "--input=f32"], "write type and shape"),
+    "a type": (["model.py:net", "--input=f33[2]"], "types are bf16"),
+    "a dimension": (["model.py:net", "--input=f32[2,-]"], "`f32[2,-]` is no input"),
+    "an option": (["model.py:net", "--set=color=red"], "write OPTION=VALUE with model_name"),
+    "a level": (["model.py:net", "--stacktrace=everything"], "[possible values: minimal, full"),
+    "too few inputs": (["model.py:net"], "wrong-arguments"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
+def test_wrong_usage(folder, case):
+    arguments, message = case
+    done = export(folder, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(folder.glob("**/*.onnx"))
+
+
+def test_what_cannot_be_exported(folder):
+    done = export(folder, "model.py:callback", "--input=f32[2]")
+    assert done.returncode == 1
+    assert done.stderr.startswith("UnsupportedError[unsupported-")
+    assert "model.py:29" in done.stderr
+
+
+def test_errors_of_the_function_keep_their_traceback(folder):
+    done = export(folder, "model.py:broken", "--input=f32[2]")
+    assert done.returncode == 1
+    assert "line 33, in broken" in done.stderr
+    assert "jax2onnx/_export.py" not in done.stderr
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_long_exports_say_what_they_do():
+    terminal = Terminal()
+
+    def slow(x):
+        time.sleep(0.5)
+        return x + 1
+
+    with _progress.shown(terminal, after=0.05):
+        to_onnx(slow, [(2,)])
+    assert "█" not in terminal.getvalue().split("tracing")[0]
+    assert "tracing … 0 s" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[2K")
+
+
+def test_short_exports_and_files_stay_quiet():
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with _progress.shown(stream):
+            to_onnx(jnp.sin, [(2,)])
+        assert stream.getvalue() == ""

@@ -73,6 +73,8 @@ pub(crate) struct Mention<'t> {
     pub(crate) runtime: Runtime,
     /// Operators, where the message says nothing else: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
+    /// Whether the node that is meant has no name.
+    pub(crate) unnamed: bool,
     /// The names of nodes or values: one, unless the runtime joined several.
     pub(crate) names: Vec<&'t str>,
     /// The message from here on, to the end of what belongs to it.
@@ -107,9 +109,11 @@ fn mention<'t>(
         .or_else(|| get("names").map(joined))
         .or_else(|| get("feeds").map(quoted))
         .unwrap_or_default();
-    let names = names.into_iter().filter(|name| !name.is_empty()).collect();
-    let ops = get("ops").map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
-    Mention { at, runtime, ops, names, said: paragraph(runtime, text, at) }
+    let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let unnamed = names.is_empty() && get("name").is_some();
+    let ops = get("ops").or_else(|| get("op").filter(|_| unnamed));
+    let ops = ops.map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
+    Mention { at, runtime, ops, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
 /// The lines around `at` that belong together. onnxruntime indents the lines that continue a
@@ -128,13 +132,13 @@ fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     text[start..at + end.unwrap_or(after.len())].trim()
 }
 
-/// An operator as this program writes it: `my.domain:Op`, `my.domain.Op` and `Op-23` have a version
+/// An operator as this program writes it: `my.domain:Op`, `Op-23` and `Op(23)` have a version
 /// or another separator.
 fn operator(text: &str) -> String {
     let text = text.trim();
     let name = match text.rsplit_once('-') {
         Some((name, version)) if version.parse::<u32>().is_ok() => name,
-        _ => text,
+        _ => text.split('(').next().unwrap_or(text),
     };
     name.replace(':', ".")
 }
@@ -196,6 +200,8 @@ mod tests {
                     -- No conversion rule found for operations: Bar-23, my.dom.Foo";
         let ops: Vec<_> = mentions(text).into_iter().map(|mention| mention.ops).collect();
         assert_eq!(ops, [vec!["my.dom.Foo"], vec!["Bar", "my.dom.Foo"]]);
+        let mention = &mentions("running Add node. Name:'' Status Message: why")[0];
+        assert!(mention.unnamed && mention.ops == ["Add"]);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, Source, SourceMap, S
 use super::Index;
 use super::open::property;
 
+/// Sources of one node that are told.
+const MOST: usize = 256;
+
 /// A frame of the user's call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame<'m> {
@@ -120,7 +123,7 @@ impl<'m> Index<'m> {
 /// The sources of nodes of the source map, each once: several nodes of one expression have one.
 fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
-    for source in nodes.iter().flat_map(|node| map.sources(*node)) {
+    for source in nodes.iter().flat_map(|node| map.sources(*node)).take(MOST) {
         let origin = origin_of_map(&source);
         if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
             found.push(origin);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use onnx::proto::{ModelProto, StringStringEntryProto};
+use onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};
 use onnx::{Model, Placement};
 use serde_json::Value;
 
@@ -130,6 +130,49 @@ fn small_changes_are_found() {
     });
     let text = differences("tests/profiled/mlp.onnx", &elsewhere, "");
     assert!(text.contains("output 0 computed by: Div → Exp"), "{text}");
+}
+
+/// Contents that are too large to be held are compared where they lie, in whatever form.
+#[test]
+fn large_parameters_are_compared_in_their_files() {
+    let folder = folder();
+    let numbers: Vec<f32> = (0..10_000u16).map(f32::from).collect();
+    let save = |name: &str, placement, change: &dyn Fn(&mut TensorProto)| {
+        let mut model = onnx::read_file(&data("mlp.onnx")).unwrap();
+        let mut tensor = TensorProto {
+            name: "large".to_owned(),
+            dims: vec![100, 100],
+            data_type: 1,
+            ..TensorProto::default()
+        };
+        change(&mut tensor);
+        model.graph.as_mut().unwrap().initializer.push(tensor);
+        let out = path(&folder, name);
+        Model::from(model).save(out.as_ref(), placement).unwrap();
+        out
+    };
+    let raw =
+        |numbers: &[f32]| -> Vec<u8> { numbers.iter().flat_map(|f| f.to_le_bytes()).collect() };
+    let plain = |tensor: &mut TensorProto| tensor.raw_data = Some(raw(&numbers).into());
+    let inside = save("inside.onnx", Placement::Inline, &plain);
+    let outside = save("outside.onnx", Placement::External, &plain);
+    let listed = save("listed.onnx", Placement::Inline, &|t| t.float_data = numbers.clone());
+    for (a, b) in [(&inside, &outside), (&outside, &listed), (&listed, &inside)] {
+        assert_eq!(output(&format!("diff {a} {b}")), "");
+    }
+    let other = save("other.onnx", Placement::Inline, &|tensor| {
+        let mut bytes = raw(&numbers);
+        *bytes.last_mut().unwrap() ^= 1;
+        tensor.raw_data = Some(bytes.into());
+    });
+    for a in [&inside, &outside, &listed] {
+        let text = differences(a, &other, "");
+        assert!(text.contains("~ large  f32[100,100], other values"), "{text}");
+    }
+    fs::remove_file(path(&folder, "outside.onnx.data")).unwrap();
+    let error = trouble(&format!("diff {inside} {outside}"));
+    assert!(error.contains("outside.onnx.data"), "{error}");
+    assert_eq!(output(&format!("diff {inside} {outside} --no-weights")), "");
 }
 
 #[test]

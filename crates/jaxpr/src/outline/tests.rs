@@ -167,6 +167,22 @@ fn small_constants_are_code_and_parameters_are_operands() {
 }
 
 #[test]
+fn what_cannot_be_compared_is_not_shared() {
+    let jaxpr = |param: Param| {
+        let mut text = Text::new(&["x"]).eqn("a", "mystery", &["x"], &[]);
+        text.jaxpr.eqns[0].params = Params(vec![("how".into(), param)]);
+        text.jaxpr
+    };
+    let mut differ = |param: Param| {
+        let program = Program { jaxprs: vec![jaxpr(param.clone()), jaxpr(param)], main: None };
+        let mut alike = Alike::default();
+        alike.class(&program, JaxprId(0)) != alike.class(&program, JaxprId(1))
+    };
+    assert!(!differ(Param::Float(0.5)));
+    assert!(differ(Param::Opaque("function".into())));
+}
+
+#[test]
 fn which_constants_are_one_array_matters() {
     let arrays = [Tensor::i64s(&[1; 20]), Tensor::i64s(&[1; 20])];
     let jaxpr = |second: usize| {

@@ -21,11 +21,11 @@ from flax import linen, nnx
 
 from checking import assert_close, check_model, check_sizes, op_types, run
 from jax2onnx import InvalidInputError, SourceMap, UnsupportedError, onnx_function, to_onnx
-from models.eqx_mlp import eqx_mlp
-from models.gpt import gpt
-from models.linen_cnn import linen_cnn
-from models.resnet50 import resnet50
-from models.vit import vit
+from models.equinox.mlp import mlp as eqx_mlp
+from models.linen.cnn import cnn as linen_cnn
+from models.nnx.gpt import gpt
+from models.nnx.resnet50 import resnet50
+from models.nnx.vit import vit
 from provenance_of import CALLSITE, JAX_TRACEBACK, KEYS, all_nodes, line_of, metadata, strip
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)

@@ -137,7 +137,8 @@ impl Context<'_> {
 
         let outer = std::mem::replace(&mut self.state.frame, frame);
         let root = self.origins.scope(Origins::ROOT, &scope);
-        let place = Place { block: body, scope: root, caller: Some(self.caller(at)) };
+        let caller = Some(self.caller(at));
+        let place = Place { block: body, scope: root, caller, recorded: None };
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
         for (i, value) in self.graph.block(body).inputs.clone().into_iter().enumerate() {

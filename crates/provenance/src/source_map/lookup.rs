@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{SourceMap, Tables, default_output};
 use crate::Span;
+use crate::origin::function;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl SourceMap {
         }
         let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
         let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
-        let rule = format!("{}.{}:{}", emitter.0, emitter.1, emitter.3);
+        let rule = format!("{}:{}", function(&emitter.0, &emitter.1), emitter.3);
         Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack }
     }
 

@@ -149,7 +149,7 @@ mod tests {
         };
         let outer = stack("main", 7, FrameKind::User);
         let inner = stack("inner", 3, FrameKind::Jax);
-        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller() };
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
         let outer = origins.call(Call { stack: outer, caller: None });
         let inner = origins.call(Call { stack: inner, caller: Some((outer, emitter)) });
         let scope = origins.scope(Origins::ROOT, "blocks.0");

@@ -59,6 +59,7 @@ impl Text {
             params: Params::default(),
             stack: None,
             scope: scope.into(),
+            external: None,
             functions: functions.into(),
         });
         self
@@ -173,7 +174,7 @@ fn what_cannot_be_compared_is_not_shared() {
         text.jaxpr.eqns[0].params = Params(vec![("how".into(), param)]);
         text.jaxpr
     };
-    let mut differ = |param: Param| {
+    let differ = |param: Param| {
         let program = Program { jaxprs: vec![jaxpr(param.clone()), jaxpr(param)], main: None };
         let mut alike = Alike::default();
         alike.class(&program, JaxprId(0)) != alike.class(&program, JaxprId(1))

@@ -19,11 +19,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 # The browser reads commands from descriptor 3 and writes answers to 4.
 _LAUNCH = """
-import os, sys
-read, write = int(sys.argv[1]), int(sys.argv[2])
-spare = os.dup(read), os.dup(write)
-os.dup2(spare[0], 3)
-os.dup2(spare[1], 4)
+import fcntl, os, sys
+away = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(away[0], 3)
+os.dup2(away[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
@@ -50,6 +49,8 @@ class Page:
             "--disable-dev-shm-usage",
             "--no-first-run",
             "--hide-scrollbars",
+            # Nothing but this machine can be reached.
+            "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
             f"--window-size={width},{height}",
             f"--user-data-dir={folder / 'browser'}",
             "--remote-debugging-pipe",
@@ -153,13 +154,12 @@ class Page:
             raise AssertionError(f"{expression}: {text}")
         return found["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 20) -> Any:
-        """Waits until an expression is true, and returns its value."""
+    def wait(self, condition: str, seconds: float = 20) -> None:
+        """Waits until an expression is true."""
         end = time.monotonic() + seconds
         while True:
-            value = self.evaluate(condition)
-            if value:
-                return value
+            if self.evaluate(f"Boolean({condition})"):
+                return
             if time.monotonic() > end:
                 raise AssertionError(f"in vain: {condition}; errors: {self.errors}")
             time.sleep(0.03)
@@ -176,7 +176,9 @@ class Page:
     def center(self, element: str) -> tuple[float, float]:
         """The middle of what an expression finds."""
         x, y = self.evaluate(
-            f"(() => {{ const r = ({element}).getBoundingClientRect();"
+            f"(() => {{ const found = {element};"
+            " found.scrollIntoView({ block: 'nearest', inline: 'nearest' });"
+            " const r = found.getBoundingClientRect();"
             " return [r.x + Math.min(r.width / 2, 120), r.y + r.height / 2]; })()"
         )
         return x, y

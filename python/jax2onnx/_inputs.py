@@ -129,7 +129,7 @@ def check_arguments(
         raise InvalidInputError(
             "wrong-arguments",
             f"the function does not take {given}: {error}",
-            _place(function) if function else "",
+            place_of(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
 
@@ -140,7 +140,7 @@ def check_results(results: Sequence[Any], function: tuple[str, str, int] | None)
         raise InvalidInputError(
             "no-results",
             "the function returns no arrays",
-            _place(function) if function else "",
+            place_of(function) if function else "",
             help="return what the model should compute",
         )
 
@@ -177,7 +177,7 @@ def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
     return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)
 
 
-def _place(function: tuple[str, str, int]) -> str:
+def place_of(function: tuple[str, str, int]) -> str:
     """Where a function is defined, as errors show it: relative to the working directory."""
     path, name, line = function
     folder = os.path.join(os.getcwd(), "")

@@ -21,6 +21,8 @@ def main() -> int:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
 
+    import jax
+
     from fuzz.check import Seen, check
     from fuzz.generate import program
     from fuzz.shrink import reproduction, shrink
@@ -47,6 +49,8 @@ def main() -> int:
             if not args.keep_going:
                 break
         seed += 1
+        if seed % 40 == 0:
+            jax.clear_caches()  # Compiled operations add up.
     print(f"\n{seen.programs} programs, {sum(seen.operations.values())} operations")
     for reason, count in seen.unsupported.most_common():
         print(f"not supported, {count} times: {reason}")

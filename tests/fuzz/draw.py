@@ -38,7 +38,7 @@ class Draw:
         self.body: list[Equation] = []
         self.counter = itertools.count()
         self.static = [int(n) for n in rng.choice([1, 2, 3, 4], 3, p=[0.2, 0.3, 0.3, 0.2])]
-        if rng.random() < 0.06:
+        if rng.random() < 0.1:
             self.static.append(0)
         self.dtypes = self._dtypes()
 
@@ -104,7 +104,11 @@ class Draw:
         """An input of any type."""
         dtype = arrays.dtype(self.choose(self.dtypes))
         wild = self.wild and self.chance(0.5)
-        self.array(arrays.numbers(self.rng, self.sizes(0, 4), dtype, wild=wild), always_input=True)
+        shape = self.sizes(0, 4)
+        if self.size and not self.inputs:
+            # The symbolic size is read from the first input.
+            shape = (self.size, *shape[1:])
+        self.array(arrays.numbers(self.rng, shape, dtype, wild=wild), always_input=True)
 
     def array(self, array: np.ndarray, *, always_input: bool = False) -> Value:
         """A new input, or a constant."""

@@ -19,7 +19,7 @@ def program(seed: int) -> Program:
     double = rng.random() < 0.35
     size = SYMBOLIC_SIZE if rng.random() < 0.2 else 0
     with _jax.precision(double=bool(double)):
-        draw = Draw(rng, double=bool(double), size=size, wild=bool(rng.random() < 0.25))
+        draw = Draw(rng, double=bool(double), size=size, wild=bool(rng.random() < 0.35))
         for _ in range(draw.integer(2, 3)):
             draw.start()
         extend(draw, int(rng.choice([5, 8, 12, 20, 40], p=[0.3, 0.3, 0.2, 0.15, 0.05])))

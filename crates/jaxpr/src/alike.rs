@@ -72,8 +72,9 @@ impl Alike {
             }
         }
         jaxpr.eqns.len().hash(text);
-        for Eqn { primitive, inputs, outputs, params, .. } in &jaxpr.eqns {
-            (primitive, outputs, inputs.len(), params.0.len()).hash(text);
+        for Eqn { primitive, inputs, outputs, params, external, .. } in &jaxpr.eqns {
+            // What a rule from outside reads of an equation is not among the parameters.
+            (primitive, outputs, inputs.len(), params.0.len(), external).hash(text);
             inputs.iter().for_each(|atom| write_atom(atom, text));
             for (name, param) in &params.0 {
                 name.hash(text);

@@ -47,7 +47,8 @@ fn seal(
             None => Source::Equation { call: None, scope: Origins::ROOT },
         };
         let (name, stage, before) = ("output", Stage::Lower, None);
-        let mut builder = Builder { graph, origins, name, stage, source, block, before };
+        let mut builder =
+            Builder { graph, origins, name, stage, site: None, source, block, before };
         *value = builder.op("Identity", &[*value], Attrs::new())?;
         changed = true;
     }

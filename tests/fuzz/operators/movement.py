@@ -1,10 +1,13 @@
 """What puts elements elsewhere."""
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from fuzz import arrays
 from fuzz.draw import Draw, Reject
-from fuzz.program import Kind, Value
+from fuzz.program import Kind, Value, multiple
 
 
 def move(draw: Draw, op: str, text: str, *operands: Value, is_tuple: bool = False) -> None:
@@ -25,7 +28,16 @@ def reshape(draw: Draw) -> None:
             shape.append(1)
     if left > 1:
         shape.append(left)
+    if not all(count(x.shape, draw.size, b) == count(shape, draw.size, b) for b in (11, 13)):
+        # JAX does not check that.
+        raise Reject("it holds for one size only")
     move(draw, "reshape", f"lax.reshape({x.name}, {draw.dims(shape)})", x)
+
+
+def count(shape: Sequence[int], size: int, other: int) -> int:
+    """The number of elements if the symbolic size were another."""
+    parts = (multiple(n, size) for n in shape)
+    return math.prod(factor * other + offset for factor, offset in parts)
 
 
 def transpose(draw: Draw) -> None:

@@ -45,7 +45,8 @@ def as_type(draw: Draw, like: Value) -> Value:
     if arrays.is_complex(x.dtype):
         total = f"jnp.real({x.name})"
     if arrays.is_inexact(like.dtype):
-        total = f"jnp.tanh(jnp.sum({total}, dtype=jnp.float32) / 64)"
+        double = like.dtype.name in ("float64", "complex128")
+        total = f"jnp.tanh(jnp.sum({total}, dtype=jnp.float{64 if double else 32}) / 64)"
     elif arrays.is_inexact(x.dtype):
         total = f"{x.size}"
     else:

@@ -45,7 +45,7 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),
     (Runtime::TensorRt, "[ONNX Layer: {names}]"),
-    (Runtime::TensorRt, "Could not find any implementation for node {names}."),
+    (Runtime::TensorRt, "Could not find any implementation for node {names}"),
     (Runtime::TensorRt, "(I{layer}Layer {name}: "),
     (Runtime::TensorRt, "Error Code 4: Internal Error ({name}: "),
     (Runtime::TensorRt, "Layer({kind}): {names}, Tactic:"),
@@ -147,8 +147,11 @@ fn joined(names: &str) -> Vec<&str> {
     for separator in separators {
         parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
     }
-    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'' | ' ');
-    parts.into_iter().map(|part| part.trim_matches(ends)).filter(|part| !part.is_empty()).collect()
+    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'');
+    // Behind the last name the sentence may go on.
+    let parts = parts.into_iter().filter_map(|part| part.trim().split(' ').next());
+    let names = parts.map(|part| part.trim_matches(ends).trim_end_matches('.').trim_matches(ends));
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// The elements of a Python list of strings.
@@ -175,8 +178,10 @@ mod tests {
     #[test]
     fn joined_names_come_apart() {
         assert_eq!(
-            names("Could not find any implementation for node {ForeignNode[/a/MatMul.../b/Add]}."),
-            [["/a/MatMul", "/b/Add"]]
+            names(
+                "Could not find any implementation for node {ForeignNode[/a.0/MatMul.../b/Add]}.)"
+            ),
+            [["/a.0/MatMul", "/b/Add"]]
         );
         assert_eq!(
             names("Layer(PointWiseV2): PWN(PWN(/a/Sigmoid), /a/Mul) + /b, Tactic: 0x1"),

@@ -25,7 +25,7 @@ impl Text {
         let vars = &mut self.jaxpr.vars;
         *self.names.entry(name).or_insert_with(|| {
             vars.push(Type::new(DType::F32, [Dim::Known(2)]));
-            VarId(vars.len() as u32 - 1)
+            VarId(u32::try_from(vars.len() - 1).unwrap())
         })
     }
 

@@ -14,7 +14,7 @@ use crate::style::{Style, Text};
 const SAID: usize = 400;
 
 /// The whole explanation.
-pub(crate) fn write(text: &mut Text, index: &Index<'_>, explanation: &Explanation<'_>) {
+pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explanation<'m>) {
     let excerpts = Excerpts::new(index.model);
     for (at, finding) in explanation.findings.iter().enumerate() {
         if at > 0 {
@@ -43,11 +43,11 @@ pub(crate) fn write(text: &mut Text, index: &Index<'_>, explanation: &Explanatio
     }
 }
 
-fn write_finding(
+fn write_finding<'m>(
     text: &mut Text,
-    index: &Index<'_>,
+    index: &Index<'m>,
     excerpts: &Excerpts<'_>,
-    finding: &Finding<'_>,
+    finding: &Finding<'m>,
 ) {
     let origins = origins(index, finding);
     match (&finding.meaning, &finding.said) {
@@ -125,7 +125,7 @@ fn is_made_up(name: &str) -> bool {
 }
 
 /// `jax2onnx explain --json`
-pub(super) fn json(index: &Index<'_>, explanation: &Explanation<'_>) -> Value {
+pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Value {
     let findings = explanation.findings.iter().map(|finding| {
         let node = match finding.subject {
             Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),

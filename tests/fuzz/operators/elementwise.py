@@ -139,10 +139,12 @@ def with_number(draw: Draw) -> None:
         raise Reject("unsigned")
     sign = draw.choose(["+", "-", "*", "/"] if arrays.is_inexact(x.dtype) else ["+", "-", "*"])
     texts = [x.name, number] if draw.chance(0.5) else [number, x.name]
+    kind = Kind.ROUNDS
     if arrays.is_complex(x.dtype) and sign in "*/":
-        draw.add("number", f" {sign} ".join(texts), [x], Kind.MIXES)
-    else:
-        draw.add("number", f" {sign} ".join(texts), [x], Kind.ROUNDS)
+        kind = Kind.MIXES
+    elif sign == "/":
+        kind = Kind.CLOSE  # XLA multiplies by the reciprocal of a constant.
+    draw.add("number", f" {sign} ".join(texts), [x], kind)
 
 
 def division(draw: Draw) -> None:

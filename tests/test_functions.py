@@ -20,7 +20,14 @@ import pytest
 from flax import linen, nnx
 
 from checking import assert_close, check_model, check_sizes, op_types, run
-from jax2onnx import InvalidInputError, SourceMap, UnsupportedError, onnx_function, to_onnx
+from jax2onnx import (
+    InvalidInputError,
+    SourceMap,
+    UnsupportedError,
+    onnx_function,
+    to_onnx,
+    verify,
+)
 from models.equinox.mlp import mlp as eqx_mlp
 from models.linen.cnn import cnn as linen_cnn
 from models.nnx.gpt import gpt
@@ -656,3 +663,12 @@ def test_the_record_has_the_primitives_of_functions(tmp_path: Path) -> None:
     primitives = [json.loads(line)["primitive"] for line in file.read_text().splitlines()]
     assert primitives.count("dot_general") == 3
     assert "onnx_function" not in primitives
+
+
+def test_a_wrong_body_is_found_at_its_first_call() -> None:
+    model = to_onnx(two_callers, [X])
+    assert verify(two_callers, model, [X])
+    model.functions[0].node[0].op_type = "Cos"
+    report = verify(two_callers, model, [X])
+    assert not report
+    assert f"test_functions.py:{line_of('first', two_callers)}" in str(report)

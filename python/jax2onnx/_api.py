@@ -170,7 +170,8 @@ def to_onnx(
         InvalidInputError: An argument of this call is wrong.
         InternalError: jax2onnx has a bug.
 
-    Errors that JAX raises while it traces `fn` are passed on as they are.
+    Errors that JAX raises while it traces `fn` are passed on as they are. A model does not print:
+    `jax.debug.print` and `jax.debug.callback` are left out.
     """
     options = check_options(
         model_name=model_name,

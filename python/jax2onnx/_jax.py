@@ -113,6 +113,14 @@ CALLS = {
 DIMENSION = ("dim_as_value", "dim")
 
 
+def scan_operands(params: Any) -> tuple[int, int]:
+    """How many operands of a scan are constants, and how many are carried."""
+    if "ft_in" in params:  # from JAX 0.12 on
+        constants, carried, *_ = params["ft_in"].unpack()
+        return len(constants), len(carried)
+    return params["num_consts"], params["num_carry"]
+
+
 def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
     """The variables that an equation of `jaxpr` reads, each once, and a function of them that
     computes it and returns a list.

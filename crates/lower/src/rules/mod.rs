@@ -22,6 +22,7 @@ mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
 mod custom_linear_solve;
+mod debug;
 mod dft;
 mod digamma;
 mod dim_as_value;
@@ -246,6 +247,8 @@ rules! {
     "custom_linear_solve" => f(custom_linear_solve::lower),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
+    "debug_callback" => numbers(debug::lower),
+    "debug_print" => numbers(debug::lower),
     "device_put" => f(identity::lower),
     "digamma" => f(digamma::lower),
     "dim_as_value" => f(dim_as_value::lower),

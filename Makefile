@@ -20,7 +20,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint fmt clean rust-lint rust-test python-lint python-test
+.PHONY: help demo test bench coverage fuzz lint fmt clean rust-lint rust-test python-lint python-test
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,12 @@ test: lint rust-test python-test ## Run all tests, lints and type checks.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; saves build/bench.json.
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
+
+coverage: $(STAMPS)/build $(STAMPS)/test ## Compare all that JAX can do with JAX; writes docs/COVERAGE.md.
+	@$(BIN)/python -m conformance
+
+fuzz: $(STAMPS)/build $(STAMPS)/test ## Run random programs: make fuzz SECONDS=600 SEED=7.
+	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))
 
 lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
 

@@ -41,7 +41,7 @@ def _ratio(numbers, others):
 
 
 def _gpt(layers):
-    from models import gpt
+    from models.nnx import gpt
 
     return gpt.gpt(layers=int(layers))
 

@@ -1,7 +1,7 @@
 """Which float types onnxruntime's CPU provider loses NaN in.
 
 Found so far: reductions to the largest and the smallest element skip NaN or not, depending on where
-it is, and the sign of a 16-bit NaN is 0.
+it is, updates that do so forget it, and the sign of a 16-bit NaN is 0.
 """
 
 from __future__ import annotations
@@ -59,11 +59,14 @@ REDUCTIONS = [
     "ReduceSum",
     "ReduceSumSquare",
 ]
+SCATTERS = [
+    (op, how) for op in ("ScatterElements", "ScatterND") for how in ("add", "max", "min", "mul")
+]
 SHAPE = (7, 40)
 NEWEST = 26
 
 
-def session(op: str, name: str, operands: int, axis: int | None) -> ort.InferenceSession:
+def session(op: str, name: str, operands: int, axis: int | None) -> ort.InferenceSession | None:
     """The operator, and whether its results are NaN."""
     code = ELEMENT_TYPES[name][0]
     given = [helper.make_tensor_value_info(f"x{i}", code, SHAPE) for i in range(operands)]
@@ -75,14 +78,23 @@ def session(op: str, name: str, operands: int, axis: int | None) -> ort.Inferenc
         helper.make_node("Cast", ["y"], ["wide"], to=TensorProto.DOUBLE),
         helper.make_node("IsNaN", ["wide"], ["nan"]),
     ]
+    return model(nodes, given, constants)
+
+
+def model(nodes: list, given: list, constants: list) -> ort.InferenceSession | None:
+    """A session with the result `nan`; none if there is no kernel."""
     result = helper.make_empty_tensor_value_info("nan")
     graph = helper.make_graph(nodes, "g", given, [result], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NEWEST)], ir_version=13)
+    imports = [helper.make_opsetid("", NEWEST)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=13)
     options = ort.SessionOptions()
     options.log_severity_level = SILENT
-    return ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    try:
+        return ort.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception:
+        return None
 
 
 def feed(name: str, array: np.ndarray) -> ort.OrtValue:
@@ -95,9 +107,8 @@ def feed(name: str, array: np.ndarray) -> ort.OrtValue:
 
 def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) -> bool:
     """Whether a NaN among numbers is not in the result."""
-    try:
-        built = session(op, name, operands, axis)
-    except Exception:  # no kernel: nothing to lose
+    built = session(op, name, operands, axis)
+    if built is None:
         return False
     rng = np.random.default_rng(0)
     for place in np.ndindex(SHAPE):
@@ -110,6 +121,28 @@ def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) ->
     return False
 
 
+def scatter_loses_nan(op: str, reduction: str, name: str) -> bool:
+    """Whether a NaN is forgotten when a number updates its place."""
+    code, place = ELEMENT_TYPES[name][0], (1, 1) if op == "ScatterND" else (1,)
+    given = [helper.make_tensor_value_info(x, code, [1]) for x in ("data", "updates")]
+    indices = numpy_helper.from_array(np.zeros(place, np.int64), "indices")
+    nodes = [
+        helper.make_node(op, ["data", "indices", "updates"], ["y"], reduction=reduction),
+        helper.make_node("Cast", ["y"], ["wide"], to=TensorProto.DOUBLE),
+        helper.make_node("IsNaN", ["wide"], ["nan"]),
+    ]
+    built = model(nodes, given, [indices])
+    if built is None:
+        return False
+    nan, number = feed(name, np.array([np.nan])), feed(name, np.array([1.0]))
+    orders = [{"data": nan, "updates": number}, {"data": number, "updates": nan}]
+    try:
+        found = [built.run_with_ort_values(["nan"], feeds)[0].numpy() for feeds in orders]
+    except Exception:  # some types are refused only now
+        return False
+    return not np.all(found)
+
+
 def nan_losers() -> dict[tuple[str, str], set[str]]:
     """By operator and variant (see `measure_kernels`): the float types it loses NaN in."""
     ort.set_default_logger_severity(SILENT)
@@ -120,9 +153,12 @@ def nan_losers() -> dict[tuple[str, str], set[str]]:
         lost += [op for op in REDUCTIONS for axis in (0, 1) if loses_nan(op, name, axis=axis)]
         for op in lost:
             found.setdefault((op, ""), set()).add(name)
+        for op, how in SCATTERS:
+            if scatter_loses_nan(op, how, name):
+                found.setdefault((op, how), set()).add(name)
     return found
 
 
 if __name__ == "__main__":
-    for (op, _), lost in sorted(nan_losers().items()):
-        print(op, *sorted(lost))
+    for (op, variant), lost in sorted(nan_losers().items()):
+        print(op, variant, *sorted(lost))

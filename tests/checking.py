@@ -1,5 +1,6 @@
 """Compares an exported model, run by ONNX Runtime, with JAX."""
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,8 +24,9 @@ def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> 
     """Exports `fn`, runs the model on `args` and compares; returns the model."""
     model = to_onnx(fn, list(args), **options)
     onnx.checker.check_model(model, full_check=True)
+    inputs = jax.tree_util.tree_leaves(args)  # before `fn` can change them
     expected = jax.tree_util.tree_leaves(fn(*args))
-    assert_close(run(model, jax.tree_util.tree_leaves(args)), expected)
+    assert_close(run(model, inputs), expected)
     return model
 
 
@@ -34,6 +36,16 @@ def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[An
     onnx.checker.check_model(model, full_check=True)
     for args in runs:
         assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
+
+
+def quick(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` compiled as a whole, with little optimisation: faster than one operation at a time."""
+    options = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    if (nnx := sys.modules.get("flax.nnx")) is not None and isinstance(fn, nnx.Module):
+        graph, state = nnx.split(fn)  # some modules may be called only where they were made
+        merged = jax.jit(lambda s, *args: nnx.merge(graph, s)(*args), compiler_options=options)
+        return lambda *args: merged(state, *args)
+    return jax.jit(lambda *args: fn(*args), compiler_options=options)
 
 
 def as_tensor(value: Any) -> np.ndarray:

@@ -16,8 +16,8 @@ import pytest
 
 from checking import assert_close, run
 from jax2onnx import _result, to_onnx
-from models.cnn import cnn
-from models.gpt import gpt
+from models.nnx.cnn import cnn
+from models.nnx.gpt import gpt
 
 
 def export(fn: Any, args: Any, path: Path, **options: Any) -> Path:
@@ -75,7 +75,7 @@ SCRIPT = """
 import sys
 import jax
 from jax2onnx import to_onnx
-from models.gpt import gpt
+from models.nnx.gpt import gpt
 model, args = gpt()
 if sys.argv[2] == "warm":
     jax.jit(lambda *args: model(*args))(*args)

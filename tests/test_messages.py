@@ -44,6 +44,7 @@ CASES = {
     "missing output_path": lambda: _export(return_mode="file"),
     "output_path without use": lambda: _export(output_path="m.onnx"),
     "unwritable output_path": lambda: _export(return_mode="file", output_path="/dev/null/m.onnx"),
+    "folder as output_path": lambda: _export(return_mode="file", output_path="models/"),
     "unwritable source_map": lambda: _export(source_map="/dev/null/m.map"),
     "unwritable record": lambda: _export(record_primitive_calls_file="/dev/null/r.jsonl"),
     "too few input_names": lambda: _export(input_names=["a"]),

@@ -16,9 +16,9 @@ from flax import nnx
 
 from jax2onnx._parameters import function_of, tree_of
 from jax2onnx._trace import trace
-from models.gpt import GPT, gpt
-from models.linen_cnn import linen_cnn
-from models.linen_mlp import linen_mlp
+from models.linen.cnn import cnn as linen_cnn
+from models.linen.mlp import mlp as linen_mlp
+from models.nnx.gpt import GPT, gpt
 
 X = jax.ShapeDtypeStruct((2, 3), jnp.float32)
 KEY = jax.random.key(0)
@@ -252,23 +252,43 @@ def test_linen_modules() -> None:
     assert names(bound, *args)[:3] == ["Dense_0.kernel", "Dense_0.bias", "Dense_1.kernel"]
     applied, args = linen_cnn()
     assert set(names(applied, *args)) == {
-        "conv.kernel",
-        "conv.bias",
-        "batch_stats.norm.mean",
-        "batch_stats.norm.var",
-        "norm.scale",
-        "norm.bias",
-        "head.kernel",
-        "head.bias",
+        *("conv1.kernel", "conv1.bias", "norm1.scale", "norm1.bias"),
+        *("batch_stats.norm1.mean", "batch_stats.norm1.var"),
+        *("conv2.kernel", "conv2.bias", "norm2.scale", "norm2.bias"),
+        *("batch_stats.norm2.mean", "batch_stats.norm2.var"),
+        *("head.kernel", "head.bias"),
     }
     module = nn.Dense(3)
     params = module.init(KEY, jnp.ones((2, 3)))
     assert names(functools.partial(module.apply, params)) == ["kernel", "bias"]
 
 
+def test_bound_methods_of_linen_modules() -> None:
+    class Model(nn.Module):
+        def setup(self) -> None:
+            self.dense = nn.Dense(3)
+
+        def encode(self, x: jax.Array) -> jax.Array:
+            return self.dense(x)
+
+    module = Model()
+    bound = module.bind(module.init(KEY, jnp.ones((2, 3)), method="encode"))
+    assert names(bound.encode) == ["dense.kernel", "dense.bias"]
+
+
 def test_haiku_parameters() -> None:
     params = {"mlp/~/linear_0": {"w": jnp.ones((3, 3))}}
     assert names(lambda x: x @ params["mlp/~/linear_0"]["w"]) == ["mlp.~.linear_0.w"]
+
+
+def test_states_keep_their_variable_beside_parameters() -> None:
+    params, state = {"norm": {"scale": jnp.ones(3)}}, {"norm": {"mean": jnp.full(3, 2.0)}}
+
+    def fn(x: jax.Array) -> jax.Array:
+        return (x - state["norm"]["mean"]) * params["norm"]["scale"]
+
+    assert names(fn) == ["state.norm.mean", "norm.scale"]
+    assert names(lambda x: DENSE(x) + state["norm"]["mean"]) == [*PATHS, "state.norm.mean"]
 
 
 def test_every_parameter_of_a_transformer_has_its_path() -> None:

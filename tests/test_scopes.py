@@ -11,8 +11,8 @@ from flax import nnx
 from checking import scopes
 from jax2onnx import _scopes
 from jax2onnx._trace import trace
-from models.gpt import Attention, Block, gpt
-from models.linen_mlp import linen_mlp
+from models.linen.mlp import mlp as linen_mlp
+from models.nnx.gpt import Attention, Block, gpt
 
 X = jax.ShapeDtypeStruct((2, 3), jnp.float32)
 
@@ -81,6 +81,29 @@ def test_rebuilt_modules_have_the_scopes_of_their_parts() -> None:
     model = eqx.nn.MLP(3, 3, 4, 1, key=jax.random.key(0))
     found = traced(eqx.filter_jit(model), jax.ShapeDtypeStruct((3,), jnp.float32))
     assert {"layers.0", "layers.1"} <= {scope.split("eqx.nn.MLP/")[-1] for scope in found}
+
+
+def test_rebuilt_modules_are_recognised_by_their_settings() -> None:
+    """`nnx.vmap` and `eqx.filter_vmap` call copies of what they are given."""
+
+    class Stacked(eqx.Module):
+        wide: eqx.nn.MLP
+        deep: eqx.nn.MLP
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            run = eqx.filter_vmap(lambda mlp, x: mlp(x), in_axes=(eqx.if_array(0), None))
+            return run(self.wide, x).sum() + run(self.deep, x).sum()
+
+    def stack(width: int, depth: int) -> eqx.nn.MLP:
+        def make(key: jax.Array) -> eqx.nn.MLP:
+            return eqx.nn.MLP(3, 3, width, depth, key=key)
+
+        return eqx.filter_vmap(make)(jax.random.split(jax.random.key(0), 2))
+
+    found = traced(Stacked(stack(8, 1), stack(4, 2)), jax.ShapeDtypeStruct((3,), jnp.float32))
+    assert {"wide/layers.1", "deep/layers.2"} <= {*found}
+    twins = traced(Stacked(stack(4, 1), stack(4, 1)), jax.ShapeDtypeStruct((3,), jnp.float32))
+    assert not any("wide" in scope or "deep" in scope for scope in twins), "which one is unknown"
 
 
 def test_linen_names_its_own_scopes() -> None:

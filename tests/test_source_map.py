@@ -1,6 +1,8 @@
 """The source map answers for what other tools make of a model."""
 
+import contextlib
 import hashlib
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,11 @@ import onnxruntime
 import pytest
 
 from jax2onnx import InvalidInputError, SourceMap, to_onnx
-from models.cnn import cnn
-from models.eqx_mlp import eqx_mlp
-from models.gpt import gpt
-from models.linen_cnn import linen_cnn
-from models.mlp import mlp
+from models.equinox.mlp import mlp as eqx_mlp
+from models.linen.cnn import cnn as linen_cnn
+from models.nnx.cnn import cnn
+from models.nnx.gpt import gpt
+from models.nnx.mlp import mlp
 from provenance_of import all_nodes
 
 MODELS = {"gpt": gpt, "mlp": mlp, "cnn": cnn, "linen_cnn": linen_cnn, "eqx_mlp": eqx_mlp}
@@ -37,6 +39,12 @@ def by_version_converter(model: onnx.ModelProto, folder: Path) -> onnx.ModelProt
     return onnx.version_converter.convert_version(model, 24)
 
 
+def by_onnxslim(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
+    onnxslim = pytest.importorskip("onnxslim")
+    with contextlib.redirect_stdout(io.StringIO()):
+        return onnxslim.slim(onnx.ModelProto.FromString(model.SerializeToString()))
+
+
 def by_runtime(level: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]:
     def optimise(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
         options = onnxruntime.SessionOptions()
@@ -53,6 +61,7 @@ def by_runtime(level: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]
 TOOLS = {
     "onnx.shape_inference": by_shape_inference,
     "onnx.version_converter": by_version_converter,
+    "onnxslim": by_onnxslim,
     "onnxruntime, basic": by_runtime("ORT_ENABLE_BASIC"),
     "onnxruntime, extended": by_runtime("ORT_ENABLE_EXTENDED"),
 }
@@ -196,7 +205,7 @@ def test_the_format_is_as_documented() -> None:
         assert site(node.name) == (found.file, found.function, found.line)
 
     texts = {path: (digest, text) for path, digest, text in table["files"]}
-    digest, text = texts["tests/models/gpt.py"]
+    digest, text = texts["tests/models/nnx/gpt.py"]
     assert text == Path(gpt.__code__.co_filename).read_text()
     assert digest == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     assert all(value == (None, None) for path, value in texts.items() if path.startswith("jax/"))

@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from jax2onnx._trace import trace
-from models.cnn import cnn
+from models.nnx.cnn import cnn
 
 X = jax.ShapeDtypeStruct((2, 3), jnp.float32)
 

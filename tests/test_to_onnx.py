@@ -14,7 +14,7 @@ import pytest
 
 from checking import assert_close, check_model, run
 from jax2onnx import InvalidInputError, UnsupportedError, to_onnx
-from models.mlp import mlp
+from models.nnx.mlp import mlp
 
 W = jnp.arange(12.0).reshape(3, 4)
 

@@ -13,7 +13,7 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import _verify, allclose, to_onnx, verify
-from models.gpt import Attention, gpt
+from models.nnx.gpt import Attention, gpt
 from provenance_of import line_of
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -57,7 +57,7 @@ def test_a_wrong_rule_in_the_middle_of_a_gpt_is_named() -> None:
     source, first = Attention.__call__.__code__.co_filename, 0
     for number, text in enumerate(Path(source).read_text().splitlines(), 1):
         first = number if "jax.nn.softmax" in text else first
-    assert f"models/gpt.py:{first}:47 in Attention.__call__ (blocks.1/attn)" in found.place
+    assert f"models/nnx/gpt.py:{first}:47 in Attention.__call__ (blocks.1/attn)" in found.place
     assert f"\n      | {' ' * 46}{'^' * len('jax.nn.softmax(scores, axis=-1)')}" in found.place
     assert found.rule == f"_spoil.<locals>.spoiled:{_line('spoiled')}"
     assert found.value.startswith("/blocks.1/attn/Mul")

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from jax2onnx._allclose import allclose
 from jax2onnx._api import to_onnx
+from jax2onnx._explain import explain_errors
 from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx._rules import local_lowerings, lowering
@@ -24,6 +25,7 @@ __all__ = [
     "Value",
     "Verification",
     "allclose",
+    "explain_errors",
     "local_lowerings",
     "lowering",
     "onnx_function",

@@ -11,10 +11,11 @@ from jax2onnx import _jax, _progress, _result
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
-from jax2onnx._names import boundary_names, signature_of
+from jax2onnx._names import boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, positions
 from jax2onnx._parameters import function_of
 from jax2onnx._rules import registered
+from jax2onnx._symbols import explained
 from jax2onnx._trace import Traced, trace
 from jax2onnx.errors import InvalidInputError
 
@@ -121,9 +122,10 @@ def to_onnx(
     Args:
         fn: The function to convert.
         inputs: One entry for each positional argument of `fn`: a `jax.ShapeDtypeStruct`, an array,
-            anything with a shape and a dtype, a shape such as `("B", 28, 28)`, in which a string is
-            a dimension that is known only when the model runs, or a pytree of these. A bare shape
-            is float32, or float64 with `enable_double_precision`.
+            anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, in
+            which a name is a dimension that is known only when the model runs, or a pytree of
+            these. A bare shape is float32, or float64 with `enable_double_precision`. Dimensions
+            made by `jax.export.symbolic_shape` may have constraints.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars.
         model_name: The name of the model's graph.
@@ -170,8 +172,9 @@ def to_onnx(
         InvalidInputError: An argument of this call is wrong.
         InternalError: jax2onnx has a bug.
 
-    Errors that JAX raises while it traces `fn` are passed on as they are. A model does not print:
-    `jax.debug.print` and `jax.debug.callback` are left out.
+    Errors that JAX raises while it traces `fn` are passed on as they are. If they speak of symbolic
+    dimensions, a note says which inputs these belong to. A model does not print: `jax.debug.print`
+    and `jax.debug.callback` are left out.
     """
     options = check_options(
         model_name=model_name,
@@ -253,15 +256,16 @@ def convert(
 
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules")
-    traced = trace(fn, args, kwargs, double=double, functions=marked)
+    with explained(signature, args, kwargs):
+        traced = trace(fn, args, kwargs, double=double, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
     check_results(results, function)
     in_names, out_names = boundary_names(
         signature,
-        [path for path, _ in leaves],
-        [path for path, _ in results],
+        paths_of((args, kwargs)),
+        paths_of(traced.outputs),
         input_names=input_names,
         output_names=output_names,
     )

@@ -17,6 +17,7 @@ __all__ = [
     "Value",
     "__version__",
     "convert",
+    "explain",
     "main",
     "primitives",
 ]
@@ -256,11 +257,18 @@ def convert(
     record: str | None,
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
     results: bool,
+    fuel: int | None = None,
 ) -> Model:
-    """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned."""
+    """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
+
+    `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    """
 
 def primitives() -> list[str]:
     """The primitives that have a lowering rule, in alphabetical order."""
+
+def explain(model: str | bytes, message: str) -> str | None:
+    """What an error of a runtime means for a model, a file or its bytes."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

@@ -1,7 +1,7 @@
 """Functions that the model is to have: what the user decorated, and all modules if asked for.
 
 JAX traces through them as through any other code. A level of JAX's name stack marks the equations
-of each call, so that nothing has to be flattened, hidden from Python or kept out of transformations.
+of each call, so that nothing has to be flattened, hidden from Python or spared transformations.
 """
 
 import functools
@@ -35,9 +35,9 @@ class Function:
     module: bool = False
 
 
-# The classes that the user decorated, and how many functions and classes that were.
+# The classes that the user decorated, and the names of all that was.
 _classes: weakref.WeakKeyDictionary[type, Function] = weakref.WeakKeyDictionary()
-_decorated = 0
+_decorated: list[str] = []
 
 _calls = itertools.count()
 _thread = threading.local()
@@ -64,10 +64,10 @@ class Functions:
     @property
     def key(self) -> str:
         """Differs when other functions are marked; empty if there can be none."""
-        return f"{'modules' if self._modules else ''}{_decorated}" if self else ""
+        return f"{'modules' if self._modules else ''}{len(_decorated)}" if self else ""
 
     def __bool__(self) -> bool:
-        return self._modules or _decorated > 0
+        return self._modules or bool(_decorated)
 
     @property
     def classes(self) -> list[type]:
@@ -160,12 +160,11 @@ def onnx_function(
     """
 
     def decorate(target: Any) -> Any:
-        global _decorated
         if not callable(target):
             raise _invalid("target", target, "decorate a function or a class")
         function = Function(_chosen_name(target, type, name), _namespace(namespace), bool(unique))
         if not isinstance(target, builtin_type):
-            _decorated += 1
+            _decorated.append(function.name)
             return _wrap(target, function)
         if "__call__" not in dir(target) or target.__call__ is builtin_type.__call__:
             raise _invalid("target", target, "its instances cannot be called")
@@ -175,7 +174,7 @@ def onnx_function(
                 f"`{target.__qualname__}` is {_classes[target]} already",
                 help="decorate it once",
             )
-        _decorated += 1
+        _decorated.append(function.name)
         _classes[target] = function
         return target
 

@@ -5,7 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+from jax.tree_util import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    SequenceKey,
+    tree_leaves_with_path,
+)
 
 from jax2onnx._walk import join
 from jax2onnx.errors import InvalidInputError
@@ -27,6 +33,13 @@ class Names:
             found = f"{name}_{self._suffixes[name]}"
         self._suffixes[found] = 0
         return found
+
+
+def paths_of(tree: Any) -> list[Path]:
+    """The path of each leaf. What boxes a single array, such as a Flax variable, adds nothing."""
+    paths = [path for path, _ in tree_leaves_with_path(tree)]
+    boxes = tree_leaves_with_path(tree, is_leaf=lambda x: hasattr(type(x), "__jax_array__"))
+    return [path for path, _ in boxes] if len(boxes) == len(paths) else list(paths)
 
 
 def boundary_names(
@@ -72,7 +85,7 @@ def _output(path: Path) -> str:
 
 def _path(name: str, keys: Path) -> str:
     for key in keys:
-        name = join(name, component(key))
+        name = join(name, component(key).replace("/", "."))
     return name
 
 

@@ -110,6 +110,8 @@ def _path(name: str, value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str) and path:
+        if path.endswith(("/", os.sep)):
+            raise _invalid(name, value, "that is a folder: put the name of a file behind it")
         return path
     raise _invalid(name, value, "give a path")
 

@@ -74,10 +74,16 @@ def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
         return holds.index(True) if holds.count(True) == 1 else None
 
     # A variable that is itself an array has an empty path: its name is all there is.
-    parameters = single([any(path for _, path in b.arrays) for _, _, b in branches])
-    if parameters is not None or any(b.arrays for _, _, b in branches):
-        return parameters
-    return single([bool(b.modules) for _, _, b in branches])
+    holds = [any(path for _, path in b.arrays) for _, _, b in branches]
+    modules = [bool(b.modules) for _, _, b in branches]
+    if not any(b.arrays for _, _, b in branches):
+        return single(modules)
+    # Beside the parameters there may be a state, such as batch statistics, in another variable.
+    for marks in (holds, modules, [name == "params" for name, *_ in branches]):
+        index = single([a and b for a, b in zip(holds, marks, strict=True)])
+        if index is not None:
+            return index
+    return None
 
 
 def _without_collection(root: Any, path: str) -> str:
@@ -129,11 +135,11 @@ class _Roots:
         elif isinstance(value, types.FunctionType):
             yield from self._of(name, value.__dict__.get("__wrapped__"), own=own)
             yield from self._variables(value, own=own)
-        elif own and (inner := getattr(value, "__wrapped__", None)) is not None:
-            yield from self._of(name, inner, own=own)
-        elif _is_method(value):
+        elif _is_method(value):  # which shows the `__wrapped__` of its function as its own
             yield from self._of(name, value.__self__)
             yield from self._variables(value.__func__, own=own)
+        elif own and (inner := getattr(value, "__wrapped__", None)) is not None:
+            yield from self._of(name, inner, own=own)
         elif type(value).__module__.startswith("jax") and callable(value):
             yield from self._of(name, getattr(value, "__wrapped__", None))
         else:

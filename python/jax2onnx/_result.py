@@ -1,5 +1,6 @@
 """What `to_onnx` returns: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,8 +31,13 @@ def save(model: "Model", path: str, *, self_contained: bool) -> str:
 
 def _make_folder(path: str) -> None:
     folder = os.path.dirname(path)
-    if folder:
+    if not folder:
+        return
+    try:
         os.makedirs(folder, exist_ok=True)
+    except FileExistsError as error:
+        reason = f"`{error.filename}` is there already and is no folder"
+        raise NotADirectoryError(errno.ENOTDIR, reason) from error
 
 
 @contextmanager

@@ -28,7 +28,9 @@ class Scopes:
     def __init__(self, modules: list[tuple[Any, str]], functions: Functions) -> None:
         self.functions = functions
         self._paths = {id(module): path for module, path in modules}
-        self._alive = [module for module, _ in modules]
+        self._originals = [module for module, _ in modules]
+        self._settings: dict[type, dict[str, tuple[object, ...]]] = {}
+        self._alive: list[Any] = []
         self._running = [""]
         kinds = {*(type(module) for module, _ in modules), *functions.classes}
         self._classes = {
@@ -57,9 +59,7 @@ class Scopes:
         """Notes that a call of `module` starts: its scope, whether its path is known, and whether
         it is the model itself.
         """
-        known = id(module) in self._paths
-        if not known:
-            self._adopt(module)
+        known = id(module) in self._paths or self._adopt(module)
         path, caller = self._paths[id(module)], self._running[-1]
         is_root = not path and len(self._running) == 1
         self._running.append(path)
@@ -69,11 +69,36 @@ class Scopes:
         """Notes that the latest call has ended."""
         self._running.pop()
 
-    def _adopt(self, module: Any) -> None:
-        """Takes up a module that a transformation has rebuilt: it stands for the running one."""
-        for part, path in Walker().walk(module).modules:
+    def _adopt(self, module: Any) -> bool:
+        """Takes up a module that a transformation has rebuilt, with its parts. Returns whether it
+        is known which module it was: that with the same settings that is running, or the only such
+        one inside the running one.
+        """
+        settings, parts = _settings(module)
+        running = self._running[-1]
+        same = self._paths_of(type(module), settings)
+        inside = [path for path in same if not running or path.startswith(f"{running}.")]
+        known = running in same or len(inside) == 1
+        place = inside[0] if known and running not in same else running
+        for part, path in parts:
             self._alive.append(part)
-            self._paths[id(part)] = join(self._running[-1], path)
+            self._paths[id(part)] = join(place, path)
+        return known
+
+    def _paths_of(self, kind: type, settings: tuple[object, ...]) -> list[str]:
+        """Where the callable's tree has modules that differ in nothing but their parameters."""
+        if kind not in self._settings:
+            modules = (module for module in self._originals if type(module) is kind)
+            self._settings[kind] = {self._paths[id(m)]: _settings(m)[0] for m in modules}
+        return [path for path, known in self._settings[kind].items() if known == settings]
+
+
+def _settings(module: Any) -> tuple[tuple[object, ...], list[tuple[Any, str]]]:
+    """What a module consists of beside arrays, and the modules in it."""
+    walker = Walker()
+    branch = walker.walk(module)
+    arrays = {id(array) for array, _ in branch.arrays}
+    return tuple(part for part in walker.fingerprint if part not in arrays), branch.modules
 
 
 def _relative(path: str, caller: str) -> str:

@@ -35,7 +35,7 @@ def trace(
     kwargs: dict[str, Any],
     *,
     double: bool,
-    functions: Functions,
+    functions: Functions | None = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone."""
 
@@ -51,6 +51,7 @@ def trace(
     target: Any = fn
     call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]
 
+    functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects)

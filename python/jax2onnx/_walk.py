@@ -33,7 +33,10 @@ _STDLIB = sysconfig.get_path("stdlib")
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 # Types of which only the named attributes are walked; neither adds to a path.
-_ONLY = {("flax.core.scope", "Scope"): ("_variables", "rng_counters", "reservations")}
+_ONLY = {
+    ("equinox.nn._stateful", "State"): ("_state",),
+    ("flax.core.scope", "Scope"): ("_variables", "rng_counters", "reservations"),
+}
 
 # Attributes in which Flax keeps its own books.
 _BOOKS = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})

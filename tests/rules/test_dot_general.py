@@ -85,3 +85,9 @@ def test_batches_by_vmap():
     x, y = numbers(5, 3, 4), numbers(5, 4, 2, seed=1)
     check_model(jax.vmap(jnp.matmul), [x, y])
     check_model(jax.vmap(jnp.matmul, in_axes=(0, None)), [x, y[0]])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint32", "float32", "float16"])
+def test_sums_of_nothing(dtype):
+    x, y = np.zeros((2, 0), dtype), np.zeros((0, 3), dtype)
+    check_model(lambda x, y: x @ y, [x, y])

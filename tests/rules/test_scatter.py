@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from checking import check_model, check_sizes, op_types
+from checking import check_model, check_sizes, op_types, run
+from jax2onnx import to_onnx
 
 METHODS = ["set", "add", "subtract", "multiply", "min", "max"]
 MODES = ["clip", "drop", "promise_in_bounds"]
@@ -123,3 +124,17 @@ def test_applying_a_function(unique):
         # As often as the index is there.
         check_model(sine, [x, ints(1, 4, 1, 1, 4)])
         check_model(lambda x, i: x.at[i, 1].apply(lambda x: x * x), [x, ints(0, 5, 5)])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nan_is_remembered(name, dtype):
+    x = jnp.array([np.nan, 1, 2, np.nan, 3], dtype)
+    updates = jnp.array([1, np.nan, 5, 7, -1], dtype)
+    i = np.array([0, 1, 1, 2, 4], np.int32)
+
+    def fn(x, i, updates):
+        return getattr(x.at[i], name)(updates).astype("float32")
+
+    model = to_onnx(lambda i: fn(x, i, updates), [i])
+    np.testing.assert_array_equal(run(model, [i])[0], fn(x, i, updates))

@@ -1,16 +1,19 @@
 //! The command line as a library: the wheel's `jax2onnx` and the plain binary both call [`run`].
 
-#![expect(dead_code, reason = "the commands to come use it")]
-
 mod commands;
+mod diff;
 mod excerpt;
+mod explain_error;
 mod failure;
+mod log;
 mod model;
 mod nearest;
 mod page;
+mod profile;
 mod style;
 mod table;
 mod terminal;
+mod view;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,6 +21,7 @@ use std::io::{self, Write};
 use clap::Parser;
 
 pub use commands::Export;
+pub use explain_error::{explain_bytes, explain_file};
 pub use terminal::Terminal;
 
 use commands::Command;

@@ -9,31 +9,30 @@ use crate::style::{Style, Text};
 /// How many sources of a node are shown.
 const SOURCES: usize = 4;
 
-/// The line that names a node.
-pub(crate) fn heading(text: &mut Text, index: &Index<'_>, node: usize) {
-    let proto = index.nodes[node].proto;
-    let name = if proto.name.is_empty() { "(a node without a name)" } else { &proto.name };
-    text.styled(Style::Bold, name);
-    text.put(" = ");
-    text.line(&index.nodes[node].op());
-}
+/// Characters of a constant that is shown with its value.
+const CONSTANT: usize = 32;
 
-/// Module, rule, operands, results, and the node that it stands inside of.
+/// Name, operator, module, rule, operands, results, and the node that it stands inside of.
 pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Origin<'_>) {
     let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
     let value = |name: &String| match name.as_str() {
         "" => "(left out)".to_owned(),
         name => {
-            let is_parameter = index.tensor(body, name).is_some();
-            let kind = if is_parameter { " (parameter)" } else { "" };
-            format!("{name}: {}{kind}", index.type_of(body, name))
+            let ty = index.type_of(body, name);
+            let constant = index.tensor(body, name).map(|tensor| {
+                let few = onnx::text::elements(tensor).filter(|text| text.len() <= CONSTANT);
+                few.map_or(" (parameter)".to_owned(), |few| format!(" = {few}"))
+            });
+            format!("{name}: {ty}{}", constant.unwrap_or_default())
         }
     };
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let scope = index.scope(node);
     let inside = index.owner(node).map(|owner| index.nodes[owner].proto.name.clone());
     let called = index.function(node).map(|f| format!("function {}.{}", f.domain, f.name));
-    let groups: [(&str, Vec<String>); 5] = [
+    let name = if proto.name.is_empty() { "(no name)" } else { &proto.name };
+    let groups: [(&str, Vec<String>); 6] = [
+        ("node", vec![format!("{name} = {}", index.nodes[node].op())]),
         ("module", some(scope).into_iter().collect()),
         ("inside", inside.into_iter().chain(called).collect()),
         ("inputs", proto.input.iter().map(value).collect()),
@@ -42,10 +41,15 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
     ];
     for (title, lines) in groups {
         for (i, line) in lines.iter().enumerate() {
-            text.styled(Style::Dim, &format!("  {:<8} ", if i == 0 { title } else { "" }));
-            text.line(line);
+            fact(text, if i == 0 { title } else { "" }, line);
         }
     }
+}
+
+/// One line about a node.
+pub(crate) fn fact(text: &mut Text, title: &str, line: &str) {
+    text.styled(Style::Dim, &format!("  {title:<8} "));
+    text.line(line);
 }
 
 /// The places of all sources: the user's line of each, underlined.

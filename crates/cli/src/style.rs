@@ -75,6 +75,13 @@ impl Text {
         &self.text
     }
 
+    /// Removes empty lines from the end, but for the end of the last line.
+    pub(crate) fn trim_lines(&mut self) {
+        while self.text.ends_with("\n\n") {
+            self.text.pop();
+        }
+    }
+
     /// Removes blanks from the end of the last line.
     pub(crate) fn trim_end(&mut self) {
         self.text.truncate(self.text.trim_end_matches(' ').len());

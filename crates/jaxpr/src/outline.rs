@@ -236,3 +236,6 @@ impl Body<'_> {
         new
     }
 }
+
+#[cfg(test)]
+mod tests;

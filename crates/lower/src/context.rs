@@ -2,13 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
+use std::sync::Arc;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
-use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
+use tensor::{Atom, DType, Dim, DimOp, Storage, Tensor, Type};
 
-use crate::driver::{Driver, Place, State};
+use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
 use crate::{ExternalRules, RuleError};
 
@@ -258,14 +259,23 @@ impl<'a> Context<'a> {
         if let Some(&known) = self.state.frame.dims.get(dim) {
             return Ok(known);
         }
-        let value = if let Some(name) = dim.as_var() {
-            let root = self.state.frame.root;
-            if let Some((input, axis)) = self.state.frame.symbol(name) {
-                let axis = axis as i64;
-                self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        let root = self.state.frame.root;
+        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+            let axis = axis as i64;
+            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else if let Some(name) = dim.as_var() {
+            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
+                let mut value = self.dim(&size, at)?;
+                for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
+                    if number != neutral {
+                        let number = self.i64s(&[number]);
+                        value = self.in_root(op, &[value, number], Attrs::new(), at)?;
+                    }
+                }
+                value
             } else if root == Graph::MAIN {
                 return Err(RuleError::unsupported(format!(
-                    "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
+                    "the size `{name}` cannot be computed from any single dimension of an input"
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
             } else {
@@ -374,6 +384,15 @@ impl<'a> Context<'a> {
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
+        }
+        let sizes: Option<Vec<usize>> =
+            shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
+        if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
+            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
+            let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
+            let empty = Tensor::new(self.dtype(value), &sizes, nothing);
+            let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
+            return Ok(self.constant(empty));
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)

@@ -69,8 +69,10 @@ pub(crate) struct Frame {
     pub(crate) root: BlockId,
     /// Constants by the address of their bytes: one array, one initializer or operand.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
-    /// Where each dimension variable can be read: an input and its axis.
-    symbols: FxHashMap<String, (ValueId, usize)>,
+    /// Where each symbolic dimension can be read: an input and its axis.
+    places: FxHashMap<Dim, (ValueId, usize)>,
+    /// Of each dimension variable that can be computed from such a dimension, how.
+    solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the root block.
     pub(crate) dims: FxHashMap<Dim, ValueId>,
     /// The dimensions that a function is given as operands, since it cannot compute them.
@@ -82,22 +84,31 @@ impl Frame {
         Self {
             root,
             constants: FxHashMap::default(),
-            symbols: FxHashMap::default(),
+            places: FxHashMap::default(),
+            solutions: FxHashMap::default(),
             dims: FxHashMap::default(),
             sizes: Vec::new(),
         }
     }
 
-    /// An input and its axis whose size is the dimension variable `name`.
-    pub(crate) fn symbol(&self, name: &str) -> Option<(ValueId, usize)> {
-        self.symbols.get(name).copied()
+    /// An input and its axis whose size is `dim`.
+    pub(crate) fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
+        self.places.get(dim).copied()
     }
 
-    /// Notes the dimension variables of an input.
+    /// How to compute the dimension variable `name`.
+    pub(crate) fn solution(&self, name: &str) -> Option<Solution> {
+        self.solutions.get(name).cloned()
+    }
+
+    /// Notes the symbolic dimensions of an input.
     pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
-            if let Some(symbol) = dim.as_var() {
-                self.symbols.entry(symbol.to_owned()).or_insert((input, axis));
+            if dim.as_known().is_none() {
+                self.places.entry(dim.clone()).or_insert((input, axis));
+            }
+            if let Some((name, solution)) = solve(dim) {
+                self.solutions.entry(name).or_insert(solution);
             }
         }
     }
@@ -115,6 +126,14 @@ impl Frame {
         let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
         (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
     }
+}
+
+/// A dimension variable is `(size - offset) / factor`.
+#[derive(Clone, Debug)]
+pub(crate) struct Solution {
+    pub(crate) size: Dim,
+    pub(crate) offset: i64,
+    pub(crate) factor: i64,
 }
 
 /// Where a jaxpr is being lowered to.
@@ -160,6 +179,20 @@ pub fn lower(
     let outputs = driver.outputs(main, &outputs, boundary)?;
     graph.set_outputs(Graph::MAIN, &outputs);
     Ok(Lowered { graph, results: state.results })
+}
+
+/// The variable of a dimension such as `4*b + 3`, and how to compute it.
+fn solve(dim: &Dim) -> Option<(String, Solution)> {
+    let (mut offset, mut variable) = (0, None);
+    for (factor, atoms) in dim.terms() {
+        match (atoms.as_slice(), &variable) {
+            ([], _) => offset = factor,
+            ([(tensor::Atom::Var(name), 1)], None) => variable = Some((name.to_string(), factor)),
+            _ => return None,
+        }
+    }
+    let (name, factor) = variable?;
+    Some((name, Solution { size: dim.clone(), offset, factor }))
 }
 
 impl Driver<'_> {

@@ -62,6 +62,17 @@ impl Model {
     }
 }
 
+/// Writes a file at `path`, and missing folders with it: all of it or, if `content` fails, nothing.
+pub fn replace_file(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+    let files = Files::at(path)?;
+    let write = || {
+        let old = replaceable(&files.model)?;
+        fs::create_dir_all(&files.folder)?;
+        files.commit(files.write(old.as_ref(), content)?, None)
+    };
+    write().map_err(|source| files.error(source))
+}
+
 /// The files of a model.
 struct Files {
     model: PathBuf,

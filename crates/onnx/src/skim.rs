@@ -13,11 +13,11 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use crate::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto,
-    TensorProto, TrainingInfoProto, ValueInfoProto,
+    AttributeProto, DataLocation, FunctionProto, GraphProto, ModelProto, NodeProto,
+    SparseTensorProto, StringStringEntryProto, TensorProto, TrainingInfoProto, ValueInfoProto,
 };
 use crate::read::complete;
-use crate::wire::{DEEPEST, Payload, Wire, damaged, put_varint};
+use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
 use crate::{Error, Result};
 
 /// Bytes of data that a tensor or an attribute may have to keep them.
@@ -29,13 +29,24 @@ const LARGEST: usize = 1 << 30;
 /// Reads the model file at `path`; tensors and attributes of more than [`KEPT`] bytes come without
 /// their data. External data is not looked at.
 pub fn skim_file(path: &Path) -> Result<ModelProto> {
+    skim_path(path, false)
+}
+
+/// Reads the model file at `path` as [`skim_file`] does; tensors without their data say where in
+/// this file it is, as they would for external data: the location is empty, and `field` is the
+/// number of the field that holds it.
+pub fn skim_located(path: &Path) -> Result<ModelProto> {
+    skim_path(path, true)
+}
+
+fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
         return Err(Error::Read("it is no ordinary file".to_owned()));
     }
-    skim_from(file, about.len()).map_err(|error| match error {
+    skim_from(file, about.len(), locate).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
         other => other,
     })
@@ -43,14 +54,14 @@ pub fn skim_file(path: &Path) -> Result<ModelProto> {
 
 /// Reads a model from memory, as [`skim_file`] reads it from a file.
 pub fn skim(bytes: &[u8]) -> Result<ModelProto> {
-    skim_from(Cursor::new(bytes), bytes.len() as u64)
+    skim_from(Cursor::new(bytes), bytes.len() as u64, false)
 }
 
-fn skim_from<R: Read + Seek>(source: R, len: u64) -> Result<ModelProto> {
+fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelProto> {
     if len == 0 {
         return Err(Error::Read("there are no bytes".to_owned()));
     }
-    let mut skimmer = Skimmer { wire: Wire::new(source), spent: 0 };
+    let mut skimmer = Skimmer { wire: Wire::new(source), spent: 0, locate };
     let mut thin = Vec::new();
     skimmer.message(Kind::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
@@ -125,9 +136,44 @@ impl Kind {
     }
 }
 
+/// Where the bulk data of a message lies.
+enum Places {
+    None,
+    /// The number of the field, the position and the length of its content.
+    One(u64, u64, u64),
+    Several,
+}
+
+impl Places {
+    fn add(&mut self, field: &Field, at: u64, len: u64) {
+        *self = match self {
+            Places::None => Places::One(field.number, at, len),
+            _ => Places::Several,
+        };
+    }
+
+    /// Appends what a tensor says about external data.
+    fn write(&self, out: &mut Vec<u8>) {
+        let &Places::One(field, offset, length) = self else { return };
+        let entry = |key: &str, value: String| StringStringEntryProto { key: key.into(), value };
+        let tensor = TensorProto {
+            external_data: vec![
+                entry("location", String::new()),
+                entry("offset", offset.to_string()),
+                entry("length", length.to_string()),
+                entry("field", field.to_string()),
+            ],
+            data_location: DataLocation::External as i32,
+            ..TensorProto::default()
+        };
+        out.extend_from_slice(&tensor.encode_to_vec());
+    }
+}
+
 struct Skimmer<R> {
     wire: Wire<R>,
     spent: usize,
+    locate: bool,
 }
 
 impl<R: Read + Seek> Skimmer<R> {
@@ -138,6 +184,7 @@ impl<R: Read + Seek> Skimmer<R> {
         }
         self.spend(kind.size() as u64)?;
         let (mut bulk, mut dropped) = (Vec::new(), false);
+        let mut places = Places::None;
         while let Some(field) = self.wire.field(end)? {
             let is_bulk = kind.is_bulk(field.number);
             if let (Payload::Bytes(len), Some(inner)) = (field.payload, kind.field(field.number)) {
@@ -152,6 +199,9 @@ impl<R: Read + Seek> Skimmer<R> {
                 Payload::Varint(_) => 0,
                 Payload::Fixed(len) | Payload::Bytes(len) => len,
             };
+            if is_bulk {
+                places.add(&field, self.wire.at(), len);
+            }
             if is_bulk && (dropped || bulk.len() as u64 + len > KEPT as u64) {
                 dropped = true;
                 bulk.clear();
@@ -171,6 +221,9 @@ impl<R: Read + Seek> Skimmer<R> {
             }
         }
         out.append(&mut bulk);
+        if let (Kind::Tensor, true, true) = (kind, self.locate, dropped) {
+            places.write(out);
+        }
         Ok(())
     }
 

@@ -282,6 +282,7 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Frame, FrameKind, Span};
 
     fn emitter(name: &'static str) -> Emitter {
         Emitter { name, stage: Stage::Lower, at: Location::caller().into() }
@@ -294,6 +295,37 @@ mod tests {
         let q = origins.scope(block, "attn/q");
         assert_eq!(origins.scope_path(q), "blocks.3/attn/q");
         assert_eq!(origins.scope(q, ""), q);
+    }
+
+    #[test]
+    fn callers_of_one_line_are_one() {
+        let mut origins = Origins::default();
+        let mut stacks = Stacks::default();
+        let frame = |line| Frame {
+            file: "m.py".into(),
+            path: "/m.py".into(),
+            function: "f".into(),
+            span: Span { line, ..Span::default() },
+            kind: FrameKind::User,
+        };
+        let mut call = |line, caller| {
+            let stack = stacks.reserve();
+            let frame = stacks.intern(frame(line));
+            stacks.resolve(stack, &[frame]);
+            origins.call(Call { stack: Some(stack), caller })
+        };
+        let e = emitter("onnx_function");
+        let [first, again, other, third] = [1, 1, 2, 2].map(|line| call(line, None));
+        let body = call(9, Some((first, e)));
+        let calls = [again, other, third].map(|c| origins.origin(Some(c), Origins::ROOT, e));
+        calls.iter().for_each(|origin| origins.called_again(first, *origin));
+        origins.merge_callers(&stacks);
+        let body = origins.origin(Some(body), Origins::ROOT, e);
+        let others: Vec<_> = origins.other_callers(origins.get(body)).collect();
+        assert_eq!(others, [calls[1]]);
+        // The first call itself is not inside the function.
+        let first = origins.origin(Some(first), Origins::ROOT, e);
+        assert_eq!(origins.other_callers(origins.get(first)).count(), 0);
     }
 
     #[test]

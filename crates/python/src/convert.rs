@@ -24,11 +24,12 @@ use crate::rules::{self, Registered, Shared};
 ///
 /// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
+/// `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
-    rules, results,
+    rules, results, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -50,6 +51,7 @@ pub(crate) fn convert(
     record: Option<PathBuf>,
     rules: Vec<Registered>,
     results: bool,
+    fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
     let resolve = detail != Detail::Off || source_map || record.is_some() || results;
@@ -72,7 +74,7 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let Built { graph, opset, results } =
-            build(&program, &boundary, &options, opset, &mut origins)?;
+            build(&program, &boundary, &options, opset, fuel, &mut origins)?;
         if resolve {
             origins.merge_callers(&stacks);
         }
@@ -164,6 +166,7 @@ fn build(
     boundary: &Boundary,
     options: &lower::Options,
     opset: Option<i64>,
+    fuel: Option<u64>,
     origins: &mut Origins,
 ) -> Result<Built, Failure> {
     let lowered = lower::lower(program, boundary, options, origins).map_err(Failure::Lower)?;
@@ -171,7 +174,8 @@ fn build(
     if options.record {
         graph.remember_replacements();
     }
-    optimize::optimize(&mut graph, origins, &Options::default()).map_err(Failure::Optimize)?;
+    let clean_up = Options { fuel, ..Options::default() };
+    let done = optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {
             backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
@@ -183,8 +187,9 @@ fn build(
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
     if graph.value_count() > before {
         // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
-        let options = Options { fuse: false, opset: Some(opset), ..Options::default() };
-        optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
+        let fuel = fuel.map(|fuel| fuel.saturating_sub(done.total()));
+        let clean_up = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
+        optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     }
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);

@@ -14,8 +14,11 @@ mod rules;
 mod source_map;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 // A conversion is many small allocations: a fifth of its time with the system's allocator.
@@ -36,7 +39,7 @@ mod _core {
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
-    use super::{main, primitives};
+    use super::{explain, main, primitives};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
@@ -47,6 +50,23 @@ mod _core {
 #[pyfunction]
 fn primitives() -> Vec<&'static str> {
     lower::primitives().to_vec()
+}
+
+/// What an error of a runtime means for a model, a file or its bytes; `None` if nothing in the
+/// message is about it.
+#[pyfunction]
+fn explain(py: Python<'_>, model: Explained, message: String) -> PyResult<Option<String>> {
+    let explained = match model {
+        Explained::Bytes(bytes) => py.detach(|| cli::explain_bytes(&bytes, &message)),
+        Explained::File(path) => py.detach(|| cli::explain_file(&path, &message)),
+    };
+    explained.map_err(PyValueError::new_err)
+}
+
+#[derive(FromPyObject)]
+enum Explained {
+    Bytes(PyBackedBytes),
+    File(PathBuf),
 }
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.

@@ -1,12 +1,16 @@
 //! The source map, as Python reads it.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 
 use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
 use pyo3::prelude::*;
 
 use crate::error::{Family, raise, writing};
+
+/// No map of a real model comes near this.
+const LARGEST: u64 = 1 << 28;
 
 /// A frame of a call stack.
 #[pyclass(frozen, get_all, module = "jax2onnx._core")]
@@ -85,14 +89,19 @@ impl SourceMap {
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let shown = path.display();
-        let bytes = fs::read(&path)
-            .map_err(|source| writing(py, onnx::Error::Io { path: path.clone(), source }))?;
-        if let Ok(text) = std::str::from_utf8(&bytes)
-            && let Ok(map) = provenance::SourceMap::parse(text)
-        {
-            return Ok(Self(map));
-        }
-        let model = onnx::read(bytes).map_err(|error| invalid(py, format!("{shown}: {error}")))?;
+        let model = match onnx::skim_file(&path) {
+            Err(error @ onnx::Error::Io { .. }) => return Err(writing(py, error)),
+            Err(error) => {
+                let failed = |source| writing(py, onnx::Error::Io { path: path.clone(), source });
+                let mut text = Vec::new();
+                let file = File::open(&path).map_err(failed)?;
+                file.take(LARGEST).read_to_end(&mut text).map_err(failed)?;
+                let text = str::from_utf8(&text).ok().filter(|text| !text.is_empty());
+                let map = text.and_then(|text| provenance::SourceMap::parse(text).ok());
+                return map.map(Self).ok_or_else(|| invalid(py, format!("{shown}: {error}")));
+            }
+            Ok(model) => model,
+        };
         let entry = model.metadata_props.iter().find(|entry| entry.key == SOURCE_MAP);
         match entry {
             Some(entry) => Self::parse(py, &entry.value),

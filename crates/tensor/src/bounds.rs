@@ -117,10 +117,15 @@ fn without_op(
             if is_case(op, factor) { Some(x?.min(y?)) } else { x.max(y) }
         }
         DimOp::Mod => {
-            let k = b.as_known().filter(|k| *k > 0)?;
-            let by_range = with(Dim::Known(if grows { 0 } else { k - 1 }));
-            let quotient = Dim::op(DimOp::FloorDiv, a, b);
-            let by_quotient = with(a.clone() - Dim::Known(k) * quotient);
+            if lower(b, budget)? < 1 {
+                return None;
+            }
+            let mut with = |dim: Dim| lower(&(rest.clone() + scale(dim)), budget);
+            let by_range = with(if grows { Dim::Known(0) } else { b.clone() - Dim::Known(1) });
+            let by_quotient = b.as_known().and_then(|_| {
+                let quotient = Dim::op(DimOp::FloorDiv, a, b);
+                with(a.clone() - b.clone() * quotient)
+            });
             let natural = lower(a, budget).is_some_and(|least| least >= 0);
             let whole = rest.clone() + scale(a.clone());
             let by_whole = if natural && !grows { lower(&whole, budget) } else { None };
@@ -201,6 +206,9 @@ mod tests {
             ("floordiv(b, t)", Some(0)),
             ("b - floordiv(b, t)", Some(0)),
             ("max(b, t) - t", Some(0)),
+            ("mod(3, b)", Some(0)),
+            ("b - mod(3, b)", Some(1)),
+            ("3 - mod(3, b)", Some(0)),
         ] {
             assert_eq!(lower_bound(&dim(text)), expected, "{text}");
         }

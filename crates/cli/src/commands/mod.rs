@@ -1,8 +1,13 @@
 //! The commands, one file each.
 
 mod completions;
+mod diff;
+pub(crate) mod explain;
 mod export;
-mod show;
+mod profile;
+pub(crate) mod show;
+mod strip;
+mod view;
 
 use clap::Subcommand;
 
@@ -16,6 +21,11 @@ use crate::terminal::Terminal;
 pub(crate) enum Command {
     Export(Export),
     Show(show::Show),
+    Explain(explain::Explain),
+    Profile(profile::Profile),
+    View(view::View),
+    Strip(strip::Strip),
+    Diff(diff::Diff),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -26,6 +36,11 @@ impl Command {
         match self {
             Command::Export(command) => command.run(),
             Command::Show(command) => command.run(terminal),
+            Command::Explain(command) => command.run(terminal),
+            Command::Profile(command) => command.run(terminal),
+            Command::View(command) => command.run(terminal),
+            Command::Strip(command) => command.run(terminal),
+            Command::Diff(command) => command.run(terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

@@ -34,8 +34,6 @@ pub(crate) struct Node<'m> {
     pub(crate) proto: &'m NodeProto,
     /// The body it stands in.
     pub(crate) body: usize,
-    /// How many nodes it stands inside of.
-    pub(crate) depth: usize,
 }
 
 /// All nodes of a model: a node's inner graphs follow it, functions come last.
@@ -51,6 +49,7 @@ pub(crate) struct Index<'m> {
     pub(crate) graph: &'m GraphProto,
     by_name: FxHashMap<&'m str, usize>,
     by_output: FxHashMap<&'m str, usize>,
+    by_input: FxHashMap<&'m str, usize>,
     pub(super) groups: Groups,
 }
 
@@ -77,47 +76,46 @@ impl<'m> Index<'m> {
             graph,
             by_name: FxHashMap::default(),
             by_output: FxHashMap::default(),
+            by_input: FxHashMap::default(),
             groups: Groups::default(),
         };
-        index.add_graph(BodyKind::Main, graph, None, 0);
+        index.add_graph(BodyKind::Main, graph, None);
         for function in &model.proto.functions {
             let types = declared(&[&function.value_info]);
             let (kind, tensors) = (BodyKind::Function(function), FxHashMap::default());
             index.bodies.push(Body { kind, parent: None, types, tensors });
-            index.add_nodes(index.bodies.len() - 1, &function.node, 0);
+            index.add_nodes(index.bodies.len() - 1, &function.node);
         }
         for (position, node) in index.nodes.iter().enumerate() {
             index.by_name.entry(&node.proto.name).or_insert(position);
             for output in &node.proto.output {
                 index.by_output.entry(output).or_insert(position);
             }
+            for input in &node.proto.input {
+                index.by_input.entry(input).or_insert(position);
+            }
         }
         index.by_name.remove("");
+        index.by_input.remove("");
         index.by_output.remove("");
         index
     }
 
-    fn add_graph(
-        &mut self,
-        kind: BodyKind<'m>,
-        graph: &'m GraphProto,
-        parent: Option<usize>,
-        depth: usize,
-    ) {
+    fn add_graph(&mut self, kind: BodyKind<'m>, graph: &'m GraphProto, parent: Option<usize>) {
         let types = declared(&[&graph.value_info, &graph.output, &graph.input]);
         let tensors = graph.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor));
         self.bodies.push(Body { kind, parent, types, tensors: tensors.collect() });
-        self.add_nodes(self.bodies.len() - 1, &graph.node, depth);
+        self.add_nodes(self.bodies.len() - 1, &graph.node);
     }
 
-    fn add_nodes(&mut self, body: usize, nodes: &'m [NodeProto], depth: usize) {
+    fn add_nodes(&mut self, body: usize, nodes: &'m [NodeProto]) {
         for proto in nodes {
             let owner = self.nodes.len();
-            self.nodes.push(Node { proto, body, depth });
+            self.nodes.push(Node { proto, body });
             for attribute in &proto.attribute {
                 for graph in attribute.g.as_deref().into_iter().chain(&attribute.graphs) {
                     let kind = BodyKind::Inner(owner, &attribute.name);
-                    self.add_graph(kind, graph, Some(body), depth + 1);
+                    self.add_graph(kind, graph, Some(body));
                 }
             }
         }
@@ -131,6 +129,16 @@ impl<'m> Index<'m> {
     /// The node that computes the value `name`.
     pub(crate) fn producer(&self, name: &str) -> Option<usize> {
         self.by_output.get(name).copied()
+    }
+
+    /// The first node that reads the value `name`.
+    pub(crate) fn reader(&self, name: &str) -> Option<usize> {
+        self.by_input.get(name).copied()
+    }
+
+    /// Whether the model has an input or an initializer called `name`.
+    pub(crate) fn has_input(&self, name: &str) -> bool {
+        self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
     }
 
     /// The names of all nodes, then of all results.

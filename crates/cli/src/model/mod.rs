@@ -2,11 +2,13 @@
 
 mod fused;
 mod index;
+mod makers;
 mod open;
 mod origin;
 mod types;
 
 pub(crate) use index::{BodyKind, Index, Node};
+pub(crate) use makers::Makers;
 pub(crate) use open::Model;
 pub(crate) use origin::{Frame, Origin};
 pub(crate) use types::{tensor_text, type_text};

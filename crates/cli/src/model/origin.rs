@@ -1,6 +1,6 @@
 //! Where a node came from, as far as the model tells.
 
-use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, Span};
+use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, SourceMap, Span};
 
 use super::Index;
 use super::open::property;
@@ -51,25 +51,23 @@ impl<'m> Index<'m> {
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
         if let Some(map) = &self.model.map {
             let exported = self.exported(map, node);
-            let sources = exported.into_iter().flat_map(|node| map.sources(node));
-            let mut found: Vec<Origin<'m>> = Vec::new();
-            for source in sources {
-                let origin = Origin {
-                    site: source.site.as_ref().map(frame_of_map),
-                    scope: source.scope,
-                    rule: source.rule,
-                    stack: source.stack.iter().map(frame_of_map).collect(),
-                };
-                // Several nodes of one expression are one source, told once.
-                if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
-                    found.push(origin);
-                }
-            }
+            let found = origins_of(map, &exported);
             if !found.is_empty() {
                 return found;
             }
         }
         self.of_metadata(node)
+    }
+
+    /// The sources of a node that the source map knows, by its position there.
+    pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
+        self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
+    }
+
+    /// The sources of what was called `name` when the model was exported.
+    pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
+        let Some(map) = &self.model.map else { return Vec::new() };
+        map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
     }
 
     /// The first source of a node.
@@ -118,6 +116,23 @@ impl<'m> Index<'m> {
         });
         std::iter::once(own).chain(merged).collect()
     }
+}
+
+/// The sources of nodes of the source map, each once: several nodes of one expression have one.
+fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
+    let mut found: Vec<Origin<'m>> = Vec::new();
+    for source in nodes.iter().flat_map(|node| map.sources(*node)) {
+        let origin = Origin {
+            site: source.site.as_ref().map(frame_of_map),
+            scope: source.scope,
+            rule: source.rule,
+            stack: source.stack.iter().map(frame_of_map).collect(),
+        };
+        if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
+            found.push(origin);
+        }
+    }
+    found
 }
 
 fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {

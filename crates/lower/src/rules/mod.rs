@@ -15,6 +15,7 @@ mod cholesky;
 mod cholesky_update;
 mod clamp;
 mod clz;
+mod collective;
 mod complex;
 mod concatenate;
 mod cond;
@@ -314,10 +315,13 @@ rules! {
     "philox4x32" => f(philox::four),
     "pjit" => f(call::jaxpr),
     "platform_index" => f(platform_index::lower),
+    "pmax" => f(collective::max),
+    "pmin" => f(collective::min),
     "polygamma" => f(polygamma::lower),
     "polynomial" => numbers(polynomial::lower),
     "population_count" => f(population_count::lower),
     "pow" => f(pow::lower),
+    "psum" => f(collective::sum),
     "qr" => numbers(qr::lower),
     "random_bits" => f(call::call_jaxpr),
     "random_clone" => f(identity::lower),

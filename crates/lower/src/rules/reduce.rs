@@ -39,7 +39,9 @@ fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) ->
         return Ok(vec![x]);
     }
     if axes.iter().any(|axis| cx.shape(x)[*axis] == ZERO) {
-        let (nothing, shape) = (monoid.identity(cx, cx.dtype(x))?, cx.out(0).shape.clone());
+        let nothing = monoid.identity(cx, cx.dtype(x))?;
+        let kept = cx.shape(x).iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        let shape: Vec<Dim> = kept.map(|(_, size)| size.clone()).collect();
         return Ok(vec![cx.expand(nothing, &shape)?]);
     }
     let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();

@@ -32,7 +32,7 @@ mod syntax;
 use tensor::DType;
 
 pub use build::parse;
-pub use model::print_model;
+pub use model::{elements, print_model};
 pub use print::print;
 
 /// ONNX's names of the element types.

@@ -23,7 +23,7 @@ pub fn print_model(model: &ModelProto) -> String {
     let mut printer = Printer { out: String::new(), depth: 0 };
     printer.head(model);
     if let Some(graph) = &model.graph {
-        printer.graph(graph);
+        printer.graph(&graph.name, graph);
         printer.out.push('\n');
     }
     for function in &model.functions {
@@ -87,8 +87,8 @@ impl Printer {
         self.put("\n");
     }
 
-    fn graph(&mut self, graph: &GraphProto) {
-        self.put(&quotable(&graph.name));
+    fn graph(&mut self, name: &str, graph: &GraphProto) {
+        self.put(&quotable(name));
         for (open, values) in [(" (", &graph.input), (" => (", &graph.output)] {
             self.put(open);
             self.list(values, Self::value);
@@ -175,15 +175,22 @@ impl Printer {
             return self.put(&format!("@{}", attribute.ref_attr_name));
         }
         match (&attribute.g, text) {
-            (Some(graph), _) => self.graph(graph),
+            (Some(graph), _) => self.graph(inner_name(graph, attribute), graph),
             (None, Some(text)) => self.put(&text),
             (None, None) => {
                 self.put("[");
-                self.list(&attribute.graphs, Self::graph);
+                self.list(&attribute.graphs, |p, graph| {
+                    p.graph(inner_name(graph, attribute), graph);
+                });
                 self.put("]");
             }
         }
     }
+}
+
+/// `onnx.parser` reads a name in quotes as a string here: such a graph is called as its attribute.
+fn inner_name<'a>(graph: &'a GraphProto, attribute: &'a AttributeProto) -> &'a str {
+    if quotable(&graph.name) == graph.name { &graph.name } else { &attribute.name }
 }
 
 /// The type of an attribute and its text; none for graphs.
@@ -226,7 +233,7 @@ fn tensor_text(tensor: &TensorProto) -> String {
 }
 
 /// The elements of a tensor, separated by commas, if all of them are there and few.
-fn elements(tensor: &TensorProto) -> Option<String> {
+pub fn elements(tensor: &TensorProto) -> Option<String> {
     if tensor.data_type == STRING {
         let texts = tensor.string_data.iter().map(|s| quoted(&String::from_utf8_lossy(s)));
         let texts: Vec<String> = texts.collect();

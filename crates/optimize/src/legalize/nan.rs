@@ -1,18 +1,28 @@
 //! Where kernels that lose NaN do no harm.
 
 use onnx::{Graph, Node, Use, ValueId};
+use tensor::Tensor;
 
 /// Whether it matters that `node` loses a NaN in its operand, as far as can be seen.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
     let Some(x) = node.input(0) else { return true };
+    if matches!(node.op.name, "ScatterElements" | "ScatterND") {
+        return is_possible(graph, x) || node.input(2).is_none_or(|y| is_possible(graph, y));
+    }
     is_possible(graph, x) && !(node.is("ReduceMax") && only_shifts(graph, x, node.outputs[0]))
 }
 
 fn is_possible(graph: &Graph, x: ValueId) -> bool {
     let producer = |value| graph.producer(value).map(|id| graph.node(id));
+    if graph.constant(x).and_then(Tensor::splat).is_some_and(|number| !number.is_nan()) {
+        return false;
+    }
     match producer(x) {
         Some(cast) if cast.is("Cast") => {
             cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
+        }
+        Some(copies) if copies.is("Expand") => {
+            copies.input(0).is_none_or(|from| is_possible(graph, from))
         }
         // Something else where it is NaN.
         Some(choice) if choice.is("Where") => {

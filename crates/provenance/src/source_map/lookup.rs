@@ -174,3 +174,24 @@ impl SourceMap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::before_inlining;
+
+    #[test]
+    fn names_of_inlined_nodes_lead_back_to_the_function() {
+        let names = [
+            ("_inlfunc_Block_/Block/q/MatMul_output_0", Some("/Block/q/MatMul_output_0")),
+            ("_inlfunc_my_F_token_12_/my_F/Add", Some("/my_F/Add")),
+            ("fused _inlfunc_F_/F/Gemm", Some("/F/Gemm")),
+            ("/Block/Add__12", Some("/Block/Add")),
+            ("/Block/Add__", None),
+            ("/Block/Add", None),
+            ("_inlfunc_F_const", None),
+        ];
+        for (name, original) in names {
+            assert_eq!(before_inlining(name), original, "{name}");
+        }
+    }
+}

@@ -52,7 +52,7 @@ pub(crate) fn node(index: &Index<'_>, node: usize) -> Value {
 }
 
 /// One source of a node.
-fn source(origin: &Origin<'_>) -> Value {
+pub(crate) fn source(origin: &Origin<'_>) -> Value {
     json!({
         "site": origin.site.as_ref().map(frame),
         "scope": origin.scope,

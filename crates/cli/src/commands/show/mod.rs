@@ -2,7 +2,7 @@
 
 mod groups;
 mod head;
-mod json;
+pub(crate) mod json;
 mod node;
 mod tree;
 

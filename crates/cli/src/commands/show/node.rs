@@ -25,7 +25,6 @@ pub(super) fn describe(text: &mut Text, index: &Index<'_>, node: usize) {
     let excerpts = Excerpts::new(index.model);
     let origins = index.origins(node);
     let own = origins.first().cloned().unwrap_or_default();
-    page::heading(text, index, node);
     page::facts(text, index, node, &own);
     page::sites(text, &excerpts, &origins);
     page::callers(text, &excerpts, &own, true);

@@ -44,6 +44,7 @@ pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
         ("ReduceMax" | "ReduceMin", d) if d.is_float() => nan_order::reduce,
+        ("ScatterElements" | "ScatterND", d) if d.is_float() => nan_order::scatter,
         ("Swish", d) if d.is_float() => activations::swish,
         (_, DType::F64) => return find_f64(op),
         (_, d) if d.is_integer() => return find_integer(op, d),

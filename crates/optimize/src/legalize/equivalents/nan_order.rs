@@ -1,6 +1,6 @@
 //! The largest and the smallest of numbers among which NaN may be, which wins.
 
-use onnx::{Attrs, Builder, Node, ValueId};
+use onnx::{Attr, Attrs, Builder, Node, ValueId, attrs};
 use tensor::DType;
 
 use super::{Lack, operand};
@@ -29,6 +29,35 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     Ok(vec![b.cast(result, dtype)?])
 }
 
+/// Updates by the larger or the smaller of numbers, and of marks for what is NaN.
+pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
+    let (data, indices, updates) = (operand(node, 0)?, operand(node, 1)?, operand(node, 2)?);
+    let last = match node.attr("reduction") {
+        Some(Attr::String(how)) if how.as_ref() == "max" => f64::NEG_INFINITY,
+        Some(Attr::String(how)) if how.as_ref() == "min" => f64::INFINITY,
+        _ => return Err(Lack::Because("it is not about order")),
+    };
+    let dtype = b.dtype(data);
+    let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
+    let last = b.scalar(wide, last)?;
+    let mut split = |x| {
+        let x = b.cast(x, wide)?;
+        let nan = b.op("IsNaN", &[x], Attrs::new())?;
+        let number = b.op("Where", &[nan, last, x], Attrs::new())?;
+        Ok::<_, Lack>((number, b.cast(nan, DType::U8)?))
+    };
+    let ((data, data_marks), (updates, marks)) = (split(data)?, split(updates)?);
+    let best = b.op(node.op.name, &[data, indices, updates], node.attrs.clone())?;
+    let mut attrs = node.attrs.clone();
+    attrs.retain(|(name, _)| *name != "reduction");
+    attrs.extend(attrs! { reduction: "max" });
+    let any = b.op(node.op.name, &[data_marks, indices, marks], attrs)?;
+    let any = b.cast(any, DType::Bool)?;
+    let nan = b.scalar(wide, f64::NAN)?;
+    let result = b.op("Where", &[any, nan, best], Attrs::new())?;
+    Ok(vec![b.cast(result, dtype)?])
+}
+
 #[cfg(test)]
 mod tests {
     use crate::legalize::Target;
@@ -46,6 +75,22 @@ mod tests {
         let nodes = "IsNaN:bool Where:f32 Cast:u8 ReduceMax:f32 ReduceMax:u8 Cast:bool Where:f32";
         assert_eq!(reduced(DType::F32), nodes);
         assert_eq!(reduced(DType::BF16), format!("Cast:f32 {nodes} Cast:bf16"));
+    }
+
+    #[test]
+    fn nan_is_remembered_by_updates() {
+        let scatter = |how: &'static str, dtype| {
+            let (given, attrs) = ([dtype, DType::I64, dtype], attrs! { reduction: how });
+            outcome("ScatterElements", &given, attrs, &[dtype], (23, Target::OnnxRuntime)).unwrap()
+        };
+        let split = "IsNaN:bool Where:f32 Cast:u8";
+        let nodes = "ScatterElements:f32 ScatterElements:u8 Cast:bool Where:f32";
+        assert_eq!(scatter("max", DType::F32), format!("{split} {split} {nodes}"));
+        let cast = "Cast:f32";
+        let nodes = format!("{cast} {split} {cast} {split} {nodes} Cast:bf16");
+        assert_eq!(scatter("min", DType::BF16), nodes);
+        assert_eq!(scatter("max", DType::I32), "ScatterElements:i32");
+        assert_eq!(scatter("add", DType::F32), "ScatterElements:f32");
     }
 
     #[test]

@@ -1,0 +1,88 @@
+"""A function exported, run by ONNX Runtime and compared with JAX."""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from conformance import numbers, runtime
+from jax2onnx import to_onnx
+from jax2onnx.errors import UnsupportedError
+
+MATCH = "match"
+UNSUPPORTED = "unsupported"  # a clear error says that, and why
+MISMATCH = "mismatch"  # a model that computes something else
+REFUSED = "refused"  # a model that ONNX Runtime does not load or run
+FAILED = "failed"  # any other error of the export, a crash or a timeout
+SKIPPED = "skipped"  # JAX itself does not run it on a CPU
+
+
+class Result(NamedTuple):
+    """What came of a function."""
+
+    outcome: str
+    why: str = ""
+
+
+Accept = Callable[[numbers.Arrays, numbers.Arrays, numbers.Arrays], bool]
+
+
+def evaluate(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    double: bool = False,
+    exact: bool = False,
+    accept: Accept = lambda *_: False,
+) -> Result:
+    """Exports a function, runs the model and compares the numbers with JAX's.
+
+    Args:
+        function: What to export.
+        args: Its arguments.
+        double: Whether 64-bit types are enabled.
+        exact: Whether every bit counts.
+        accept: Says whether numbers that are not JAX's are as good.
+    """
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", double)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _evaluate(function, args, double, exact, accept)
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def _evaluate(
+    function: Callable[..., Any], args: Sequence[Any], double: bool, exact: bool, accept: Accept
+) -> Result:
+    try:
+        results = jax.jit(function)(*args)
+    except Exception as error:
+        return Result(SKIPPED, f"JAX does not run it: {one_line(error)}")
+    try:
+        model = to_onnx(function, args, enable_double_precision=double).SerializeToString()
+    except UnsupportedError as error:
+        return Result(UNSUPPORTED, error.message)
+    except Exception as error:
+        return Result(FAILED, one_line(error))
+    flat, expected = (
+        [runtime.as_array(leaf) for leaf in jax.tree.leaves(x)] for x in (args, results)
+    )
+    try:
+        found = runtime.run(runtime.load(model), flat)
+    except Exception as error:
+        return Result(REFUSED, one_line(error))
+    difference = numbers.difference(found, expected, exact=exact)
+    if not difference or accept(flat, found, expected):
+        return Result(MATCH)
+    return Result(MISMATCH, difference)
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line of a reasonable length, without folders."""
+    text = " ".join(str(error).split()).replace(os.path.join(os.getcwd(), ""), "")
+    return f"{type(error).__name__}: {text}"[:300]

@@ -1,0 +1,131 @@
+"""The page `docs/COVERAGE.md`."""
+
+import re
+from collections import Counter, defaultdict
+from importlib.metadata import version
+
+from conformance import corpus, walks
+from conformance.evaluate import FAILED, MATCH, MISMATCH, REFUSED, SKIPPED, UNSUPPORTED, Result
+
+_BAD = (MISMATCH, REFUSED, FAILED)
+
+
+def page(results: dict[str, Result]) -> str:
+    """The whole page, from the results of a whole run."""
+    groups: dict[str, dict[str, Result]] = defaultdict(dict)
+    for name, case in corpus.cases().items():
+        if results[name].outcome != SKIPPED:
+            groups[case.group][name] = results[name]
+    ran = [result for members in groups.values() for result in members.values()]
+    skipped = len(corpus.cases()) - len(ran)
+    mean = sum(map(_share, groups.values())) / len(groups)
+    counts = Counter(result.outcome for result in ran)
+    lines = [
+        "# Coverage",
+        "",
+        "This page is made by `make coverage`. It exports every case of JAX's own conformance "
+        "corpus, which JAX's wheel carries, runs the models in ONNX Runtime (CPU, default "
+        "optimisation) and compares types, shapes and numbers with JAX's.",
+        "",
+        f"Measured with {', '.join(versions())}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| cases that JAX runs on a CPU | {len(ran)} in {len(groups)} groups |",
+        f"| same as JAX, share of the cases | **{_percent(counts[MATCH] / len(ran))}** |",
+        f"| same as JAX, mean over the groups | **{_percent(mean)}** |",
+        f"| unsupported: the export says so, with a reason | {counts[UNSUPPORTED]} |",
+        f"| models with other numbers | {counts[MISMATCH]} |",
+        f"| models that ONNX Runtime refuses | {counts[REFUSED]} |",
+        f"| exports that fail otherwise | {counts[FAILED]} |",
+        f"| cases that JAX does not run on a CPU | {skipped} |",
+        "",
+        *_gaps("## What the corpus has and cannot be exported", groups),
+        "## By group",
+        "",
+        "| group | cases | same as JAX | unsupported | wrong or failed |",
+        "|---|--:|--:|--:|--:|",
+        *(_row(group, members) for group, members in sorted(groups.items())),
+        "",
+        *_functions(results),
+    ]
+    return "\n".join(lines)
+
+
+def versions() -> list[str]:
+    """What is measured with."""
+    return [f"{name} {version(name)}" for name in ("jax", "onnxruntime")]
+
+
+def _row(group: str, members: dict[str, Result]) -> str:
+    counts = Counter(result.outcome for result in members.values())
+    bad = sum(counts[outcome] for outcome in _BAD)
+    cells = [len(members), counts[MATCH], counts[UNSUPPORTED] or "", bad or ""]
+    return f"| {group} | " + " | ".join(map(str, cells)) + " |"
+
+
+def _gaps(title: str, groups: dict[str, dict[str, Result]]) -> list[str]:
+    reasons: Counter[tuple[str, str, str]] = Counter()
+    for group, members in groups.items():
+        for result in members.values():
+            if result.outcome != MATCH:
+                reasons[group, result.outcome, _without_numbers(result)] += 1
+    if not reasons:
+        return [title, "", "Nothing.", ""]
+    rows = [f"| {g} | {n} | {o} | {why} |" for (g, o, why), n in sorted(reasons.items())]
+    return [title, "", "| group | cases | | reason |", "|---|--:|---|---|", *rows, ""]
+
+
+def _functions(results: dict[str, Result]) -> list[str]:
+    """The functions of JAX's modules, and what cannot be exported of them."""
+    lines = [
+        "## JAX's functions",
+        "",
+        "Public functions of JAX's modules, called with typical arguments, exported and compared "
+        "in the same way.",
+        "",
+        "| module | functions | same as JAX | partly | unsupported | wrong or failed | not tried |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    details = []
+    for module in walks.MODULES:
+        calls: dict[str, dict[str, Result]] = defaultdict(dict)
+        for name, call in walks.calls().items():
+            if call.group == module and results[name].outcome != SKIPPED:
+                calls[call.function][name] = results[name]
+        counts = Counter(map(_verdict, calls.values()))
+        untried = walks.untried(module)
+        total = len(calls) + len(untried)
+        cells = [total, *(counts[v] or "" for v in ("all", "some", "none", "bad"))]
+        lines.append(f"| {module} | {' | '.join(map(str, cells))} | {len(untried) or ''} |")
+        details += _gaps(f"### {module}", calls)
+        if untried:
+            names = ", ".join(f"`{name}`" for name in untried)
+            details += [f"Not tried: {names}.", ""]
+    return [*lines, "", *details]
+
+
+def _verdict(calls: dict[str, Result]) -> str:
+    outcomes = {result.outcome for result in calls.values()}
+    if outcomes & set(_BAD):
+        return "bad"
+    if outcomes == {MATCH}:
+        return "all"
+    return "some" if MATCH in outcomes else "none"
+
+
+def _share(members: dict[str, Result]) -> float:
+    return sum(result.outcome == MATCH for result in members.values()) / len(members)
+
+
+def _percent(share: float) -> str:
+    """Rounded down: 100 % is all of them."""
+    return f"{int(share * 10000) / 100:.2f} %"
+
+
+def _without_numbers(result: Result) -> str:
+    """The reason, without what varies between cases of the same gap."""
+    text = (
+        result.why if result.outcome == UNSUPPORTED else re.sub(r"-?\d[\d.e+-]*", "…", result.why)
+    )
+    return text.replace("|", "\\|").replace("\n", " ")

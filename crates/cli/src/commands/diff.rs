@@ -1,0 +1,62 @@
+//! `jax2onnx diff`: what changed between two exports.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::diff::{By, Side, compare, report, value};
+use crate::failure::{Failure, Status};
+use crate::terminal::Terminal;
+
+/// What changed between two models, by line of Python or by module.
+///
+/// Nodes are matched by module, operator and order, so that neither numbers in names nor lines
+/// that moved count as changes. What is alike in many layers is told once. Parameters are compared
+/// by name, type and contents, which are read but never held. Metadata is not compared.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit status: 0 if the models are the same, 1 if they differ, 2 on trouble.
+
+Examples:
+  jax2onnx diff before.onnx after.onnx
+  jax2onnx diff before.onnx after.onnx --by module --no-weights
+  jax2onnx diff before.onnx after.onnx --json | jq '.nodes[] | select(.change == \"added\")'")]
+pub(crate) struct Diff {
+    /// One model.
+    a: PathBuf,
+    /// The other model.
+    b: PathBuf,
+    /// What nodes are listed by.
+    #[arg(long, value_enum, default_value_t = By::Line)]
+    by: By,
+    /// Does not read the contents of parameters.
+    #[arg(long)]
+    no_weights: bool,
+    /// Everything as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Diff {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let (a, b) = (Side::open(&self.a, None)?, Side::open(&self.b, None)?);
+        for remark in a.remarks.iter().chain(&b.remarks) {
+            terminal.remark(remark)?;
+        }
+        let (a, b) = (Side::new(&a), Side::new(&b));
+        let found = compare(&a, &b, !self.no_weights)?;
+        if self.json {
+            terminal.show_json(&value(&a, &b, &found))?;
+        } else if !found.is_empty() {
+            let mut text = terminal.text();
+            report(&mut text, &a, &b, &found, self.by);
+            terminal.show(&text)?;
+        }
+        if !self.json {
+            for remark in &found.remarks {
+                terminal.remark(remark)?;
+            }
+        }
+        Ok(if found.is_empty() { Status::Yes } else { Status::No })
+    }
+}

@@ -1,0 +1,158 @@
+//! The explanation, as a compiler would write it.
+
+use serde_json::{Value, json};
+
+use super::findings::{Explanation, Finding, Subject};
+use crate::commands::show::json as show_json;
+use crate::excerpt::Excerpts;
+use crate::log::pattern::prefix;
+use crate::model::{Index, Origin};
+use crate::page;
+use crate::style::{Style, Text};
+
+/// Bytes of a runtime's message that are repeated.
+const SAID: usize = 400;
+
+/// The whole explanation.
+pub(crate) fn write(text: &mut Text, index: &Index<'_>, explanation: &Explanation<'_>) {
+    let excerpts = Excerpts::new(index.model);
+    for (at, finding) in explanation.findings.iter().enumerate() {
+        if at > 0 {
+            text.line("");
+        }
+        write_finding(text, index, &excerpts, finding);
+    }
+    if explanation.hidden > 0 {
+        text.line(&format!("\n… and {} more nodes", explanation.hidden));
+    }
+    for (name, like) in &explanation.unknown {
+        text.line(&format!("the model has no node or value `{name}`"));
+        if is_made_up(name) {
+            text.line(
+                "  help: the runtime made this node while it optimised the model; explain the \
+                 optimised model instead\n        (SessionOptions.optimized_model_filepath), or \
+                 switch optimisation off to see the exported name",
+            );
+        } else if !like.is_empty() {
+            let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
+            text.line(&format!("  help: names like it: {}", like.join(", ")));
+        }
+    }
+    if explanation.findings.is_empty() && explanation.unknown.is_empty() {
+        text.line("nothing in the log names a node or a value of this model");
+    }
+}
+
+fn write_finding(
+    text: &mut Text,
+    index: &Index<'_>,
+    excerpts: &Excerpts<'_>,
+    finding: &Finding<'_>,
+) {
+    let origins = origins(index, finding);
+    match (&finding.meaning, &finding.said) {
+        (Some(meaning), _) => {
+            text.styled(Style::Red, &format!("error[{}]", meaning.code));
+            text.styled(Style::Bold, &format!(": {}", meaning.message));
+            text.line("");
+        }
+        (None, Some((_, said))) => {
+            text.styled(Style::Red, "error");
+            text.styled(Style::Bold, &format!(": {}", shortened(said)));
+            text.line("");
+        }
+        (None, None) => {}
+    }
+    page::sites(text, excerpts, &origins);
+    let own = origins.first().cloned().unwrap_or_default();
+    match &finding.subject {
+        Subject::Node(node) => {
+            page::facts(text, index, *node, &own);
+        }
+        Subject::Value(name, reader) => {
+            page::fact(text, "value", &format!("{name}: {}", index.type_of(0, name)));
+            if let Some(reader) = reader {
+                let name = &index.nodes[*reader].proto.name;
+                page::fact(text, "read by", &format!("{name} = {}", index.nodes[*reader].op()));
+            }
+        }
+        Subject::Gone(name, _) => page::fact(text, "node", &format!("{name} (as it was exported)")),
+        Subject::Model => {}
+    }
+    if let Some(renamed) = &finding.renamed {
+        page::fact(text, "known as", renamed);
+    }
+    if let (Some((who, said)), Some(_)) = (&finding.said, &finding.meaning) {
+        page::fact(text, "message", &format!("{who}: {}", shortened(said)));
+    }
+    page::callers(text, excerpts, &own, false);
+    if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
+        text.line("  note: the model does not say where this came from; export it with stacktrace_metadata=\"sourcemap\"");
+    }
+    if let Some(meaning) = &finding.meaning {
+        text.styled(Style::Green, "  help: ");
+        text.line(meaning.help);
+    }
+}
+
+fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
+    match &finding.subject {
+        Subject::Node(node) | Subject::Value(_, Some(node)) => index.origins(*node),
+        Subject::Gone(_, origins) => origins.clone(),
+        Subject::Value(_, None) | Subject::Model => Vec::new(),
+    }
+}
+
+/// A message on one line, without what only the runtime's authors understand.
+fn shortened(said: &str) -> String {
+    let last = said.rsplit("Status Message: ").next().unwrap_or(said);
+    // `/onnxruntime_src/…/reshape_helper.h:91 onnxruntime::… was false. The message.`
+    let last = last.split_once(" was false. ").map_or(last, |(_, message)| message);
+    // `Check '…' failed at src/…/reshape.cpp:77:`, then the message on lines of its own.
+    let last = last
+        .rsplit_once(" failed at ")
+        .and_then(|(_, l)| l.split_once('\n'))
+        .map_or(last, |(_, l)| l);
+    let line = last.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = prefix(&line, SAID);
+    if short.len() < line.len() { format!("{short}…") } else { line }
+}
+
+/// Whether onnxruntime makes up such names for nodes that it adds.
+fn is_made_up(name: &str) -> bool {
+    let prefixes = ["gemm_input_reshape", "gemm_output_reshape", "Transpose_token_", "Reorder"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// `jax2onnx explain --json`
+pub(super) fn json(index: &Index<'_>, explanation: &Explanation<'_>) -> Value {
+    let findings = explanation.findings.iter().map(|finding| {
+        let node = match finding.subject {
+            Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),
+            _ => None,
+        };
+        let name = match &finding.subject {
+            Subject::Node(node) => Some(index.nodes[*node].proto.name.clone()),
+            Subject::Value(name, _) | Subject::Gone(name, _) => Some(name.clone()),
+            Subject::Model => None,
+        };
+        let meaning = finding.meaning.as_ref();
+        json!({
+            "name": name,
+            "renamed": finding.renamed,
+            "code": meaning.map(|meaning| meaning.code),
+            "message": meaning.map(|meaning| &meaning.message),
+            "help": meaning.map(|meaning| meaning.help),
+            "said": finding.said.as_ref().map(|(_, said)| said),
+            "node": node.map(|node| show_json::node(index, node)),
+            "sources": origins(index, finding).iter().map(show_json::source).collect::<Vec<_>>(),
+        })
+    });
+    let unknown =
+        explanation.unknown.iter().map(|(name, like)| json!({"name": name, "like": like}));
+    json!({
+        "findings": findings.collect::<Vec<_>>(),
+        "hidden": explanation.hidden,
+        "unknown": unknown.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,187 @@
+//! `jax2onnx profile`: where the time goes, by line, module and operator.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::excerpt::Excerpts;
+use crate::failure::{Failure, Status};
+use crate::model::{Index, Model};
+use crate::profile::{
+    Attributed, Profile as Times, Shares, Stacks, Target, annotate, attribute, folded, inclusive,
+    read, report, share, speedscope,
+};
+use crate::terminal::Terminal;
+
+/// Time per line of Python, per module and per operator, from a profile of onnxruntime.
+///
+/// The time of a loop's or branch's own nodes is theirs, not the loop's. A node that the runtime
+/// fused of several lines counts for each with an equal part. What the runtime made up and calls
+/// by names of its own is listed as such; to have all of it named, profile the model that it saves
+/// with `optimized_model_filepath`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  jax2onnx profile model.onnx onnxruntime_profile.json
+  jax2onnx profile model.onnx profile.json --skip 1 --annotate model.py
+  jax2onnx profile model.onnx profile.json --speedscope > model.speedscope.json
+  jax2onnx profile model.onnx profile.json --folded=modules | flamegraph.pl > model.svg")]
+pub(crate) struct Profile {
+    /// The model file. Its weights are not loaded.
+    model: PathBuf,
+    /// The profile that onnxruntime wrote, with `enable_profiling`.
+    profile: PathBuf,
+    /// The source map, if it is neither in the model nor beside it.
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Leaves out the first runs, which warm up.
+    #[arg(long, value_name = "RUNS", default_value_t = 0)]
+    skip: usize,
+    /// How many lines, modules and operators are shown.
+    #[arg(long, value_name = "ROWS", default_value_t = 15)]
+    top: usize,
+    /// Folded stacks for flame graphs, in nanoseconds of all runs.
+    #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "calls", conflicts_with_all = ["speedscope", "annotate", "json"])]
+    folded: Option<Stacks>,
+    /// A file for speedscope, in nanoseconds of all runs.
+    #[arg(long, conflicts_with_all = ["annotate", "json"])]
+    speedscope: bool,
+    /// This source file, with the time of each line in the margin.
+    #[arg(long, value_name = "FILE.py", conflicts_with = "json")]
+    annotate: Option<String>,
+    /// Everything as JSON, in nanoseconds of all runs.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Profile {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let model = Model::open(&self.model, self.map.as_deref())?;
+        for remark in &model.remarks {
+            terminal.remark(remark)?;
+        }
+        let index = Index::new(&model);
+        let times = read(&self.profile, self.skip)?;
+        let attributed = known(&index, &times, &self.profile, terminal)?;
+        let shares = share(&index, &attributed);
+        let excerpts = Excerpts::new(&model);
+        let mut text = terminal.text();
+        if self.json {
+            let value = self.value(&index, &times, &attributed, &shares);
+            terminal.show_json(&value)?;
+            return Ok(Status::Yes);
+        }
+        if self.speedscope {
+            terminal.show_json(&speedscope(&shares, &self.model.display().to_string()))?;
+            return Ok(Status::Yes);
+        }
+        if let Some(which) = self.folded {
+            text.put(&folded(&shares, which));
+        } else if let Some(file) = &self.annotate {
+            annotate(&mut text, &times, &shares, &excerpts, file)?;
+        } else {
+            report(&mut text, &times, &shares, &excerpts, self.top, terminal.width);
+        }
+        terminal.show(&text)?;
+        if shares.lines.is_empty() {
+            terminal.remark("the model does not say which lines its nodes came from")?;
+        }
+        Ok(Status::Yes)
+    }
+
+    fn value(
+        &self,
+        index: &Index<'_>,
+        times: &Times,
+        attributed: &Attributed<'_>,
+        shares: &Shares<'_>,
+    ) -> serde_json::Value {
+        let mut lines: Vec<_> = shares.lines.iter().collect();
+        lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let lines: Vec<_> = lines
+            .iter()
+            .map(
+                |(s, ns)| json!({"file": s.file, "line": s.line, "function": s.function, "ns": ns}),
+            )
+            .collect();
+        let all = inclusive(&shares.modules);
+        let mut modules: Vec<_> = all.iter().collect();
+        modules.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let modules: Vec<_> = modules
+            .iter()
+            .map(|(scope, ns)| {
+                let own = shares.modules.get(**scope).copied().unwrap_or_default();
+                json!({"module": scope, "ns": ns, "own_ns": own})
+            })
+            .collect();
+        let mut ops: Vec<_> = shares.ops.iter().collect();
+        ops.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let ops: Vec<_> = ops
+            .iter()
+            .map(|(op, (ns, calls))| json!({"op": op, "ns": ns, "calls": calls}))
+            .collect();
+        let kernels: Vec<_> = attributed
+            .kernels
+            .iter()
+            .map(|(kernel, target)| {
+                let node = match target {
+                    Target::Node(node) => Some(index.nodes[*node].proto.name.as_str()),
+                    Target::Exported(node) => {
+                        index.model.map.as_ref().and_then(|map| map.node_name(*node))
+                    }
+                    Target::Unknown => None,
+                };
+                let origins = target.origins(index);
+                let mut sites: Vec<String> = Vec::new();
+                for site in origins.iter().filter_map(|origin| origin.site.as_ref()) {
+                    if !sites.contains(&site.place()) {
+                        sites.push(site.place());
+                    }
+                }
+                json!({
+                    "name": kernel.name, "op": kernel.op, "provider": kernel.provider,
+                    "calls": kernel.calls, "ns": kernel.ns, "node": node, "sites": sites,
+                })
+            })
+            .collect();
+        json!({
+            "model": self.model.display().to_string(),
+            "profile": self.profile.display().to_string(),
+            "runs": times.runs,
+            "wall_ns": times.wall,
+            "total_ns": times.total(),
+            "unattributed_ns": shares.lost.values().sum::<u64>(),
+            "lines": lines,
+            "modules": modules,
+            "ops": ops,
+            "kernels": kernels,
+        })
+    }
+}
+
+/// What the kernels of a profile stand for. If they are another model's, that is an error; if most
+/// are, a remark.
+pub(crate) fn known<'p>(
+    index: &Index<'_>,
+    times: &'p Times,
+    path: &Path,
+    terminal: &mut Terminal<'_>,
+) -> Result<Attributed<'p>, Failure> {
+    let attributed = attribute(index, times);
+    let (known, all) = (attributed.known(), times.kernels.len());
+    if known == 0 {
+        return Err(Failure::Request(format!(
+            "{}: none of its {all} nodes is in the model; it is the profile of another one",
+            path.display(),
+        )));
+    }
+    if known < all.div_ceil(2) {
+        terminal.remark(&format!(
+            "{}: {known} of its {all} nodes are in the model; is it the profile of another one?",
+            path.display(),
+        ))?;
+    }
+    Ok(attributed)
+}

@@ -1,0 +1,156 @@
+//! `jax2onnx strip`: a model without its provenance, to ship it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use provenance::{
+    CALLSITE, JAX_TRACEBACK, PLUGIN, SOURCE_MAP, SOURCE_MAP_DIGEST, STACKTRACE, SourceMap, digest,
+};
+
+use crate::failure::{Failure, Status};
+use crate::terminal::Terminal;
+
+/// What every key of this project begins with.
+const OURS: &str = "pkg.jax2onnx.";
+
+/// Removes provenance from a model before it is shipped; the rest of the file stays as it is.
+///
+/// All metadata of this project goes, from the model, its nodes, graphs and functions; names stay.
+/// Weights are copied without being loaded. Weights in a file beside the model stay there, so a
+/// model that has such can only be written to a folder where they are, too.
+///
+/// With --map, the source map moves to a file, and the model keeps its digest alone, which tells
+/// nothing: `explain` and the other commands find the map again when it lies beside the model.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  jax2onnx strip model.onnx -o shipped.onnx
+  jax2onnx strip model.onnx -o shipped.onnx --map shipped.onnx.map
+  jax2onnx strip model.onnx -o model.onnx --keep callsite")]
+pub(crate) struct Strip {
+    /// The model file.
+    model: PathBuf,
+    /// Where the result goes; may be the model itself.
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// What stays on the nodes, separated by commas.
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    keep: Vec<Key>,
+    /// Moves the source map to this file.
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+}
+
+/// What may stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Key {
+    /// The user's function and line.
+    Callsite,
+    /// The rule that emitted the node.
+    Plugin,
+    /// The stack of rules and of the export's call.
+    Stacktrace,
+    /// The stack of the equation.
+    JaxTraceback,
+    /// The source map of the model.
+    Sourcemap,
+}
+
+impl Key {
+    fn name(self) -> &'static str {
+        match self {
+            Key::Callsite => CALLSITE,
+            Key::Plugin => PLUGIN,
+            Key::Stacktrace => STACKTRACE,
+            Key::JaxTraceback => JAX_TRACEBACK,
+            Key::Sourcemap => SOURCE_MAP,
+        }
+    }
+}
+
+impl Strip {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let model_failure = |error| Failure::model(self.model.clone(), error);
+        let model = onnx::skim_file(&self.model).map_err(model_failure)?;
+        self.check_data_files()?;
+        let mut digest_of_map = None;
+        if let Some(path) = &self.map {
+            let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
+            let text = text.ok_or_else(|| self.no_map(&model.metadata_props))?.value.as_str();
+            let error = |error| Failure::Map { path: self.model.clone(), error };
+            SourceMap::parse(text).map_err(error)?;
+            // The map first: if the model is replaced in place, it is gone from there.
+            onnx::replace_file(path, |file| file.write_all(text.as_bytes()))
+                .map_err(|error| Failure::model(path.clone(), error))?;
+            digest_of_map = Some(digest(text.as_bytes()));
+        }
+        let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
+        let moved = self.map.is_some();
+        let drop = |key: &str| {
+            key.starts_with(OURS)
+                && (!kept.contains(&key) || (moved && key == SOURCE_MAP))
+                // It tells nothing, and leads to the map whose digest it is.
+                && (key != SOURCE_MAP_DIGEST || moved)
+        };
+        let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
+        let stripped = onnx::strip_file(&self.model, &self.out, &drop, &add)
+            .map_err(|error| Failure::model(self.out.clone(), error))?;
+        let (entries, bytes) = (stripped.entries, stripped.bytes);
+        let s = if entries == 1 { "y" } else { "ies" };
+        let mut text = terminal.text();
+        text.line(&format!(
+            "{}: {entries} entr{s} of provenance removed, {bytes} bytes",
+            self.out.display()
+        ));
+        if let Some(map) = &self.map {
+            text.line(&format!("{}: the source map", map.display()));
+        }
+        terminal.show(&text)?;
+        Ok(Status::Yes)
+    }
+
+    fn no_map(&self, props: &[onnx::proto::StringStringEntryProto]) -> Failure {
+        let model = self.model.display();
+        Failure::Request(if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
+            format!("{model}: its source map is a file already")
+        } else {
+            format!(
+                "{model}: there is no source map to move; \
+                 export with stacktrace_metadata=\"sourcemap\""
+            )
+        })
+    }
+
+    /// The weights that lie beside the model must lie beside the result.
+    fn check_data_files(&self) -> Result<(), Failure> {
+        let locations = onnx::external_locations(&self.model)
+            .map_err(|error| Failure::model(self.model.clone(), error))?;
+        let (from, to) = (folder(&self.model), folder(&self.out));
+        let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
+        if locations.is_empty() || same(from, to) {
+            return Ok(());
+        }
+        for location in &locations {
+            let length = |folder: &Path| fs::metadata(folder.join(location)).map(|m| m.len()).ok();
+            if length(to).is_none() || length(to) != length(from) {
+                return Err(Failure::Request(format!(
+                    "{}: weights of this model are in `{location}` beside it; \
+                     copy that to `{}` first, or write the result to the model's own folder",
+                    self.model.display(),
+                    to.display(),
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,70 @@
+//! `jax2onnx view`: a page with the source on the left and the graph on the right.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::profile::known;
+use crate::excerpt::Excerpts;
+use crate::failure::{Failure, Status};
+use crate::model::{Index, Model};
+use crate::profile::{read, share};
+use crate::terminal::Terminal;
+use crate::view::{Timed, data, page};
+
+/// One page that shows the source beside the graph: what a line became, and where a node came from.
+///
+/// The page is complete in itself: it loads nothing, and holds the text of the source files that
+/// the model came from, as far as they are known here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  jax2onnx view model.onnx -o model.html
+  jax2onnx view model.onnx -o model.html --profile onnxruntime_profile.json --skip 1")]
+pub(crate) struct View {
+    /// The model file. Its weights are not loaded.
+    model: PathBuf,
+    /// The page.
+    #[arg(short, long, value_name = "FILE.html")]
+    out: PathBuf,
+    /// A profile of onnxruntime: time becomes colour.
+    #[arg(long, value_name = "FILE.json")]
+    profile: Option<PathBuf>,
+    /// Leaves out the first runs of the profile, which warm up.
+    #[arg(long, value_name = "RUNS", default_value_t = 0, requires = "profile")]
+    skip: usize,
+    /// The source map, if it is neither in the model nor beside it.
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+}
+
+impl View {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let model = Model::open(&self.model, self.map.as_deref())?;
+        for remark in &model.remarks {
+            terminal.remark(remark)?;
+        }
+        let index = Index::new(&model);
+        let excerpts = Excerpts::new(&model);
+        let title = self.model.file_name().unwrap_or_default().to_string_lossy();
+        let data = match &self.profile {
+            None => data(&index, &excerpts, &title, None),
+            Some(path) => {
+                let profile = read(path, self.skip)?;
+                let attributed = known(&index, &profile, path, terminal)?;
+                let shares = share(&index, &attributed);
+                let timed = Timed { profile: &profile, attributed: &attributed, shares: &shares };
+                data(&index, &excerpts, &title, Some(&timed))
+            }
+        };
+        let page = page(&data);
+        onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
+            .map_err(|error| Failure::model(self.out.clone(), error))?;
+        let mut text = terminal.text();
+        let (count, kilobytes) = (index.nodes.len(), page.len().div_ceil(1024));
+        text.line(&format!("{}: {count} nodes, {kilobytes} KB", self.out.display()));
+        terminal.show(&text)?;
+        Ok(Status::Yes)
+    }
+}

@@ -1,0 +1,273 @@
+//! What is different between nodes that belong together, and which have no partner.
+
+use onnx::proto::{TensorProto, ValueInfoProto};
+
+use super::contents::same;
+use super::matching::{Matching, attributes, matching};
+use super::pattern::{is_constant, pattern};
+use super::side::{Operand, Side};
+use super::weights;
+use crate::failure::Failure;
+use crate::model::{tensor_text, type_text};
+
+/// What happened to something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Only the first model has it.
+    Removed,
+    /// Only the second model has it.
+    Added,
+    /// Both have it, not the same.
+    Changed,
+}
+
+/// A node that is different.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) kind: Kind,
+    pub(super) a: Option<usize>,
+    pub(super) b: Option<usize>,
+    /// What is different, or the results of a node that only one model has.
+    pub(super) details: Vec<Detail>,
+}
+
+/// Something that is different.
+#[derive(Clone, Debug)]
+pub(super) struct Detail {
+    /// What it is.
+    pub(super) exact: String,
+    /// What it is in each of several layers alike.
+    pub(super) alike: String,
+}
+
+impl From<String> for Detail {
+    fn from(exact: String) -> Self {
+        Self { alike: exact.clone(), exact }
+    }
+}
+
+/// A parameter that is different.
+#[derive(Clone, Debug)]
+pub(crate) struct Weight {
+    pub(crate) kind: Kind,
+    pub(super) name: String,
+    pub(super) detail: String,
+}
+
+/// All that is different.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Difference {
+    /// Of the models as such: opsets, inputs, outputs.
+    pub(crate) model: Vec<String>,
+    /// Of nodes.
+    pub(crate) nodes: Vec<Change>,
+    /// Of parameters.
+    pub(crate) weights: Vec<Weight>,
+    /// What could not be told.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Difference {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.model.is_empty() && self.nodes.is_empty() && self.weights.is_empty()
+    }
+}
+
+/// Compares two models, the contents of their parameters only if `contents` is set.
+pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Difference, Failure> {
+    let matching = matching(a, b);
+    let mut difference = Difference { model: model(a, b), ..Difference::default() };
+    let pair = Pair { a, b, matching: &matching, contents };
+    difference.model.extend(pair.results(0, 0)?);
+    for (node, partner) in matching.of_a.iter().enumerate() {
+        let change = match partner {
+            None => {
+                let details = vec![a.index.results(&a.index.nodes[node]).into()];
+                Change { kind: Kind::Removed, a: Some(node), b: None, details }
+            }
+            Some(other) => {
+                let details = pair.details(node, *other, &mut difference.remarks)?;
+                if details.is_empty() {
+                    continue;
+                }
+                Change { kind: Kind::Changed, a: Some(node), b: Some(*other), details }
+            }
+        };
+        difference.nodes.push(change);
+    }
+    let added = matching.of_b.iter().enumerate().filter(|(_, partner)| partner.is_none());
+    difference.nodes.extend(added.map(|(node, _)| {
+        let details = vec![b.index.results(&b.index.nodes[node]).into()];
+        Change { kind: Kind::Added, a: None, b: Some(node), details }
+    }));
+    weights::compare(a, b, &matching, contents, &mut difference)?;
+    Ok(difference)
+}
+
+/// Opsets, IR version, inputs and outputs.
+fn model(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut entry = |what: &str, old: Option<String>, new: Option<String>| {
+        if old != new {
+            let text = |side: Option<String>| side.unwrap_or_else(|| "none".to_owned());
+            found.push(format!("{what}: {} → {}", text(old), text(new)));
+        }
+    };
+    let (x, y) = (&a.index.model.proto, &b.index.model.proto);
+    entry("IR version", Some(x.ir_version.to_string()), Some(y.ir_version.to_string()));
+    let version = |model: &onnx::proto::ModelProto, domain: &str| {
+        let found = model.opset_import.iter().find(|set| set.domain == domain);
+        found.map(|set| set.version.to_string())
+    };
+    let mut domains: Vec<&str> =
+        x.opset_import.iter().chain(&y.opset_import).map(|set| set.domain.as_str()).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    for domain in domains {
+        let name = if domain.is_empty() { "opset".to_owned() } else { format!("opset {domain}") };
+        entry(&name, version(x, domain), version(y, domain));
+    }
+    let lists = [
+        ("input", &a.index.graph.input, &b.index.graph.input),
+        ("output", &a.index.graph.output, &b.index.graph.output),
+    ];
+    for (what, old, new) in lists {
+        let text = |list: &[ValueInfoProto], at: usize| {
+            let value = list.get(at)?;
+            let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);
+            Some(format!("{}: {ty}", value.name))
+        };
+        for at in 0..old.len().max(new.len()) {
+            entry(&format!("{what} {at}"), text(old, at), text(new, at));
+        }
+    }
+    found
+}
+
+/// What an operand is called: by its name, and in many layers alike by the node that computes it.
+fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
+    if name.is_empty() {
+        return "none".to_owned().into();
+    }
+    let alike = match side.makers.find(&side.index, body, name) {
+        Some(node) => {
+            let scope = pattern(&side.scopes[node]);
+            let within = if scope.is_empty() { scope } else { format!(" of {scope}") };
+            format!("{}{within}", side.index.nodes[node].op())
+        }
+        // The names of constants are their values.
+        None if is_constant(name) => name.to_owned(),
+        None => pattern(name),
+    };
+    Detail { exact: name.to_owned(), alike }
+}
+
+struct Pair<'p, 'a, 'b> {
+    a: &'p Side<'a>,
+    b: &'p Side<'b>,
+    matching: &'p Matching,
+    contents: bool,
+}
+
+impl<'a, 'b> Pair<'_, 'a, 'b> {
+    fn details(
+        &self,
+        x: usize,
+        y: usize,
+        remarks: &mut Vec<String>,
+    ) -> Result<Vec<Detail>, Failure> {
+        let (a, b) = (&self.a.index.nodes[x], &self.b.index.nodes[y]);
+        let mut details = Vec::new();
+        let (old, new) = (self.a.index.results(a), self.b.index.results(b));
+        if old != new {
+            details.push(format!("{old} → {new}").into());
+        }
+        let (old, new) = (attributes(a.proto), attributes(b.proto));
+        if old != new {
+            let text = |text: String| if text.is_empty() { "nothing".to_owned() } else { text };
+            details.push(format!("{} → {}", text(old), text(new)).into());
+        } else if self.contents && !self.same_tensors(x, y, remarks)? {
+            details.push("other values".to_owned().into());
+        }
+        let (old, new) = (&a.proto.input, &b.proto.input);
+        if old.len() != new.len() {
+            details.push(format!("{} inputs → {}", old.len(), new.len()).into());
+        }
+        for (at, (from, to)) in old.iter().zip(new).enumerate() {
+            if !self.same_value(a.body, from, b.body, to)? {
+                let (old, new) = (operand(self.a, a.body, from), operand(self.b, b.body, to));
+                // Another node may give its result the same name.
+                let named = old.exact != new.exact;
+                let exact = |d: &Detail| if named { d.exact.clone() } else { d.alike.clone() };
+                details.push(Detail {
+                    exact: format!("input {at}: {} → {}", exact(&old), exact(&new)),
+                    alike: format!("input {at}: {} → {}", old.alike, new.alike),
+                });
+            }
+        }
+        for (body_a, body_b) in self.matching.inner(self.a, x, self.b, y) {
+            let results = self.results(body_a, body_b)?;
+            details.extend(results.into_iter().map(Detail::from));
+        }
+        Ok(details)
+    }
+
+    /// Whether the tensors among the attributes, which have the same types, have the same contents.
+    fn same_tensors(&self, x: usize, y: usize, remarks: &mut Vec<String>) -> Result<bool, Failure> {
+        let (x, y) = (self.a.index.nodes[x].proto, self.b.index.nodes[y].proto);
+        for attribute in &x.attribute {
+            let Some(old) = &attribute.t else { continue };
+            let other = y.attribute.iter().find(|other| other.name == attribute.name);
+            let Some(new) = other.and_then(|other| other.t.as_ref()) else { continue };
+            match self.same_contents(old, new)? {
+                Some(true) => {}
+                Some(false) => return Ok(false),
+                None => remarks.push(format!("the values of `{}` were not compared", x.name)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn same_contents(&self, old: &TensorProto, new: &TensorProto) -> Result<Option<bool>, Failure> {
+        same(old, &self.a.path, new, &self.b.path)
+            .map_err(|trouble| Failure::Request(trouble.to_string()))
+    }
+
+    /// Whether two operands are the same: results of partners, inputs in the same place of bodies
+    /// that belong together, parameters of the same name.
+    fn same_value(&self, a: usize, from: &'a str, b: usize, to: &'b str) -> Result<bool, Failure> {
+        Ok(match (self.a.operand(a, from), self.b.operand(b, to)) {
+            (Operand::Result(x, at), Operand::Result(y, place)) => {
+                self.matching.of_a[x] == Some(y) && at == place
+            }
+            (Operand::Input(x, at), Operand::Input(y, place)) => {
+                at == place && self.matching.body_of_a(x) == Some(y)
+            }
+            (Operand::Tensor(old), Operand::Tensor(new)) => {
+                // Constants without names of their own are numbered; those are small.
+                let small = |t: &TensorProto| t.external_data.is_empty();
+                let alike = small(old) && small(new) && tensor_text(old) == tensor_text(new);
+                from == to || (alike && self.same_contents(old, new)? == Some(true))
+            }
+            (Operand::Other(from), Operand::Other(to)) => from == to,
+            _ => false,
+        })
+    }
+
+    /// Whether the results of two bodies are the same.
+    fn results(&self, body_a: usize, body_b: usize) -> Result<Vec<String>, Failure> {
+        let (old, new) = (&self.a.outputs[body_a], &self.b.outputs[body_b]);
+        let mut found = Vec::new();
+        for (at, (from, to)) in old.iter().zip(new).enumerate() {
+            if !self.same_value(body_a, from, body_b, to)? {
+                let (x, y) = (operand(self.a, body_a, from), operand(self.b, body_b, to));
+                found.push(format!("output {at} computed by: {} → {}", x.alike, y.alike));
+            }
+        }
+        if old.len() != new.len() {
+            found.push(format!("{} outputs → {}", old.len(), new.len()));
+        }
+        Ok(found)
+    }
+}

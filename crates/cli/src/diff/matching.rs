@@ -1,0 +1,190 @@
+//! Which node of one model is which of the other.
+//!
+//! Names are numbered and lines move, so neither tells. Nodes are the same if they stand in the
+//! same module and look the same, in the same order as far as possible; of what is left, if they
+//! compute the same in another function, or something else with the same operator in the same.
+
+use onnx::proto::{AttributeProto, NodeProto};
+use prost::Message;
+use rustc_hash::FxHashMap;
+
+use super::sequence::pairs;
+use super::side::Side;
+use crate::model::{BodyKind, tensor_text};
+
+/// The partner of each node, from either side.
+#[derive(Debug)]
+pub(super) struct Matching {
+    pub(super) of_a: Vec<Option<usize>>,
+    pub(super) of_b: Vec<Option<usize>>,
+    /// Bodies that belong together.
+    pub(super) bodies: Vec<(usize, usize)>,
+    by_body: FxHashMap<usize, usize>,
+}
+
+/// How many times what is left is looked at, less and less closely.
+const PASSES: usize = 3;
+
+/// Finds the partners of all nodes.
+pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
+    let mut tokens = Tokens::default();
+    let looks = |side: &Side<'_>, tokens: &mut Tokens| {
+        let nodes = 0..side.index.nodes.len();
+        nodes.map(|node| tokens.of(side, node)).collect::<Vec<_>>()
+    };
+    let (looks_a, looks_b) = (looks(a, &mut tokens), looks(b, &mut tokens));
+    let mut matching = Matching {
+        of_a: vec![None; looks_a.len()],
+        of_b: vec![None; looks_b.len()],
+        bodies: roots(a, b),
+        by_body: FxHashMap::default(),
+    };
+    let mut at = 0;
+    while at < matching.bodies.len() {
+        let (body_a, body_b) = matching.bodies[at];
+        at += 1;
+        let mut found = Vec::new();
+        for (nodes_a, nodes_b) in modules(a, body_a, b, body_b) {
+            let (mut left_a, mut left_b) = (nodes_a, nodes_b);
+            for pass in 0..PASSES {
+                let of = |looks: &[[u32; PASSES]], nodes: &[usize]| {
+                    nodes.iter().map(|node| looks[*node][pass]).collect::<Vec<u32>>()
+                };
+                for (x, y) in pairs(&of(&looks_a, &left_a), &of(&looks_b, &left_b)) {
+                    matching.of_a[left_a[x]] = Some(left_b[y]);
+                    matching.of_b[left_b[y]] = Some(left_a[x]);
+                    found.push((left_a[x], left_b[y]));
+                }
+                left_a.retain(|node| matching.of_a[*node].is_none());
+                left_b.retain(|node| matching.of_b[*node].is_none());
+            }
+        }
+        for (x, y) in found {
+            let inner = matching.inner(a, x, b, y);
+            matching.bodies.extend(inner);
+        }
+    }
+    matching.by_body = matching.bodies.iter().copied().collect();
+    matching
+}
+
+impl Matching {
+    /// The bodies of two nodes that belong together: of attributes of the same name.
+    pub(super) fn inner(
+        &self,
+        a: &Side<'_>,
+        x: usize,
+        b: &Side<'_>,
+        y: usize,
+    ) -> Vec<(usize, usize)> {
+        let (Some(of_x), Some(of_y)) = (a.bodies_of.get(&x), b.bodies_of.get(&y)) else {
+            return Vec::new();
+        };
+        let both = of_x.iter().zip(of_y).filter(|(x, y)| x.0 == y.0);
+        both.map(|(x, y)| (x.1, y.1)).collect()
+    }
+
+    /// The partner of a body of the first model.
+    pub(super) fn body_of_a(&self, body: usize) -> Option<usize> {
+        self.by_body.get(&body).copied()
+    }
+}
+
+/// The main graphs, and functions of the same name.
+fn roots(a: &Side<'_>, b: &Side<'_>) -> Vec<(usize, usize)> {
+    let functions = |side: &Side<'_>| {
+        let bodies = side.index.bodies.iter().enumerate();
+        let named = bodies.filter_map(|(at, body)| match body.kind {
+            BodyKind::Main => Some(((String::new(), String::new(), String::new()), at)),
+            BodyKind::Function(f) => {
+                Some(((f.domain.clone(), f.name.clone(), f.overload.clone()), at))
+            }
+            BodyKind::Inner(..) => None,
+        });
+        named.collect::<FxHashMap<_, _>>()
+    };
+    let of_b = functions(b);
+    let mut roots: Vec<(usize, usize)> = functions(a)
+        .into_iter()
+        .filter_map(|(name, body)| of_b.get(&name).map(|other| (body, *other)))
+        .collect();
+    roots.sort_unstable();
+    roots
+}
+
+/// The nodes of two bodies by module, in the order of the modules' first nodes.
+fn modules(
+    a: &Side<'_>,
+    body_a: usize,
+    b: &Side<'_>,
+    body_b: usize,
+) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut known: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut modules: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (side, body, second) in [(a, body_a, false), (b, body_b, true)] {
+        for &node in &side.nodes_of[body] {
+            let at = *known.entry(side.scopes[node].as_str()).or_insert_with(|| {
+                modules.push(Default::default());
+                modules.len() - 1
+            });
+            let list = if second { &mut modules[at].1 } else { &mut modules[at].0 };
+            list.push(node);
+        }
+    }
+    modules
+}
+
+/// Numbers for what nodes look like, the same for both models.
+#[derive(Default)]
+struct Tokens {
+    known: FxHashMap<String, u32>,
+}
+
+impl Tokens {
+    /// What a node looks like, more and more vaguely.
+    fn of(&mut self, side: &Side<'_>, node: usize) -> [u32; PASSES] {
+        let entry = &side.index.nodes[node];
+        let origin = side.origins[node].as_ref();
+        let function = origin.and_then(|o| o.site.as_ref()).map_or("", |site| site.function);
+        let rule = origin.map_or("", |origin| origin.rule.as_str());
+        let rule = rule.split(':').next().unwrap_or_default();
+        let (op, results) = (entry.op(), side.index.results(entry));
+        let computes = format!("{op}\0{results}\0{}", attributes(entry.proto));
+        [
+            self.number(format!("{computes}\0{function}\0{rule}")),
+            self.number(computes),
+            self.number(format!("{op}\0{function}")),
+        ]
+    }
+
+    fn number(&mut self, text: String) -> u32 {
+        let next = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        *self.known.entry(text).or_insert(next)
+    }
+}
+
+/// All attributes but graphs, in the order of their names; of large tensors, their types.
+pub(super) fn attributes(node: &NodeProto) -> String {
+    let mut texts: Vec<String> = node.attribute.iter().filter_map(attribute).collect();
+    texts.sort_unstable();
+    texts.join(", ")
+}
+
+fn attribute(attribute: &AttributeProto) -> Option<String> {
+    if attribute.g.is_some() || !attribute.graphs.is_empty() {
+        return None;
+    }
+    let name = &attribute.name;
+    if let Some(tensor) = &attribute.t {
+        return Some(format!("{name}={}", tensor_text(tensor)));
+    }
+    let value =
+        AttributeProto { name: String::new(), doc_string: String::new(), ..attribute.clone() };
+    let short = crate::view::attribute_text(attribute).unwrap_or_default();
+    if short.len() < 60 && !short.contains('…') {
+        return Some(format!("{name}={short}"));
+    }
+    // Too long to show, but not to compare.
+    let digest = provenance::digest(&value.encode_to_vec());
+    Some(format!("{name}={}…", &digest["sha256:".len()..][..12]))
+}

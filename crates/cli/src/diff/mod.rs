@@ -1,0 +1,14 @@
+//! What is different between two models, in terms of their sources.
+
+mod compare;
+mod contents;
+mod matching;
+mod pattern;
+mod report;
+mod sequence;
+mod side;
+mod weights;
+
+pub(crate) use compare::compare;
+pub(crate) use report::{By, report, value};
+pub(crate) use side::Side;

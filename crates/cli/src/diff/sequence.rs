@@ -1,0 +1,151 @@
+//! What two sequences have in common.
+
+use rustc_hash::FxHashMap;
+
+/// Differences that are looked for thoroughly; beyond, equal elements are taken as they come.
+const THOROUGH: usize = 1000;
+
+/// Pairs of positions of equal elements. Up to many differences, it is a longest common
+/// subsequence; the work is bounded by the lengths times that many.
+pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
+    let same = |(x, y): &(&T, &T)| x == y;
+    let head = a.iter().zip(b).take_while(same).count();
+    let (rest_a, rest_b) = (&a[head..], &b[head..]);
+    let tail = rest_a.iter().rev().zip(rest_b.iter().rev()).take_while(same).count();
+    let (middle_a, middle_b) = (&rest_a[..rest_a.len() - tail], &rest_b[..rest_b.len() - tail]);
+    let mut found: Vec<(usize, usize)> = (0..head).map(|at| (at, at)).collect();
+    let middle = thorough(middle_a, middle_b).unwrap_or_else(|| in_turn(middle_a, middle_b));
+    found.extend(middle.into_iter().map(|(x, y)| (x + head, y + head)));
+    found.extend((1..=tail).rev().map(|back| (a.len() - back, b.len() - back)));
+    found
+}
+
+/// Myers' greedy algorithm: the furthest point on each diagonal, for more and more differences.
+fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
+    let (n, m) = (a.len(), b.len());
+    if n == 0 || m == 0 {
+        return Some(Vec::new());
+    }
+    let most = (n + m).min(THOROUGH);
+    // Diagonal k is at index k + most + 1, so that there is room on either side.
+    let middle = most + 1;
+    let mut furthest = vec![0usize; 2 * most + 3];
+    let mut history: Vec<Vec<usize>> = Vec::new();
+    for d in 0..=most {
+        for at in (middle - d..=middle + d).step_by(2) {
+            let down =
+                at == middle - d || (at != middle + d && furthest[at - 1] < furthest[at + 1]);
+            let mut x = if down { furthest[at + 1] } else { furthest[at - 1] + 1 };
+            // On a diagonal outside the grid, x or y has left it already.
+            let Some(mut y) = (x + middle).checked_sub(at) else { continue };
+            while x < n && y < m && a[x] == b[y] {
+                x += 1;
+                y += 1;
+            }
+            furthest[at] = x;
+            if x >= n && y >= m {
+                return Some(walk_back(a, b, &history, middle));
+            }
+        }
+        history.push(furthest[middle - d..=middle + d].to_vec());
+    }
+    None
+}
+
+fn walk_back<T: Copy + Eq>(
+    a: &[T],
+    b: &[T],
+    history: &[Vec<usize>],
+    middle: usize,
+) -> Vec<(usize, usize)> {
+    let (mut x, mut y) = (a.len(), b.len());
+    let mut found = Vec::new();
+    for d in (1..=history.len()).rev() {
+        let before = &history[d - 1];
+        // `before` begins at diagonal -(d - 1).
+        let known = |at: usize| before.get((at + d - 1).wrapping_sub(middle)).copied();
+        let at = x + middle - y;
+        let down = at == middle - d
+            || (at != middle + d && known(at - 1).unwrap_or(0) < known(at + 1).unwrap_or(0));
+        let from = if down { at + 1 } else { at - 1 };
+        let start_x = known(from).unwrap_or(0);
+        let start_y = (start_x + middle).saturating_sub(from);
+        let (turn_x, turn_y) = if down { (start_x, start_y + 1) } else { (start_x + 1, start_y) };
+        while x > turn_x && y > turn_y {
+            x -= 1;
+            y -= 1;
+            found.push((x, y));
+        }
+        (x, y) = (start_x, start_y);
+    }
+    while x > 0 && y > 0 {
+        x -= 1;
+        y -= 1;
+        found.push((x, y));
+    }
+    found.reverse();
+    found
+}
+
+/// The first of `a` with the first equal one of `b`, the second with the second, and so on.
+fn in_turn<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
+    let mut left: FxHashMap<T, Vec<usize>> = FxHashMap::default();
+    for (at, element) in b.iter().enumerate().rev() {
+        left.entry(*element).or_default().push(at);
+    }
+    let pair = |(at, element): (usize, &T)| Some((at, left.get_mut(element)?.pop()?));
+    a.iter().enumerate().filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The length of a longest common subsequence, by the textbook.
+    fn longest(a: &[u8], b: &[u8]) -> usize {
+        let mut row = vec![0; b.len() + 1];
+        for x in a {
+            let mut diagonal = 0;
+            for (j, y) in b.iter().enumerate() {
+                let above = row[j + 1];
+                row[j + 1] = if x == y { diagonal + 1 } else { above.max(row[j]) };
+                diagonal = above;
+            }
+        }
+        row[b.len()]
+    }
+
+    fn check(a: &[u8], b: &[u8]) {
+        let found = pairs(a, b);
+        assert!(found.iter().all(|(x, y)| a[*x] == b[*y]), "{a:?} {b:?} {found:?}");
+        assert!(found.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1), "{a:?} {b:?}");
+        assert_eq!(found.len(), longest(a, b), "{a:?} {b:?} {found:?}");
+    }
+
+    #[test]
+    fn small_sequences_match_as_well_as_possible() {
+        for (a, b) in [("", ""), ("abc", ""), ("", "x"), ("abcabba", "cbabac"), ("aaaa", "aa")] {
+            check(a.as_bytes(), b.as_bytes());
+        }
+        // All sequences of up to six of three letters against some.
+        let mut state = 1u32;
+        let mut next = |bound: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) % bound
+        };
+        for _ in 0..3000 {
+            let mut word = || (0..next(9)).map(|_| b"abc"[next(3) as usize]).collect::<Vec<u8>>();
+            let (a, b) = (word(), word());
+            check(&a, &b);
+        }
+    }
+
+    #[test]
+    fn large_and_different_sequences_take_no_time() {
+        let a: Vec<u32> = (0..200_000).collect();
+        let b: Vec<u32> = (0..200_000).rev().collect();
+        assert_eq!(pairs(&a, &b).len(), 200_000, "in turn, without regard to order");
+        let c: Vec<u32> = (200_000..400_000).collect();
+        assert!(pairs(&a, &c).is_empty());
+    }
+}

@@ -1,0 +1,60 @@
+//! Parameters that are different: by name, type and contents.
+
+use onnx::proto::TensorProto;
+use rustc_hash::FxHashMap;
+
+use super::compare::{Difference, Kind, Weight};
+use super::contents::same;
+use super::matching::Matching;
+use super::pattern::is_constant;
+use super::side::Side;
+use crate::failure::Failure;
+use crate::model::tensor_text;
+
+/// Adds what is different between the parameters of bodies that belong together.
+pub(super) fn compare(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    matching: &Matching,
+    contents: bool,
+    difference: &mut Difference,
+) -> Result<(), Failure> {
+    let mut entry = |kind, name: &str, detail: String| {
+        // Constants of the program are told as inputs of the nodes that read them.
+        if is_constant(name) && kind != Kind::Changed {
+            return;
+        }
+        difference.weights.push(Weight { kind, name: name.to_owned(), detail });
+    };
+    for &(body_a, body_b) in &matching.bodies {
+        let (old, new) = (a.tensors[body_a], b.tensors[body_b]);
+        let known: FxHashMap<&str, &TensorProto> =
+            new.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+        let names: FxHashMap<&str, ()> = old.iter().map(|t| (t.name.as_str(), ())).collect();
+        for tensor in old {
+            let name = tensor.name.as_str();
+            let Some(other) = known.get(name) else {
+                entry(Kind::Removed, name, tensor_text(tensor));
+                continue;
+            };
+            let (before, after) = (tensor_text(tensor), tensor_text(other));
+            if before != after {
+                entry(Kind::Changed, name, format!("{before} → {after}"));
+            } else if contents {
+                let equal = same(tensor, &a.path, other, &b.path);
+                match equal.map_err(|trouble| Failure::Request(trouble.to_string()))? {
+                    Some(true) => {}
+                    Some(false) => entry(Kind::Changed, name, format!("{before}, other values")),
+                    None => {
+                        let remark = format!("the values of `{name}` were not compared");
+                        difference.remarks.push(remark);
+                    }
+                }
+            }
+        }
+        for tensor in new.iter().filter(|tensor| !names.contains_key(tensor.name.as_str())) {
+            entry(Kind::Added, &tensor.name, tensor_text(tensor));
+        }
+    }
+    Ok(())
+}

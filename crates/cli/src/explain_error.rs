@@ -1,0 +1,38 @@
+//! Explaining one error from within a program.
+
+use std::path::Path;
+
+use crate::commands::explain::{explain, write};
+use crate::log::without_colors;
+use crate::model::{Index, Model};
+use crate::style::Text;
+
+/// What `message`, an error of a runtime, means for the model file at `path`; none if nothing in
+/// it is about the model.
+///
+/// # Errors
+/// The reason why the model cannot be read.
+pub fn explain_file(path: &Path, message: &str) -> Result<Option<String>, String> {
+    let model = Model::open(path, None).map_err(|failure| failure.to_string())?;
+    Ok(text(&model, message))
+}
+
+/// As [`explain_file`], for a model in memory.
+///
+/// # Errors
+/// The reason why the model cannot be read.
+pub fn explain_bytes(bytes: &[u8], message: &str) -> Result<Option<String>, String> {
+    let model = Model::from_bytes(bytes).map_err(|error| error.to_string())?;
+    Ok(text(&model, message))
+}
+
+fn text(model: &Model, message: &str) -> Option<String> {
+    let index = Index::new(model);
+    let explanation = explain(&index, &without_colors(message));
+    if explanation.findings.is_empty() && explanation.unknown.is_empty() {
+        return None;
+    }
+    let mut text = Text::new(false);
+    write(&mut text, &index, &explanation);
+    Some(text.as_str().trim_end().to_owned())
+}

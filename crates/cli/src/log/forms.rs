@@ -1,0 +1,203 @@
+//! How runtimes name nodes and values in their messages.
+
+use super::pattern::{self, Captures, prefix, suffix};
+
+/// Which program said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    Onnx,
+    TensorRt,
+    OpenVino,
+}
+
+impl Runtime {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Runtime::Onnx => "onnxruntime",
+            Runtime::TensorRt => "TensorRT",
+            Runtime::OpenVino => "OpenVINO",
+        }
+    }
+}
+
+/// The blanks mean: `name` a node, `value` a value, `names` several joined by a runtime,
+/// `feeds` a Python list of inputs, `op` the operator, `ops` operators whose nodes have no name in
+/// the message; others are not looked at.
+#[rustfmt::skip]
+const FORMS: &[(Runtime, &str)] = &[
+    (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
+    (Runtime::Onnx, "Node ({name}) Op ({op}) ["),
+    (Runtime::Onnx, "Node:{name} Output:{value} ["),
+    (Runtime::Onnx, "Could not find an implementation for {op} node with name '{name}'"),
+    (Runtime::Onnx, "In Node, (\"{name}\", {op}, \""),
+    (Runtime::Onnx, " in node ({name})"),
+    (Runtime::Onnx, " of node ({name}) does not match"),
+    (Runtime::Onnx, " node name: {name} "),
+    (Runtime::Onnx, "two nodes with same node name ({name})."),
+    (Runtime::Onnx, "Node input '{value}' is not a graph input"),
+    (Runtime::Onnx, "Duplicate definition of name ({value})."),
+    (Runtime::Onnx, "Invalid rank for input: {value} Got:"),
+    (Runtime::Onnx, "Got invalid dimensions for input: {value} for the following"),
+    (Runtime::Onnx, "Required inputs ({feeds}) are missing from input feed"),
+    (Runtime::Onnx, "Error merging shape info for output. '{value}' source:"),
+    (Runtime::Onnx, "Removing initializer '{value}'."),
+    (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
+    (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
+    (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),
+    (Runtime::TensorRt, "[ONNX Layer: {names}]"),
+    (Runtime::TensorRt, "Could not find any implementation for node {names}."),
+    (Runtime::TensorRt, "(I{layer}Layer {name}: "),
+    (Runtime::TensorRt, "Error Code 4: Internal Error ({name}: "),
+    (Runtime::TensorRt, "Layer({kind}): {names}, Tactic:"),
+    (Runtime::OpenVino, "While validating ONNX node '<Node({op}): {value}>'"),
+    (Runtime::OpenVino, "with friendly_name '{name}'"),
+    (Runtime::OpenVino, " node with name '{name}' "),
+    (Runtime::OpenVino, "Unsupported operation of type: {op} name: {name}"),
+    (Runtime::OpenVino, "Operation name: {name}"),
+    (Runtime::OpenVino, "Input tensor isn't found for node \"{value}\""),
+    (Runtime::OpenVino, "No conversion rule found for operations: {ops}"),
+];
+
+/// Occurrences of one form that are looked at; a log repeats itself.
+const MOST: usize = 256;
+
+/// Bytes of a message before and behind a name.
+const LONGEST: usize = 8192;
+
+/// A name in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mention<'t> {
+    /// Where in the log.
+    pub(crate) at: usize,
+    /// Who says it.
+    pub(crate) runtime: Runtime,
+    /// Operators, where the message says nothing else: `MatMul`, `my.domain.Op`.
+    pub(crate) ops: Vec<String>,
+    /// The names of nodes or values: one, unless the runtime joined several.
+    pub(crate) names: Vec<&'t str>,
+    /// The message from here on, to the end of what belongs to it.
+    pub(crate) said: &'t str,
+}
+
+/// All names in `text`, in the order they appear.
+pub(crate) fn mentions(text: &str) -> Vec<Mention<'_>> {
+    let mut found = Vec::new();
+    for (runtime, form) in FORMS {
+        let mut from = 0;
+        for _ in 0..MOST {
+            let Some((at, end, captures)) = pattern::find(form, text, from) else { break };
+            from = end.max(at + 1);
+            found.push(mention(*runtime, text, at, &captures));
+        }
+    }
+    found.retain(|mention| !mention.names.is_empty() || !mention.ops.is_empty());
+    found.sort_by_key(|mention| mention.at);
+    found
+}
+
+fn mention<'t>(
+    runtime: Runtime,
+    text: &'t str,
+    at: usize,
+    captures: &Captures<'_, 't>,
+) -> Mention<'t> {
+    let get = |key| captures.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+    let one = get("name").or_else(|| get("value")).map(|name| vec![name]);
+    let names = one
+        .or_else(|| get("names").map(joined))
+        .or_else(|| get("feeds").map(quoted))
+        .unwrap_or_default();
+    let names = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let ops = get("ops").map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
+    Mention { at, runtime, ops, names, said: paragraph(runtime, text, at) }
+}
+
+/// The lines around `at` that belong together. onnxruntime indents the lines that continue a
+/// message, the others end one with an empty line.
+fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
+    let before = suffix(&text[..at], LONGEST);
+    let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
+    let after = prefix(&text[at..], LONGEST);
+    let is_end = |end: &usize| match runtime {
+        Runtime::Onnx => !after[end + 1..].starts_with([' ', '\t']),
+        Runtime::TensorRt | Runtime::OpenVino => {
+            after[end + 1..].trim_start_matches(' ').starts_with('\n')
+        }
+    };
+    let end = after.match_indices('\n').map(|(end, _)| end).find(is_end);
+    text[start..at + end.unwrap_or(after.len())].trim()
+}
+
+/// An operator as this program writes it: `my.domain:Op`, `my.domain.Op` and `Op-23` have a version
+/// or another separator.
+fn operator(text: &str) -> String {
+    let text = text.trim();
+    let name = match text.rsplit_once('-') {
+        Some((name, version)) if version.parse::<u32>().is_ok() => name,
+        _ => text,
+    };
+    name.replace(':', ".")
+}
+
+/// The names that TensorRT joined: `PWN(a, b)`, `a + b`, `{ForeignNode[a...b]}`.
+fn joined(names: &str) -> Vec<&str> {
+    let separators =
+        [" + ", ", ", "...", "\u{1f}", "\u{1e}", "PWN(", "ForeignNode[", "ONNX Layer: "];
+    let mut parts = vec![names];
+    for separator in separators {
+        parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
+    }
+    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'' | ' ');
+    parts.into_iter().map(|part| part.trim_matches(ends)).filter(|part| !part.is_empty()).collect()
+}
+
+/// The elements of a Python list of strings.
+fn quoted(list: &str) -> Vec<&str> {
+    list.split(['\'', '"']).skip(1).step_by(2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<Vec<&str>> {
+        mentions(text).into_iter().map(|mention| mention.names).collect()
+    }
+
+    #[test]
+    fn nested_messages_name_the_outer_node_first() {
+        let text = "Non-zero status code returned while running Loop node. Name:'/lp' Status \
+                    Message: Non-zero status code returned while running Add node. Name:'/lp/Add' \
+                    Status Message: why";
+        assert_eq!(names(text), [["/lp"], ["/lp/Add"]]);
+    }
+
+    #[test]
+    fn joined_names_come_apart() {
+        assert_eq!(
+            names("Could not find any implementation for node {ForeignNode[/a/MatMul.../b/Add]}."),
+            [["/a/MatMul", "/b/Add"]]
+        );
+        assert_eq!(
+            names("Layer(PointWiseV2): PWN(PWN(/a/Sigmoid), /a/Mul) + /b, Tactic: 0x1"),
+            [["/a/Sigmoid", "/a/Mul", "/b"]]
+        );
+        assert_eq!(names("[ONNX Layer: /a\u{1f}ONNX Layer: /b]"), [["/a", "/b"]]);
+    }
+
+    #[test]
+    fn some_messages_name_operators_only() {
+        let text = "Fatal error: my.dom:Foo(-1) is not a registered function/op\n\
+                    -- No conversion rule found for operations: Bar-23, my.dom.Foo";
+        let ops: Vec<_> = mentions(text).into_iter().map(|mention| mention.ops).collect();
+        assert_eq!(ops, [vec!["my.dom.Foo"], vec!["Bar", "my.dom.Foo"]]);
+    }
+
+    #[test]
+    fn a_message_ends_where_the_next_entry_begins() {
+        let text =
+            "one\nGot invalid dimensions for input: x for the following indices\n index: 1\nnext";
+        let said = mentions(text)[0].said;
+        assert!(said.starts_with("Got invalid") && said.ends_with("index: 1"), "{said}");
+    }
+}

@@ -1,0 +1,38 @@
+//! What runtimes say when something is wrong: which nodes they name, and what they mean.
+
+mod forms;
+mod meaning;
+pub(crate) mod pattern;
+mod renamed;
+
+pub(crate) use forms::{Mention, mentions};
+pub(crate) use meaning::{Meaning, meaning};
+pub(crate) use renamed::originals;
+
+use std::borrow::Cow;
+
+/// The text without the colours that runtimes write to terminals.
+pub(crate) fn without_colors(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut parts = text.split("\x1b[");
+    clean.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
+        // The sequence ends with a letter.
+        clean.push_str(part[end..].strip_prefix(|c: char| c.is_ascii_alphabetic()).unwrap_or(part));
+    }
+    Cow::Owned(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_dropped() {
+        assert_eq!(without_colors("a\x1b[1;31mb\x1b[mc\x1b["), "abc");
+    }
+}

@@ -1,0 +1,103 @@
+//! Messages with blanks: `running {op} node. Name:'{name}'`.
+
+/// No name or number in a message is longer.
+const LONGEST: usize = 4096;
+
+/// How often the beginning of a pattern is tried: a hostile text must not take for ever.
+const ATTEMPTS: usize = 20_000;
+
+/// What the blanks of a pattern stand for.
+pub(crate) type Captures<'p, 't> = Vec<(&'p str, &'t str)>;
+
+/// Finds the pattern in `text` at or behind `from`; returns where it ends and what its blanks are.
+/// A blank reaches to the next occurrence of what follows it, within a line; at the end of a
+/// pattern, to the end of the line.
+pub(crate) fn find<'p, 't>(
+    pattern: &'p str,
+    text: &'t str,
+    mut from: usize,
+) -> Option<(usize, usize, Captures<'p, 't>)> {
+    let (first, rest) = split(pattern);
+    for _ in 0..ATTEMPTS {
+        let at = from + text.get(from..)?.find(first)?;
+        match fill(rest, text, at + first.len()) {
+            Some((end, captures)) => return Some((at, end, captures)),
+            None => from = at + first.len(),
+        }
+    }
+    None
+}
+
+/// The text before the first blank, and the pattern from there.
+fn split(pattern: &str) -> (&str, &str) {
+    pattern.split_at(pattern.find('{').unwrap_or(pattern.len()))
+}
+
+fn fill<'p, 't>(
+    mut pattern: &'p str,
+    text: &'t str,
+    mut at: usize,
+) -> Option<(usize, Captures<'p, 't>)> {
+    let mut captures = Vec::new();
+    while let Some(rest) = pattern.strip_prefix('{') {
+        let (key, rest) = rest.split_once('}')?;
+        let (literal, next) = split(rest);
+        let line = prefix(&text[at..], LONGEST).split('\n').next().unwrap_or_default();
+        let len = if literal.is_empty() { line.len() } else { line.find(literal)? };
+        captures.push((key, &line[..len]));
+        at += len + literal.len();
+        pattern = next;
+    }
+    Some((at, captures))
+}
+
+/// At most the first `len` bytes of `text`.
+pub(crate) fn prefix(text: &str, len: usize) -> &str {
+    let fits = (0..=len.min(text.len())).rev().find_map(|end| text.get(..end));
+    fits.unwrap_or_default()
+}
+
+/// At most the last `len` bytes of `text`.
+pub(crate) fn suffix(text: &str, len: usize) -> &str {
+    let fits = (text.len().saturating_sub(len)..=text.len()).find_map(|start| text.get(start..));
+    fits.unwrap_or_default()
+}
+
+/// The pattern with its blanks filled in.
+pub(crate) fn render(template: &str, captures: &Captures<'_, '_>) -> String {
+    let mut text = template.to_owned();
+    for (key, value) in captures {
+        // A value that contains the name of another blank must not be filled in itself.
+        text = text.replace(&format!("{{{key}}}"), &value.replace('{', "\u{0}"));
+    }
+    text.replace('\u{0}', "{")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blanks_reach_to_what_follows() {
+        let text = "x Node (a (b)) Op (Add) [E] why\nmore";
+        let (at, end, captures) = find("Node ({name}) Op ({op}) [E] {rest}", text, 0).unwrap();
+        assert_eq!((at, &text[end..]), (2, "\nmore"));
+        assert_eq!(captures, [("name", "a (b)"), ("op", "Add"), ("rest", "why")]);
+        assert_eq!(find("Node ({name}) Op", text, 3), None);
+        assert_eq!(find("Node ({name}\nmore", text, 0), None, "a blank stays on its line");
+    }
+
+    #[test]
+    fn the_first_attempt_need_not_fit() {
+        let (_, _, captures) = find("'{a}'!", "'x' 'y'!", 0).unwrap();
+        assert_eq!(captures, [("a", "x' 'y")]);
+        let (_, _, captures) = find("in ({a})", "in (x\nin (y)", 0).unwrap();
+        assert_eq!(captures, [("a", "y")]);
+    }
+
+    #[test]
+    fn values_are_not_templates() {
+        let captures = vec![("a", "{b}"), ("b", "1")];
+        assert_eq!(render("{a} {b} {c}", &captures), "{b} 1 {c}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Names that runtimes made of others.
+
+/// How often a runtime may have renamed a node.
+const STEPS: usize = 6;
+
+/// What `name` may have been called in the model, most likely first; `functions` are the names of
+/// the model's functions.
+pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut name = name;
+    for _ in 0..STEPS {
+        let Some(shorter) = unwrap(name, functions) else { break };
+        found.push(shorter.to_owned());
+        name = shorter;
+    }
+    found
+}
+
+/// One step back.
+fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
+    inlined(name, functions)
+        .or_else(|| fused(name))
+        .or_else(|| name.strip_prefix("fused "))
+        .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
+        .or_else(|| name.strip_prefix("InsertedCast_"))
+        .or_else(|| ["_nchwc", "_nhwc", "_quant"].iter().find_map(|end| name.strip_suffix(end)))
+        .or_else(|| counted(name, "_token_"))
+        .or_else(|| name.strip_suffix('/').filter(|rest| !rest.is_empty()))
+}
+
+/// `_inlfunc_f_body_add`, and for calls after the first `_inlfunc_f_token_0_body_add`.
+fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
+    let rest = name.strip_prefix("_inlfunc_")?;
+    let called = |function: &&str| rest.strip_prefix(*function)?.strip_prefix('_');
+    // `f_g` may be the function `f_g`, or `g` inside `f`: the longest name fits best.
+    let rest = functions.iter().filter_map(called).min_by_key(|rest| rest.len())?;
+    let Some(numbered) = rest.strip_prefix("token_") else { return Some(rest) };
+    let (number, rest) = numbered.split_once('_')?;
+    number.parse::<u64>().is_ok().then_some(rest)
+}
+
+/// `x/MatMulAddFusion`, also with a slash at the end.
+fn fused(name: &str) -> Option<&str> {
+    let (rest, last) = name.trim_end_matches('/').rsplit_once('/')?;
+    let is_fusion = last.ends_with("Fusion") || last.ends_with("fusion") || last == "duplicated";
+    (is_fusion && !rest.is_empty()).then_some(rest)
+}
+
+/// `x_token_12`
+fn counted<'n>(name: &'n str, separator: &str) -> Option<&'n str> {
+    let (rest, number) = name.rsplit_once(separator)?;
+    (!rest.is_empty() && number.parse::<u64>().is_ok()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_what_they_were_made_of() {
+        for (name, original) in [
+            ("/q/MatMul/MatMulAddFusion", "/q/MatMul"),
+            ("/attn/MatMul/MatMulScaleFusion/", "/attn/MatMul"),
+            ("fused /dense/Gemm", "/dense/Gemm"),
+            ("/conv1/Add_nchwc", "/conv1/Add"),
+            ("_inlfunc_f_body_add", "body_add"),
+            ("_inlfunc_f_token_3_body_add", "body_add"),
+            ("_inlfunc_f_long_body_add", "body_add"),
+            ("_inlfunc_f__inlfunc_g_/a/Add", "/a/Add"),
+            ("/a/Add_token_7", "/a/Add"),
+        ] {
+            let found = originals(name, &["f", "g", "f_long"]);
+            assert!(found.iter().any(|found| found == original), "{name}: {found:?}");
+        }
+        assert!(originals("/q/MatMul", &[]).is_empty());
+        assert!(originals("_inlfunc_unknown_x", &["f"]).is_empty());
+        assert!(originals("////////", &[]).len() <= STEPS);
+    }
+}

@@ -1,0 +1,67 @@
+//! A source file with the time of each line in the margin.
+
+use rustc_hash::FxHashMap;
+
+use super::Profile;
+use super::report::{bar, share_text, time_text};
+use super::share::Shares;
+use crate::excerpt::Excerpts;
+use crate::failure::Failure;
+use crate::style::{Style, Text};
+
+/// The lines of `file` with their times.
+pub(crate) fn annotate(
+    text: &mut Text,
+    profile: &Profile,
+    shares: &Shares<'_>,
+    excerpts: &Excerpts<'_>,
+    file: &str,
+) -> Result<(), Failure> {
+    let file = find(shares, file)?;
+    let source = excerpts.text(file).map_err(Failure::Request)?;
+    let mut times: FxHashMap<u32, u64> = FxHashMap::default();
+    for (site, ns) in shares.lines.iter().filter(|(site, _)| site.file == file) {
+        *times.entry(site.line).or_default() += ns;
+    }
+    let (runs, total) = (profile.runs, profile.total());
+    let width = source.lines().count().to_string().len();
+    for (number, line) in (1u32..).zip(source.lines()) {
+        match times.get(&number) {
+            Some(&ns) => {
+                text.put(&format!("{:>9} {:>5} % ", time_text(ns / runs), share_text(ns, total)));
+                text.styled(Style::Yellow, &format!("{:<6}", bar(ns, total, 6)));
+            }
+            None => text.put(&" ".repeat(24)),
+        }
+        text.styled(Style::Dim, &format!(" {number:>width$} │ "));
+        text.line(line);
+    }
+    Ok(())
+}
+
+/// The file of the profile that is meant by `file`: the same path, or the end of one.
+fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
+    let mut files: Vec<&'m str> = shares.lines.keys().map(|site| site.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    files.retain(|file| !file.is_empty());
+    let wanted = file.replace('\\', "/");
+    let wanted = wanted.strip_prefix("./").unwrap_or(&wanted);
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    let exact = files.iter().filter(|known| **known == wanted);
+    let found: Vec<_> = exact
+        .chain(files.iter().filter(|known| ends(known, wanted) || ends(wanted, known)))
+        .collect();
+    match found.first() {
+        Some(file) => Ok(file),
+        None if files.is_empty() => {
+            Err(Failure::Request("the model does not say which files it came from".to_owned()))
+        }
+        None => Err(Failure::Request(format!(
+            "no time was spent in `{file}`; the files are: {}",
+            files.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,73 @@
+//! Profiles for flame graphs: folded stacks, and the format of speedscope.
+
+use serde_json::{Value, json};
+
+use super::share::{Shares, Times};
+
+/// Which stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stacks {
+    /// Functions that call each other.
+    Calls,
+    /// Modules inside each other.
+    Modules,
+}
+
+/// Folded stacks, a line each: frames from the outermost on, then nanoseconds.
+pub(crate) fn folded(shares: &Shares<'_>, which: Stacks) -> String {
+    let times = &shares.stacks[which as usize];
+    let mut lines: Vec<String> = sorted(times)
+        .into_iter()
+        .map(|(stack, ns)| {
+            let frames = stack.iter().map(|frame| frame.replace([';', '\n', '\r'], " "));
+            format!("{} {ns}\n", frames.collect::<Vec<_>>().join(";"))
+        })
+        .collect();
+    lines.sort_unstable();
+    lines.concat()
+}
+
+/// One file with two profiles for speedscope: by calls and by modules.
+pub(crate) fn speedscope(shares: &Shares<'_>, name: &str) -> Value {
+    let mut frames: Vec<Value> = Vec::new();
+    let mut known = rustc_hash::FxHashMap::default();
+    let mut profiles = Vec::new();
+    for (times, title) in shares.stacks.iter().zip(["by call", "by module"]) {
+        let (mut samples, mut weights) = (Vec::new(), Vec::new());
+        for (stack, ns) in sorted(times) {
+            let stack: Vec<usize> = stack
+                .iter()
+                .map(|frame| {
+                    *known.entry(frame.clone()).or_insert_with(|| {
+                        frames.push(json!({ "name": frame }));
+                        frames.len() - 1
+                    })
+                })
+                .collect();
+            samples.push(stack);
+            weights.push(ns);
+        }
+        profiles.push(json!({
+            "type": "sampled",
+            "name": title,
+            "unit": "nanoseconds",
+            "startValue": 0,
+            "endValue": weights.iter().sum::<u64>(),
+            "samples": samples,
+            "weights": weights,
+        }));
+    }
+    json!({
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "name": name,
+        "exporter": concat!("jax2onnx ", env!("CARGO_PKG_VERSION")),
+        "shared": { "frames": frames },
+        "profiles": profiles,
+    })
+}
+
+fn sorted(times: &Times<Vec<String>>) -> Vec<(&Vec<String>, u64)> {
+    let mut all: Vec<_> = times.iter().map(|(stack, ns)| (stack, *ns)).collect();
+    all.sort_unstable();
+    all
+}

@@ -1,0 +1,15 @@
+//! Where the time of a model goes: an onnxruntime profile, told in terms of the model's sources.
+
+mod annotate;
+mod attribute;
+mod flame;
+mod read;
+mod report;
+mod share;
+
+pub(crate) use annotate::annotate;
+pub(crate) use attribute::{Attributed, Target, attribute};
+pub(crate) use flame::{Stacks, folded, speedscope};
+pub(crate) use read::{Profile, read};
+pub(crate) use report::report;
+pub(crate) use share::{Shares, inclusive, share};

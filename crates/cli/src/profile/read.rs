@@ -1,0 +1,213 @@
+//! Reading a profile as onnxruntime writes it: a list of events in Chrome's trace format.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// What the name of an event that stands for a node ends with.
+const KERNEL: &str = "_kernel_time";
+
+/// The time of the nodes of a model.
+#[derive(Debug, Default)]
+pub(crate) struct Profile {
+    /// How often the model ran, not counting runs that were left out.
+    pub(crate) runs: u64,
+    /// Nanoseconds of all runs together, from start to end.
+    pub(crate) wall: u64,
+    /// What ran, in the order of first appearance.
+    pub(crate) kernels: Vec<Kernel>,
+}
+
+/// All executions of one node.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Kernel {
+    /// The node's name, as the runtime has it.
+    pub(crate) name: String,
+    /// The operator.
+    pub(crate) op: String,
+    /// The position that the runtime gives the node.
+    pub(crate) position: Option<usize>,
+    /// The execution provider.
+    pub(crate) provider: String,
+    /// How often it ran.
+    pub(crate) calls: u64,
+    /// Nanoseconds, without those of the nodes inside it.
+    pub(crate) ns: u64,
+}
+
+impl Profile {
+    /// Nanoseconds of all nodes together.
+    pub(crate) fn total(&self) -> u64 {
+        self.kernels.iter().map(|kernel| kernel.ns).sum()
+    }
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(default)]
+    cat: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    ts: f64,
+    #[serde(default)]
+    dur: f64,
+    #[serde(default)]
+    tid: i64,
+    #[serde(default)]
+    args: Args,
+}
+
+#[derive(Default, Deserialize)]
+struct Args {
+    #[serde(default)]
+    op_name: String,
+    #[serde(default)]
+    provider: String,
+    #[serde(default)]
+    node_index: Option<String>,
+}
+
+/// Reads the profile at `path` without its first `skipped` runs.
+pub(crate) fn read(path: &Path, skipped: usize) -> Result<Profile, Failure> {
+    let failed = |error| Failure::Io { path: path.to_owned(), error };
+    let file = File::open(path).map_err(failed)?;
+    let events: Vec<Event> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file))
+        .map_err(|error| wrong(path, &format!("not a profile of onnxruntime: {error}")))?;
+    let mut profile = gather(events, skipped).map_err(|why| wrong(path, &why))?;
+    profile.kernels.retain(|kernel| kernel.calls > 0);
+    Ok(profile)
+}
+
+fn wrong(path: &Path, why: &str) -> Failure {
+    Failure::Request(format!("{}: {why}", path.display()))
+}
+
+/// Microseconds as the file has them, in nanoseconds; what is no duration counts as nothing.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+fn nanoseconds(microseconds: f64) -> u64 {
+    (microseconds.clamp(0.0, 1e12) * 1e3).round() as u64
+}
+
+fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
+    let mut runs: Vec<&Event> = events.iter().filter(|e| e.name == "model_run").collect();
+    runs.sort_by(|a, b| a.ts.total_cmp(&b.ts));
+    let after = match skipped.checked_sub(1) {
+        None => f64::NEG_INFINITY,
+        Some(last) if skipped < runs.len() => runs[last].ts + runs[last].dur,
+        Some(_) => {
+            return Err(format!(
+                "it has {} runs, of which {skipped} are to be left out",
+                runs.len()
+            ));
+        }
+    };
+    let counted = runs.iter().filter(|run| run.ts >= after);
+    let mut profile = Profile {
+        runs: counted.clone().count().max(1) as u64,
+        wall: counted.map(|run| nanoseconds(run.dur)).sum(),
+        kernels: Vec::new(),
+    };
+    let is_kernel = |e: &Event| e.cat == "Node" && e.name.ends_with(KERNEL) && e.ts >= after;
+    let mut kernels: Vec<Event> = events.into_iter().filter(is_kernel).collect();
+    if kernels.is_empty() {
+        return Err(
+            "it has no times of nodes; was the session run with enable_profiling?".to_owned()
+        );
+    }
+    // What contains others comes before them.
+    kernels.sort_by(|a, b| {
+        (a.tid.cmp(&b.tid)).then(a.ts.total_cmp(&b.ts)).then(b.dur.total_cmp(&a.dur))
+    });
+    let own = own_times(&kernels);
+    let mut known: FxHashMap<(String, String), usize> = FxHashMap::default();
+    for (event, ns) in kernels.into_iter().zip(own) {
+        let name = event.name[..event.name.len() - KERNEL.len()].to_owned();
+        let at = *known.entry((name.clone(), event.args.op_name.clone())).or_insert_with(|| {
+            profile.kernels.push(Kernel {
+                name,
+                op: event.args.op_name,
+                position: event.args.node_index.and_then(|index| index.parse().ok()),
+                provider: event.args.provider,
+                calls: 0,
+                ns: 0,
+            });
+            profile.kernels.len() - 1
+        });
+        let kernel = &mut profile.kernels[at];
+        kernel.calls += 1;
+        kernel.ns = kernel.ns.saturating_add(ns);
+    }
+    Ok(profile)
+}
+
+/// The time of each event without that of the events inside it: a thread that is in two kernels
+/// at once is in the graph of a loop or a branch. `events` are in order.
+fn own_times(events: &[Event]) -> Vec<u64> {
+    let mut own: Vec<u64> = events.iter().map(|event| nanoseconds(event.dur)).collect();
+    let mut open: Vec<usize> = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        while open.last().is_some_and(|outer| {
+            let outer = &events[*outer];
+            outer.tid != event.tid || outer.ts + outer.dur <= event.ts
+        }) {
+            open.pop();
+        }
+        if let Some(outer) = open.last() {
+            own[*outer] = own[*outer].saturating_sub(nanoseconds(event.dur));
+        }
+        open.push(at);
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(text: &str, skipped: usize) -> Result<Profile, String> {
+        gather(serde_json::from_str(text).unwrap(), skipped)
+    }
+
+    const LOOP: &str = r#"[
+        {"cat":"Session","name":"model_run","ts":0,"dur":100},
+        {"cat":"Node","name":"/Loop_kernel_time","ts":10,"dur":50,"tid":1,"args":{"op_name":"Loop"}},
+        {"cat":"Node","name":"/Sin_kernel_time","ts":12,"dur":5,"tid":1,"args":{"op_name":"Sin"}},
+        {"cat":"Node","name":"/Sin_kernel_time","ts":20,"dur":6,"tid":1,"args":{"op_name":"Sin"}},
+        {"cat":"Node","name":"/Cos_kernel_time","ts":60,"dur":7,"tid":1,"args":{"op_name":"Cos"}},
+        {"cat":"Node","name":"/Tan_kernel_time","ts":15,"dur":9,"tid":2,"args":{"op_name":"Tan"}},
+        {"cat":"Session","name":"model_run","ts":200,"dur":100},
+        {"cat":"Node","name":"/Cos_kernel_time","ts":210,"dur":3,"tid":1,"args":{"op_name":"Cos"}}
+    ]"#;
+
+    #[test]
+    fn time_inside_a_loop_counts_once() {
+        let profile = profile(LOOP, 0).unwrap();
+        let times: Vec<_> = profile.kernels.iter().map(|k| (&*k.name, k.calls, k.ns)).collect();
+        let expected =
+            [("/Loop", 1, 39_000), ("/Sin", 2, 11_000), ("/Cos", 2, 10_000), ("/Tan", 1, 9_000)];
+        assert_eq!(times, expected);
+        assert_eq!((profile.runs, profile.wall, profile.total()), (2, 200_000, 69_000));
+    }
+
+    #[test]
+    fn first_runs_may_be_left_out() {
+        let later = profile(LOOP, 1).unwrap();
+        assert_eq!((later.runs, later.total()), (1, 3_000));
+        assert!(profile(LOOP, 2).unwrap_err().contains("it has 2 runs"));
+    }
+
+    #[test]
+    fn odd_numbers_do_no_harm() {
+        let text = r#"[{"cat":"Node","name":"_kernel_time","ts":-1e300,"dur":1e300},
+                       {"cat":"Node","name":"a_kernel_time","ts":1e300,"dur":-5}]"#;
+        let profile = profile(text, 0).unwrap();
+        assert_eq!(profile.kernels.len(), 2);
+        assert_eq!(profile.kernels[1].ns, 0);
+    }
+}

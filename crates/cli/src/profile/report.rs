@@ -1,0 +1,196 @@
+//! A profile as people read it.
+
+use super::Profile;
+use super::share::{Shares, Site, inclusive};
+use crate::excerpt::Excerpts;
+use crate::style::{Style, Text};
+use crate::table::{cut, table};
+
+/// Cells that a bar may take.
+const BAR: usize = 12;
+
+/// Tables of the time by line, by module and by operator, the `top` rows of each.
+pub(crate) fn report(
+    text: &mut Text,
+    profile: &Profile,
+    shares: &Shares<'_>,
+    excerpts: &Excerpts<'_>,
+    top: usize,
+    width: usize,
+) {
+    let (runs, total) = (profile.runs, profile.total());
+    let s = if runs == 1 { "" } else { "s" };
+    text.styled(Style::Bold, &format!("{runs} run{s}"));
+    let wall = if profile.wall > 0 {
+        format!(" of {}, {} of it in", time_text(profile.wall / runs), time_text(total / runs))
+    } else {
+        format!(" of {} in", time_text(total / runs))
+    };
+    text.line(&format!("{wall} {} nodes; times are means of a run", profile.kernels.len()));
+    let cells = |ns: u64| [time_text(ns / runs), share_text(ns, total), bar(ns, total, BAR)];
+
+    text.line("");
+    let mut lines: Vec<(Site<'_>, u64)> = shares.lines.iter().map(|(s, ns)| (*s, *ns)).collect();
+    lines.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (site, ns) in lines.iter().take(top) {
+        let source = excerpts.line(site.file, site.line).unwrap_or_default();
+        let mut row = cells(*ns).to_vec();
+        row.extend([place(site), cut(source.trim(), 60)]);
+        rows.push(row);
+    }
+    more(&mut rows, lines.iter().skip(top).map(|(_, ns)| *ns), &cells, "lines");
+    let lost: u64 = shares.lost.values().sum();
+    if !shares.lost.is_empty() {
+        let mut row = cells(lost).to_vec();
+        row.extend(["(no line known)".to_owned(), names(shares)]);
+        rows.push(row);
+    }
+    show(text, "line", rows, width);
+
+    let modules = inclusive(&shares.modules);
+    let mut known: Vec<(&str, u64)> = modules.into_iter().collect();
+    known.sort_unstable_by(|a, b| {
+        b.1.cmp(&a.1).then(depth(a.0).cmp(&depth(b.0))).then(a.0.cmp(b.0))
+    });
+    let mut chosen: Vec<(&str, u64)> = known.iter().take(top).copied().collect();
+    let order: rustc_hash::FxHashMap<&str, usize> =
+        known.iter().enumerate().map(|(at, (scope, _))| (*scope, at)).collect();
+    // As a tree, the slowest of each level first.
+    chosen.sort_by_cached_key(|(scope, _)| {
+        let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
+        ends.map(|end| order.get(&scope[..end]).copied().unwrap_or(usize::MAX)).collect::<Vec<_>>()
+    });
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (scope, ns) in chosen {
+        let name = match scope.rsplit('/').next() {
+            Some("") | None => "(the model itself)",
+            Some(name) => name,
+        };
+        let mut row = cells(ns).to_vec();
+        row.push(format!("{}{name}", "  ".repeat(depth(scope))));
+        rows.push(row);
+    }
+    if known.len() > top {
+        rows.push(vec![
+            String::new(),
+            String::new(),
+            String::new(),
+            format!("… {} more modules", known.len() - top),
+        ]);
+    }
+    show(text, "module", rows, width);
+
+    let mut ops: Vec<(&String, u64, u64)> =
+        shares.ops.iter().map(|(o, (n, c))| (o, *n, *c)).collect();
+    ops.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (op, ns, calls) in ops.iter().take(top) {
+        let mut row = cells(*ns).to_vec();
+        let calls = if calls % runs == 0 {
+            (calls / runs).to_string()
+        } else {
+            format!("{:.1}", *calls as f64 / runs as f64)
+        };
+        row.extend([(*op).clone(), format!("× {calls}")]);
+        rows.push(row);
+    }
+    more(&mut rows, ops.iter().skip(top).map(|(_, ns, _)| *ns), &cells, "operators");
+    show(text, "operator", rows, width);
+    text.trim_lines();
+}
+
+/// The row for what was left out.
+fn more(
+    rows: &mut Vec<Vec<String>>,
+    rest: impl Iterator<Item = u64>,
+    cells: &dyn Fn(u64) -> [String; 3],
+    what: &str,
+) {
+    let rest: Vec<u64> = rest.collect();
+    if !rest.is_empty() {
+        let mut row = cells(rest.iter().sum()).to_vec();
+        row.push(format!("… {} more {what}", rest.len()));
+        rows.push(row);
+    }
+}
+
+fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {
+    for column in [0, 1] {
+        let widest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        for row in &mut rows {
+            row[column] = format!("{:>widest$}", row[column]);
+        }
+    }
+    let columns = [
+        ("time", Style::Plain),
+        ("%", Style::Plain),
+        ("", Style::Yellow),
+        (what, Style::Cyan),
+        ("", Style::Dim),
+    ];
+    let used = rows.iter().map(Vec::len).max().unwrap_or(4);
+    table(text, &columns[..used], &rows, width);
+    text.line("");
+}
+
+/// The names of some nodes that no line is known of.
+fn names(shares: &Shares<'_>) -> String {
+    let mut lost: Vec<(&String, &u64)> = shares.lost.iter().collect();
+    lost.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    let names: Vec<&str> = lost.iter().take(3).map(|(name, _)| name.as_str()).collect();
+    let more = if lost.len() > 3 { format!(" and {} more", lost.len() - 3) } else { String::new() };
+    format!("{}{more}", cut(&names.join(", "), 48))
+}
+
+/// `model.py:41`, or the function where the file is not known.
+fn place(site: &Site<'_>) -> String {
+    let whose = if site.file.is_empty() { site.function } else { site.file };
+    format!("{whose}:{}", site.line)
+}
+
+fn depth(scope: &str) -> usize {
+    scope.matches('/').count()
+}
+
+/// A duration with three digits or so.
+pub(crate) fn time_text(ns: u64) -> String {
+    let us = ns as f64 / 1e3;
+    match us {
+        us if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        us if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        us => format!("{us:.1} µs"),
+    }
+}
+
+/// A part in percent.
+pub(crate) fn share_text(ns: u64, total: u64) -> String {
+    format!("{:.1}", 100.0 * ns as f64 / total.max(1) as f64)
+}
+
+/// A bar of at most `width` cells, by eighths.
+pub(crate) fn bar(ns: u64, total: u64, width: usize) -> String {
+    let eighths = u128::from(ns) * 8 * width as u128 / u128::from(total.max(1));
+    let eighths = usize::try_from(eighths).unwrap_or(usize::MAX).min(8 * width);
+    let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    format!("{}{part}", "█".repeat(eighths / 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_go_by_eighths() {
+        assert_eq!(bar(0, 10, 4), "");
+        assert_eq!(bar(10, 10, 4), "████");
+        assert_eq!(bar(5, 32, 4), "▋");
+        assert_eq!(bar(u64::MAX, 1, 4), "████");
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        let texts = [0, 950, 123_456, 1_234_567, 61_000_000_000].map(time_text);
+        assert_eq!(texts, ["0.0 µs", "0.9 µs", "123.5 µs", "1.23 ms", "61.00 s"]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Time by line, by module and by operator.
+
+use rustc_hash::FxHashMap;
+
+use super::{Attributed, Target};
+use crate::model::{Index, Origin};
+
+/// A line of the user's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Site<'m> {
+    /// The file; empty if only the function is known.
+    pub(crate) file: &'m str,
+    /// The line.
+    pub(crate) line: u32,
+    /// The function.
+    pub(crate) function: &'m str,
+}
+
+/// Nanoseconds of several things.
+pub(crate) type Times<K> = FxHashMap<K, u64>;
+/// Nanoseconds by line.
+pub(crate) type Lines<'m> = Times<Site<'m>>;
+
+/// The time of a profile, shared out. Each of the three adds up to the whole.
+#[derive(Debug, Default)]
+pub(crate) struct Shares<'m> {
+    /// By line. A node that several lines share counts for each with an equal part.
+    pub(crate) lines: Lines<'m>,
+    /// Of nodes that no line is known of, by their names.
+    pub(crate) lost: Times<String>,
+    /// By module.
+    pub(crate) modules: Times<&'m str>,
+    /// By operator, with the number of calls.
+    pub(crate) ops: FxHashMap<String, (u64, u64)>,
+    /// By stack, outermost first: as frames are called, and as modules nest.
+    pub(crate) stacks: [Times<Vec<String>>; 2],
+}
+
+/// What the time of kernels that belong to no module is called.
+pub(crate) const RUNTIME: &str = "(made by the runtime)";
+
+/// Shares out the time of `attributed` among the sources of the nodes of `index`.
+pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Shares<'m> {
+    let mut shares = Shares::default();
+    // A lambda and the function around it share lines.
+    let mut functions: FxHashMap<(&'m str, u32), &'m str> = FxHashMap::default();
+    for (kernel, target) in &attributed.kernels {
+        let origins = target.origins(index);
+        let mut sites: Vec<(Site<'m>, &Origin<'m>)> = Vec::new();
+        for origin in &origins {
+            let Some(frame) = &origin.site else { continue };
+            let (file, line) = (frame.file, frame.span.line);
+            let function = match file {
+                "" => frame.function,
+                _ => functions.entry((file, line)).or_insert(frame.function),
+            };
+            let site = Site { file, line, function };
+            if !sites.iter().any(|(known, _)| *known == site) {
+                sites.push((site, origin));
+            }
+        }
+        if sites.is_empty() {
+            *shares.lost.entry(kernel.name.clone()).or_default() += kernel.ns;
+            *shares.stacks[0].entry(vec![RUNTIME.to_owned(), kernel.op.clone()]).or_default() +=
+                kernel.ns;
+        }
+        let parts = split(kernel.ns, sites.len());
+        for ((site, origin), ns) in sites.iter().zip(parts) {
+            *shares.lines.entry(*site).or_default() += ns;
+            *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += ns;
+        }
+        let mut scopes: Vec<&'m str> = Vec::new();
+        match target {
+            Target::Unknown => scopes.push(RUNTIME),
+            Target::Node(node) if origins.is_empty() => scopes.push(index.scope(*node)),
+            _ => origins.iter().for_each(|origin| {
+                if !scopes.contains(&origin.scope) {
+                    scopes.push(origin.scope);
+                }
+            }),
+        }
+        for (scope, ns) in scopes.iter().zip(split(kernel.ns, scopes.len())) {
+            *shares.modules.entry(scope).or_default() += ns;
+            let mut stack: Vec<String> =
+                scope.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+            stack.push(kernel.op.clone());
+            *shares.stacks[1].entry(stack).or_default() += ns;
+        }
+        let op = shares.ops.entry(kernel.op.clone()).or_default();
+        *op = (op.0 + kernel.ns, op.1 + kernel.calls);
+    }
+    shares
+}
+
+/// `ns` in `parts` that differ by one at most and add up to it.
+fn split(ns: u64, parts: usize) -> impl Iterator<Item = u64> {
+    let parts = parts as u64;
+    (0..parts).map(move |part| ns / parts + u64::from(part < ns % parts))
+}
+
+/// The functions that led to an origin, outermost first, then the operator.
+fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
+    let frames = origin.stack.iter().rev().filter(|frame| !frame.is_jax);
+    let mut calls: Vec<String> =
+        frames.map(|f| format!("{} ({})", f.function, f.place())).collect();
+    if calls.is_empty() {
+        calls.extend(origin.site.as_ref().map(|f| format!("{} ({})", f.function, f.place())));
+    }
+    calls.push(op.to_owned());
+    calls
+}
+
+/// The time of each module together with the modules inside it, the model itself first.
+pub(crate) fn inclusive<'m>(modules: &Times<&'m str>) -> Times<&'m str> {
+    let mut all: Times<&'m str> = FxHashMap::default();
+    for (&scope, &ns) in modules {
+        let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
+        for end in ends.filter(|end| *end > 0) {
+            *all.entry(&scope[..end]).or_default() += ns;
+        }
+        if scope.is_empty() {
+            *all.entry("").or_default() += ns;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up() {
+        for (ns, parts) in [(10, 3), (0, 2), (7, 7), (2, 5)] {
+            let split: Vec<u64> = split(ns, parts).collect();
+            assert_eq!((split.len(), split.iter().sum::<u64>()), (parts, ns));
+        }
+        assert_eq!(split(5, 0).count(), 0);
+    }
+
+    #[test]
+    fn modules_include_those_inside() {
+        let modules = [("", 1), ("a/b", 10), ("a", 100), ("ab", 1000)].into_iter().collect();
+        let all = inclusive(&modules);
+        let expected = [("", 1), ("a", 110), ("a/b", 10), ("ab", 1000)].into_iter().collect();
+        assert_eq!(all, expected);
+    }
+}

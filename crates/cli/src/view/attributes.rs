@@ -1,0 +1,48 @@
+//! The attributes of a node in one line.
+
+use onnx::proto::{AttributeProto, NodeProto};
+
+use crate::model::tensor_text;
+use crate::table::cut;
+
+/// Elements of a list that are shown.
+const SHOWN: usize = 12;
+/// Characters of a string that are shown.
+const LONGEST: usize = 80;
+
+/// `axis=1, perm=[0, 2, 1]`; graphs are shown as nodes, not here.
+pub(super) fn attributes_text(node: &NodeProto) -> String {
+    let texts = node.attribute.iter().filter_map(|attribute| {
+        attribute_text(attribute).map(|value| format!("{}={value}", attribute.name))
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// The value of an attribute, long ones cut.
+pub(crate) fn attribute_text(attribute: &AttributeProto) -> Option<String> {
+    if !attribute.ref_attr_name.is_empty() {
+        return Some(format!("@{}", attribute.ref_attr_name));
+    }
+    let string = |bytes: &[u8]| format!("{:?}", cut(&String::from_utf8_lossy(bytes), LONGEST));
+    let one = attribute.i.map(|i| i.to_string());
+    let one = one.or_else(|| attribute.f.map(|f| f.to_string()));
+    let one = one.or_else(|| attribute.s.as_ref().map(|s| string(s)));
+    let one = one.or_else(|| attribute.t.as_ref().map(|t| tensor_text(t)));
+    if one.is_some() {
+        return one;
+    }
+    if attribute.g.is_some() || !attribute.graphs.is_empty() {
+        return None;
+    }
+    let ints = attribute.ints.iter().map(i64::to_string);
+    let floats = attribute.floats.iter().map(f32::to_string);
+    let strings = attribute.strings.iter().map(|s| string(s));
+    let tensors = attribute.tensors.iter().map(tensor_text);
+    let mut all = ints.chain(floats).chain(strings).chain(tensors);
+    let mut shown: Vec<String> = all.by_ref().take(SHOWN).collect();
+    let more = all.count();
+    if more > 0 {
+        shown.push(format!("… {more} more"));
+    }
+    Some(format!("[{}]", shown.join(", ")))
+}

@@ -1,0 +1,124 @@
+"use strict";
+// The model as the page works with it: nodes, the tree of modules, and lines with their nodes.
+
+const $ = (id) => document.getElementById(id);
+const raw = JSON.parse($("data").textContent);
+const text = (index) => raw.strings[index] ?? "";
+
+const files = raw.files.map(([path, source, note], index) => ({ index, path, source, note }));
+const frames = raw.frames.map(([file, fn, line, column, endLine, endColumn, kind], index) => ({
+  index, file, fn: text(fn), line, column, endLine, endColumn, user: kind === 0, jax: kind === 2,
+}));
+const origins = raw.origins.map(([site, scope, rule, stack]) => ({
+  site: frames[site], scope: text(scope), rule: text(rule),
+  stack: raw.stacks[stack].map((frame) => frames[frame]),
+}));
+
+const nodes = raw.nodes.map(([name, op, scope, owner, inputs, outputs, from, attributes, ns], index) => ({
+  index,
+  name: text(name),
+  op: text(op),
+  scope: text(scope),
+  owner,
+  inputs: inputs.map(([node, value, type]) => ({ node, value: text(value), type: text(type) })),
+  outputs: outputs.map(([value, type]) => ({ value: text(value), type: text(type) })),
+  origins: from.map((origin) => origins[origin]),
+  attributes: text(attributes),
+  ns: ns ?? 0,
+  readers: [],
+}));
+for (const node of nodes) {
+  const known = new Set(node.inputs.map((input) => input.node).filter((other) => other >= 0));
+  for (const other of known) nodes[other].readers.push(node.index);
+}
+
+// Lines: the nodes that a line computes, and those that are computed in what it calls.
+const lines = new Map();
+const key = (file, line) => file * 1e7 + line;
+function lineEntry(file, line) {
+  const at = key(file, line);
+  if (!lines.has(at)) lines.set(at, { file, line, own: new Set(), via: new Set(), ns: 0, fn: "" });
+  return lines.get(at);
+}
+for (const node of nodes) {
+  for (const { site, stack } of node.origins) {
+    if (site) {
+      const last = Math.min(site.endLine, site.line + 40);
+      for (let line = site.line; line <= last; line++) {
+        const entry = lineEntry(site.file, line);
+        entry.own.add(node.index);
+        entry.fn ||= site.fn;
+      }
+    }
+    for (const frame of stack) {
+      if (!frame.user || frame === site) continue;
+      const entry = lineEntry(frame.file, frame.line);
+      entry.via.add(node.index);
+      entry.fn ||= frame.fn;
+    }
+  }
+}
+for (const [file, line, ns] of raw.lines ?? []) lineEntry(file, line).ns = ns;
+
+// The tree: modules by their path, nodes inside nodes under their owner.
+function branch(label, parent, base) {
+  return { label, parent, base, items: [], modules: new Map(), count: 0, ns: 0, open: false, node: null };
+}
+const root = branch("", null, "");
+const owners = new Map();
+function moduleOf(top, scope) {
+  let rest = scope;
+  if (top.base && (rest === top.base || rest.startsWith(top.base + "/"))) rest = rest.slice(top.base.length + 1);
+  let at = top;
+  for (const part of rest.split("/").filter(Boolean)) {
+    if (!at.modules.has(part)) {
+      const inner = branch(part, at, "");
+      at.modules.set(part, inner);
+      at.items.push(inner);
+    }
+    at = at.modules.get(part);
+  }
+  return at;
+}
+for (const node of nodes) {
+  let top = root;
+  if (node.owner >= 0) {
+    if (!owners.has(node.owner)) {
+      const owner = nodes[node.owner];
+      const inner = branch(owner.op, owner.parent, owner.scope);
+      inner.node = owner;
+      owner.body = inner;
+      owners.set(node.owner, inner);
+    }
+    top = owners.get(node.owner);
+  }
+  node.parent = moduleOf(top, node.scope);
+  node.parent.items.push(node);
+  for (let at = node.parent; at; at = at.parent) {
+    at.count++;
+    at.ns += node.ns;
+  }
+}
+root.open = true;
+
+const total = root.ns;
+const hottest = nodes.reduce((most, node) => Math.max(most, node.ns), 0);
+const hottestLine = [...lines.values()].reduce((most, line) => Math.max(most, line.ns), 0);
+const timed = Boolean(raw.profile);
+
+const many = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+function duration(ns) {
+  const us = ns / 1000;
+  if (us >= 1e6) return (us / 1e6).toFixed(2) + " s";
+  if (us >= 1e3) return (us / 1e3).toFixed(us >= 1e5 ? 0 : 2) + " ms";
+  return us.toFixed(us >= 100 ? 0 : 1) + " µs";
+}
+
+// What the search looks at, one lower-case string per node.
+const haystack = nodes.map((node) => {
+  const places = node.origins.map((o) => o.site && `${files[o.site.file]?.path ?? ""}:${o.site.line} ${o.site.fn} ${o.rule}`);
+  // The results of other nodes are found by those nodes.
+  const values = [...node.inputs.filter((input) => input.node < 0), ...node.outputs].map((value) => value.value);
+  const types = node.outputs.map((output) => output.type);
+  return [node.name, node.op, node.scope, ...types, ...places, ...values].join("\n").toLowerCase();
+});

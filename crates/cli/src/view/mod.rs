@@ -1,0 +1,83 @@
+//! One page that shows a model beside its source, complete in itself.
+
+mod attributes;
+mod data;
+
+pub(crate) use attributes::attribute_text;
+pub(crate) use data::{Timed, data};
+
+/// The page around its parts, each of which stands in place of its mark.
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+/// In the order of their dependence on each other.
+const SCRIPTS: [&str; 5] = [
+    include_str!("data.js"),
+    include_str!("source.js"),
+    include_str!("graph.js"),
+    include_str!("inspector.js"),
+    include_str!("page.js"),
+];
+
+/// The page for `data`.
+pub(crate) fn page(data: &serde_json::Value) -> String {
+    let data = harmless(&data.to_string());
+    let script = SCRIPTS.concat();
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len());
+    let mut rest = PAGE;
+    for (mark, part) in [("/*STYLE*/", STYLE), ("/*DATA*/", &data), ("/*SCRIPT*/", &script)] {
+        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
+        page.push_str(before);
+        page.push_str(part);
+        rest = after;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// JSON that means nothing to HTML: what could end the element it stands in, or a line of a
+/// script, is written as an escape. Such characters occur inside strings only.
+fn harmless(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_the_data() {
+        let nasty = "</script><script>alert(1)</script><!-- & \u{2028}\u{2029} /*SCRIPT*/";
+        let page = page(&json!({ "title": nasty }));
+        assert_eq!(page.matches("<script").count(), 2);
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert!(!page.contains('\u{2028}') && !page.contains("<!-- &"));
+        let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
+        let data = &page[start..start + page[start..].find("</script>").unwrap()];
+        let read: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(read["title"], nasty);
+    }
+
+    #[test]
+    fn the_page_is_complete_in_itself() {
+        let page = page(&json!({}));
+        for mark in
+            ["/*STYLE*/", "/*DATA*/", "/*SCRIPT*/", "http://", "https://", "@import", "src="]
+        {
+            assert!(!page.contains(mark), "{mark}");
+        }
+        for script in SCRIPTS {
+            assert!(!script.contains("</script"));
+        }
+    }
+}

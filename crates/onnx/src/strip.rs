@@ -1,0 +1,356 @@
+//! Removing metadata from a model file, and nothing else.
+//!
+//! The file is walked once for what to cut, then copied with those cuts: everything else, known or
+//! not, is the same bytes, and weights pass through without being held.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use crate::save::replace_file;
+use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
+use crate::{Error, Result};
+
+/// What was removed from a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stripped {
+    /// How many metadata entries.
+    pub entries: usize,
+    /// By how many bytes the file is shorter.
+    pub bytes: u64,
+}
+
+/// Writes the model file at `path` to `out` without the metadata entries whose key `drop` accepts,
+/// wherever they are: on the model, on graphs, nodes, values, tensors and functions, however
+/// deep. `add` are entries for the model itself, written where its first one was removed.
+///
+/// `out` may be `path`: it is replaced when the new file is complete.
+pub fn strip_file(
+    path: &Path,
+    out: &Path,
+    drop: &dyn Fn(&str) -> bool,
+    add: &[(&str, &str)],
+) -> Result<Stripped> {
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let len = file.metadata().map_err(failed)?.len();
+    let (edits, entries) = find_cuts(&mut file, len, drop, add).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let mut from = BufReader::with_capacity(CHUNK, file);
+    replace_file(out, |to| {
+        let mut to = BufWriter::with_capacity(CHUNK, to);
+        copy_with(&mut from, len, &edits, &mut to)?;
+        to.flush()
+    })?;
+    let kept: u64 = edits.iter().map(|edit| edit.with.len() as u64).sum();
+    let gone: u64 = edits.iter().map(|edit| edit.end - edit.start).sum();
+    Ok(Stripped { entries, bytes: gone.saturating_sub(kept) })
+}
+
+/// Bytes of a file, and what stands in their place.
+#[derive(Debug, PartialEq, Eq)]
+struct Edit {
+    start: u64,
+    end: u64,
+    with: Vec<u8>,
+}
+
+/// The messages on the way to metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Model,
+    Training,
+    Graph,
+    Function,
+    Node,
+    Attribute,
+    Sparse,
+    Tensor,
+    Value,
+    Entry,
+}
+
+impl Kind {
+    /// What the field `number` holds, if there may be metadata in it.
+    fn field(self, number: u64) -> Option<Kind> {
+        Some(match (self, number) {
+            (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
+            (Kind::Model, 20) => Kind::Training,
+            (Kind::Model, 25) => Kind::Function,
+            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
+            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) | (Kind::Sparse, 1 | 2) => Kind::Tensor,
+            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
+            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
+            (Kind::Graph, 11..=13) | (Kind::Function, 12) => Kind::Value,
+            (Kind::Model | Kind::Function, 14)
+            | (Kind::Graph | Kind::Tensor, 16)
+            | (Kind::Node, 9)
+            | (Kind::Value, 4) => Kind::Entry,
+            _ => return None,
+        })
+    }
+}
+
+/// How much of a file is held while it is copied.
+const CHUNK: usize = 1 << 20;
+
+/// No key of ours is longer.
+const LONGEST_KEY: u64 = 1 << 10;
+
+struct Cuts<'a, R> {
+    wire: Wire<R>,
+    drop: &'a dyn Fn(&str) -> bool,
+    /// What is still to be written among the model's own entries.
+    add: Vec<u8>,
+    edits: Vec<Edit>,
+    entries: usize,
+}
+
+/// The edits of a file in order, and how many entries they remove.
+fn find_cuts<R: Read + Seek>(
+    source: R,
+    len: u64,
+    drop: &dyn Fn(&str) -> bool,
+    add: &[(&str, &str)],
+) -> io::Result<(Vec<Edit>, usize)> {
+    let add = add.iter().flat_map(|(key, value)| entry(key, value)).collect();
+    let mut cuts = Cuts { wire: Wire::new(source), drop, add, edits: Vec::new(), entries: 0 };
+    cuts.message(Kind::Model, len, 0)?;
+    // A length stands before what was cut out of its message, but is known only after it.
+    cuts.edits.sort_unstable_by_key(|edit| edit.start);
+    if !cuts.add.is_empty() {
+        let with = std::mem::take(&mut cuts.add);
+        cuts.edits.push(Edit { start: len, end: len, with });
+    }
+    Ok((cuts.edits, cuts.entries))
+}
+
+/// An entry of the model's metadata, as it is written.
+fn entry(key: &str, value: &str) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (number, text) in [(1, key), (2, value)] {
+        put_header(number << 3 | 2, text.len() as u64, &mut body);
+        body.extend_from_slice(text.as_bytes());
+    }
+    let mut entry = Vec::new();
+    put_header(14 << 3 | 2, body.len() as u64, &mut entry);
+    entry.append(&mut body);
+    entry
+}
+
+fn put_header(tag: u64, len: u64, into: &mut Vec<u8>) {
+    put_varint(tag, into);
+    put_varint(len, into);
+}
+
+impl<R: Read + Seek> Cuts<'_, R> {
+    /// Notes the cuts in a message and returns by how many bytes it gets shorter.
+    fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<u64> {
+        if depth > DEEPEST {
+            return Err(damaged());
+        }
+        let mut shorter = 0;
+        loop {
+            let start = self.wire.at();
+            let Some(field) = self.wire.field(end)? else { return Ok(shorter) };
+            match (field.payload, kind.field(field.number)) {
+                (Payload::Bytes(len), Some(Kind::Entry)) => {
+                    let end = self.wire.at() + len;
+                    if self.is_dropped(end)? {
+                        let with = match kind {
+                            Kind::Model => std::mem::take(&mut self.add),
+                            _ => Vec::new(),
+                        };
+                        self.edits.push(Edit { start, end, with });
+                        self.entries += 1;
+                        shorter += end - start;
+                    }
+                }
+                (Payload::Bytes(len), Some(inner)) => {
+                    shorter += self.nested(inner, &field, start, len, depth)?;
+                }
+                (Payload::Bytes(len) | Payload::Fixed(len), _) => self.wire.skip(len)?,
+                (Payload::Varint(_), _) => {}
+            }
+        }
+    }
+
+    /// The cuts in a message inside another: if there are any, its length is written anew.
+    fn nested(
+        &mut self,
+        kind: Kind,
+        field: &Field,
+        start: u64,
+        len: u64,
+        depth: u32,
+    ) -> io::Result<u64> {
+        let content = self.wire.at();
+        let shorter = self.message(kind, content + len, depth + 1)?;
+        if shorter == 0 {
+            return Ok(0);
+        }
+        let mut with = Vec::new();
+        put_header(field.tag, len - shorter, &mut with);
+        let saved = (content - start).saturating_sub(with.len() as u64);
+        self.edits.push(Edit { start, end: content, with });
+        Ok(shorter + saved)
+    }
+
+    /// Whether the entry that ends at `end` goes.
+    fn is_dropped(&mut self, end: u64) -> io::Result<bool> {
+        let mut key = Vec::new();
+        while let Some(field) = self.wire.field(end)? {
+            match (field.number, field.payload) {
+                (1, Payload::Bytes(len)) if len <= LONGEST_KEY => {
+                    key.clear();
+                    self.wire.copy(len, &mut key)?;
+                }
+                (_, Payload::Bytes(len) | Payload::Fixed(len)) => self.wire.skip(len)?,
+                (_, Payload::Varint(_)) => {}
+            }
+        }
+        Ok(std::str::from_utf8(&key).is_ok_and(|key| (self.drop)(key)))
+    }
+}
+
+/// Copies `len` bytes with `edits`, which are in order and apart from each other.
+fn copy_with<R: Read + Seek>(
+    from: &mut R,
+    len: u64,
+    edits: &[Edit],
+    to: &mut impl Write,
+) -> io::Result<()> {
+    let mut at = 0;
+    for edit in edits {
+        copy(from, edit.start - at, to)?;
+        to.write_all(&edit.with)?;
+        from.seek_relative(i64::try_from(edit.end - edit.start).map_err(|_| damaged())?)?;
+        at = edit.end;
+    }
+    copy(from, len - at, to)
+}
+
+fn copy(from: &mut impl Read, len: u64, to: &mut impl Write) -> io::Result<()> {
+    let copied = io::copy(&mut from.take(len), to)?;
+    if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use prost::Message;
+    use prost::bytes::Bytes;
+
+    use super::*;
+    use crate::proto::*;
+
+    fn props(keys: &[&str]) -> Vec<StringStringEntryProto> {
+        let entry =
+            |key: &&str| StringStringEntryProto { key: (*key).to_owned(), value: "v".repeat(300) };
+        keys.iter().map(entry).collect()
+    }
+
+    /// A model with metadata at every level, a graph in a node in a function among them.
+    fn model(keys: &[&str]) -> ModelProto {
+        let value = ValueInfoProto {
+            name: "v".to_owned(),
+            metadata_props: props(keys),
+            ..ValueInfoProto::default()
+        };
+        let tensor = TensorProto {
+            raw_data: Some(Bytes::from(vec![7; 5000])),
+            metadata_props: props(keys),
+            ..TensorProto::default()
+        };
+        let leaf = NodeProto {
+            op_type: "Sin".to_owned(),
+            metadata_props: props(keys),
+            ..NodeProto::default()
+        };
+        let body = GraphProto {
+            node: vec![leaf],
+            initializer: vec![tensor],
+            input: vec![value.clone()],
+            value_info: vec![value],
+            metadata_props: props(keys),
+            ..GraphProto::default()
+        };
+        let attribute = AttributeProto { g: Some(Box::new(body.clone())), ..Default::default() };
+        let outer = NodeProto {
+            op_type: "If".to_owned(),
+            attribute: vec![attribute],
+            metadata_props: props(keys),
+            ..NodeProto::default()
+        };
+        let function = FunctionProto {
+            name: "f".to_owned(),
+            node: vec![outer.clone()],
+            metadata_props: props(keys),
+            ..FunctionProto::default()
+        };
+        ModelProto {
+            ir_version: 10,
+            graph: Some(GraphProto { node: vec![outer], ..body }),
+            metadata_props: props(keys),
+            functions: vec![function],
+            ..ModelProto::default()
+        }
+    }
+
+    fn stripped(bytes: &[u8], add: &[(&str, &str)]) -> Vec<u8> {
+        let len = bytes.len() as u64;
+        let drop = |key: &str| key.starts_with("ours.");
+        let (edits, _) = find_cuts(Cursor::new(bytes), len, &drop, add).unwrap();
+        let mut out = Vec::new();
+        copy_with(&mut Cursor::new(bytes), len, &edits, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn entries_go_at_every_level_and_the_rest_stays() {
+        let bytes = model(&["ours.a", "theirs", "ours.b"]).encode_to_vec();
+        assert_eq!(stripped(&bytes, &[]), model(&["theirs"]).encode_to_vec());
+        let none = model(&["theirs"]).encode_to_vec();
+        assert_eq!(stripped(&none, &[]), none);
+    }
+
+    #[test]
+    fn unknown_fields_and_long_winded_numbers_are_copied() {
+        // Field 1 as a varint of two bytes where one would do, and fields nobody knows.
+        let odd: &[u8] = &[0x08, 0x8a, 0x00, 0xa2, 0x3f, 0x02, 0xff, 0xfe, 0xa5, 0x3f, 1, 2, 3, 4];
+        let mut bytes = odd.to_vec();
+        bytes.extend(model(&["ours.a"]).encode_to_vec());
+        let mut expected = odd.to_vec();
+        expected.extend(model(&[]).encode_to_vec());
+        assert_eq!(stripped(&bytes, &[]), expected);
+    }
+
+    #[test]
+    fn entries_are_added_to_the_model() {
+        for keys in [&["ours.a", "theirs"][..], &["theirs"], &[]] {
+            let bytes = model(keys).encode_to_vec();
+            let out = ModelProto::decode(&*stripped(&bytes, &[("new", "value")])).unwrap();
+            let found = out.metadata_props.iter().filter(|entry| entry.key == "new");
+            assert_eq!(found.map(|entry| entry.value.as_str()).collect::<Vec<_>>(), ["value"]);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_errors() {
+        let bytes = model(&["ours.a"]).encode_to_vec();
+        for cut in [1, 10, 100, bytes.len() / 2, bytes.len() - 1] {
+            let source = Cursor::new(&bytes[..cut]);
+            let _ = find_cuts(source, cut as u64, &|_| true, &[]);
+        }
+        assert!(find_cuts(Cursor::new(&bytes), bytes.len() as u64 + 9, &|_| true, &[]).is_err());
+        let mut deep = Vec::new();
+        for number in [6, 5, 1].into_iter().cycle().take(150).chain([7]) {
+            let mut outer = Vec::new();
+            put_header(number << 3 | 2, deep.len() as u64, &mut outer);
+            outer.append(&mut deep);
+            deep = outer;
+        }
+        assert!(find_cuts(Cursor::new(&deep), deep.len() as u64, &|_| true, &[]).is_err());
+    }
+}

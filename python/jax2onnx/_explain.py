@@ -1,0 +1,61 @@
+"""Errors of runtimes, explained by the lines of the exported program."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
+
+
+@contextmanager
+def explain_errors(model: Any) -> Iterator[None]:
+    """Explains errors that a runtime raises inside the block.
+
+    An error of onnxruntime is raised as it is, with a note that names the line of Python behind the
+    node that failed, so that the traceback ends with it.
+
+    Args:
+        model: The model that runs: its path, its bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
+            It is read only if there is an error to explain.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _is_of_runtime(error):
+            _attach(error, model)
+        raise
+
+
+def _is_of_runtime(error: Exception) -> bool:
+    """Whether a runtime raised the error, by its type or by the code that raised it."""
+    origins = [type(error).__module__]
+    traceback = error.__traceback__
+    while traceback is not None:
+        origins.append(traceback.tb_frame.f_globals.get("__name__") or "")
+        traceback = traceback.tb_next
+    return {origins[0].split(".")[0], origins[-1].split(".")[0]}.intersection(RUNTIMES) != set()
+
+
+def _attach(error: Exception, model: Any) -> None:
+    from jax2onnx import _core
+
+    try:
+        note = _core.explain(_source(model), str(error))
+    except Exception as why:  # the error that is explained must not be replaced by another
+        note = f"jax2onnx cannot explain this: {why}"
+    if note is not None:
+        error.add_note(note)
+
+
+def _source(model: Any) -> str | bytes:
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if not hasattr(model, "SerializeToString"):
+        import onnx_ir
+
+        model = onnx_ir.to_proto(model)
+    serialised: bytes = model.SerializeToString()
+    return serialised

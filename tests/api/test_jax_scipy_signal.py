@@ -1,0 +1,6 @@
+from walking import check, functions
+
+
+@functions("jax.scipy.signal")
+def test_function(calls):
+    check(calls)

@@ -1,0 +1,24 @@
+"""What the walks over JAX's modules share."""
+
+import pytest
+
+from conformance import walks
+from conformance.known_gaps import surprise
+
+# `make coverage` makes all calls.
+_CALLS_OF_A_FUNCTION = 2
+
+
+def functions(module):
+    """A parameter for every function of a module that has calls."""
+    calls = {}
+    for name, call in walks.calls(module).items():
+        calls.setdefault(call.function, {})[name] = call
+    chosen = [dict(list(c.items())[:_CALLS_OF_A_FUNCTION]) for c in calls.values()]
+    return pytest.mark.parametrize("calls", chosen, ids=list(calls))
+
+
+def check(calls):
+    """Every call gives JAX's numbers, or is in the ledger."""
+    surprises = [surprise(name, call.evaluate()) for name, call in calls.items()]
+    assert not any(surprises), "\n".join(filter(None, surprises))

@@ -1,0 +1,227 @@
+"""A headless Chromium for tests, driven through a pipe: no port, no driver, no package."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+# The browser reads commands from descriptor 3 and writes answers to 4.
+_LAUNCH = """
+import os, sys
+read, write = int(sys.argv[1]), int(sys.argv[2])
+spare = os.dup(read), os.dup(write)
+os.dup2(spare[0], 3)
+os.dup2(spare[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def find_browser() -> str:
+    """The browser's path; skips the test when there is none."""
+    for name in NAMES:
+        path = shutil.which(name)
+        if path:
+            return path
+    pytest.skip(f"no browser: none of {', '.join(NAMES)} is on PATH")
+
+
+class Page:
+    """One tab. Errors on the page fail the test that looks at it."""
+
+    def __init__(self, folder: Path, width: int = 1440, height: int = 900) -> None:
+        down, up = os.pipe(), os.pipe()
+        command = [
+            find_browser(),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--hide-scrollbars",
+            f"--window-size={width},{height}",
+            f"--user-data-dir={folder / 'browser'}",
+            "--remote-debugging-pipe",
+            "about:blank",
+        ]
+        with (folder / "browser.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _LAUNCH, str(down[0]), str(up[1]), *command],
+                pass_fds=(down[0], up[1]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        os.close(down[0])
+        os.close(up[1])
+        self._commands = os.fdopen(down[1], "wb", buffering=0)
+        self._answers = os.fdopen(up[0], "rb", buffering=0)
+        self._left = b""
+        self._last = 0
+        self._session: str | None = None
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        targets = self.send("Target.getTargets")["targetInfos"]
+        target = next(t["targetId"] for t in targets if t["type"] == "page")
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network"):
+            self.send(f"{domain}.enable")
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2,
+            mobile=False,
+        )
+
+    def __enter__(self) -> "Page":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._process.poll() is None:
+                self._session = None
+                self.send("Browser.close")
+            self._process.wait(timeout=10)
+        except (OSError, EOFError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._commands.close()
+            self._answers.close()
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Sends a command and waits for its answer."""
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._commands.write(json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._last:
+                if "error" in answer:
+                    raise AssertionError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._left:
+            more = self._answers.read(1 << 20)
+            if not more:
+                raise EOFError("the browser has gone")
+            self._left += more
+        text, self._left = self._left.split(b"\0", 1)
+        message = json.loads(text)
+        params = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            details = params["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description", details["text"]))
+        if message.get("method") == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+        return message
+
+    def open(self, address: str) -> None:
+        """Loads a page and waits until it is complete."""
+        self.send("Page.navigate", url=address)
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression, promises awaited."""
+        found = self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        if "exceptionDetails" in found:
+            details = found["exceptionDetails"]
+            text = details.get("exception", {}).get("description", details["text"])
+            raise AssertionError(f"{expression}: {text}")
+        return found["result"].get("value")
+
+    def wait(self, condition: str, seconds: float = 20) -> Any:
+        """Waits until an expression is true, and returns its value."""
+        end = time.monotonic() + seconds
+        while True:
+            value = self.evaluate(condition)
+            if value:
+                return value
+            if time.monotonic() > end:
+                raise AssertionError(f"in vain: {condition}; errors: {self.errors}")
+            time.sleep(0.03)
+
+    def frame(self) -> None:
+        """Waits until what was asked for is painted."""
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
+
+    def mouse(self, kind: str, x: float, y: float) -> None:
+        """A mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""
+        button = "none" if kind == "mouseMoved" else "left"
+        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
+
+    def center(self, element: str) -> tuple[float, float]:
+        """The middle of what an expression finds."""
+        x, y = self.evaluate(
+            f"(() => {{ const r = ({element}).getBoundingClientRect();"
+            " return [r.x + Math.min(r.width / 2, 120), r.y + r.height / 2]; })()"
+        )
+        return x, y
+
+    def hover(self, element: str) -> None:
+        """Points at what an expression finds."""
+        self.mouse("mouseMoved", *self.center(element))
+        self.frame()
+
+    def click(self, element: str) -> None:
+        """Clicks on what an expression finds."""
+        x, y = self.center(element)
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y)
+        self.frame()
+
+    def press(self, key: str, text: str = "") -> None:
+        """Presses a key such as `ArrowDown`; `text` is what it types, if it types."""
+        extra = {"text": text} if text else {}
+        code = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38}.get(key, 0)
+        code = code or {"ArrowRight": 39, "ArrowDown": 40}.get(key, 0)
+        self.send(
+            "Input.dispatchKeyEvent",
+            type="keyDown",
+            key=key,
+            windowsVirtualKeyCode=code,
+            **extra,
+        )
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+        self.frame()
+
+    def type(self, text: str) -> None:
+        """Types into what has the focus."""
+        self.send("Input.insertText", text=text)
+        self.frame()
+
+    def screenshot(self, path: Path) -> None:
+        """Saves what is seen."""
+        self.frame()
+        data = self.send("Page.captureScreenshot", format="png")["data"]
+        path.write_bytes(base64.b64decode(data))
+
+
+@contextmanager
+def browser(folder: Path, width: int = 1440, height: int = 900) -> Iterator[Page]:
+    """A page of a browser that is closed afterwards."""
+    with Page(folder, width, height) as page:
+        yield page

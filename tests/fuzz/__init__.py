@@ -1,0 +1,1 @@
+"""Random JAX programs, run by JAX and by ONNX Runtime: `python -m fuzz --help`."""

@@ -1,0 +1,174 @@
+"""Checks one program: by JAX, and by ONNX Runtime in four ways."""
+
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fuzz import arrays, compare, runtime
+from fuzz.program import Program, multiple
+from jax2onnx import _jax
+from jax2onnx.errors import UnsupportedError
+
+
+@dataclass
+class Failure:
+    """What went wrong: `stage` and `key` say whether two failures are the same."""
+
+    stage: str
+    key: str
+    message: str
+    program: Program
+    # The results that differ.
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Seen:
+    """What a run came across."""
+
+    programs: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    unsupported: Counter[str] = field(default_factory=Counter)
+
+
+def check(program: Program, seen: Seen | None = None) -> Failure | None:
+    """The first thing that is wrong with a program."""
+    seen = seen or Seen()
+    with _jax.precision(double=program.double):
+        return _check(program, seen)
+
+
+def _check(program: Program, seen: Seen) -> Failure | None:
+    names = list(program.values())
+    try:
+        plain = runtime.export(program, names, fuel=0)
+        leaves = program.leaves()
+        optimized = runtime.export(program, leaves, fuel=None)
+    except UnsupportedError as error:
+        seen.unsupported[_first_line(error)] += 1
+        return None
+    except Exception as error:
+        if program.size and not _is_ours(error):
+            # JAX itself cannot do this with a symbolic size.
+            seen.unsupported[f"symbolic: {type(error).__name__}"] += 1
+            return None
+        return _failure("export", error, program)
+    seen.programs += 1
+    for equation in program.equations:
+        seen.operations.update(e.op for e in equation.shows())
+    sizes = [program.size, 1, 3] if program.size else [0]
+    try:
+        sessions = {
+            (label, on): runtime.session(model, optimize=on)
+            for label, model in (("plain", plain), ("optimized", optimized))
+            for on in (False, True)
+        }
+    except Exception as error:
+        return _failure("load", error, program)
+    for size in sizes:
+        try:
+            inputs = resized(program, size)
+            sized = Program(inputs, program.constants, program.equations, program.double, size)
+            if size != program.size:
+                sized.evaluate(size)
+        except Exception:
+            continue  # This size does not suit the program.
+        failure = _run(sized, program, sessions, names, leaves)
+        if failure is not None:
+            return failure
+    return None
+
+
+def _run(
+    sized: Program, program: Program, sessions: Any, names: Sequence[str], leaves: Sequence[str]
+) -> Failure | None:
+    size, inputs = sized.size, list(sized.inputs.values())
+    dtypes = {v.name: v.dtype for v in program.values().values()}
+    results = {}
+    for (label, on), session in sessions.items():
+        wanted = names if label == "plain" else leaves
+        try:
+            results[label, on] = runtime.run(session, inputs, [dtypes[n] for n in wanted])
+        except Exception as error:
+            return _failure(f"run {label}, onnxruntime's optimiser {on}", error, program)
+    base = dict(zip(names, results["plain", False], strict=True))
+    known = {**sized.inputs, **sized.constants, **base}
+    for equation in sized.equations:
+        found = [base[v.name] for v in equation.outputs]
+        bad = compare.wrong(equation, known, found, size)
+        if bad is not None:
+            return _difference(equation, known, found, bad, program, size)
+    for key, found in results.items():
+        wanted = names if key[0] == "plain" else leaves
+        expected = [base[n] for n in wanted]
+        bad = compare.wrong_as_a_whole(sized, wanted, expected, found, size)
+        if bad:
+            name, mask = bad[0]
+            at = tuple(int(i[0]) for i in np.nonzero(mask))
+            pairs = dict(zip(wanted, found, strict=True))
+            message = f"{name}{list(at)}: {base[name][at]} becomes {pairs[name][at]}, size {size}"
+            stage = f"optimised: {key[0]}, onnxruntime's optimiser {key[1]}"
+            return Failure(stage, "", message, program, [n for n, _ in bad])
+    return None
+
+
+def _difference(
+    equation: Any, known: Any, found: Any, bad: Any, program: Program, size: int
+) -> Failure:
+    expected = equation.run(known, size)
+    lines = ["\n".join(equation.lines())]
+    for value, one, other, mask in zip(equation.outputs, found, expected, bad, strict=False):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            lines.append(f"{value.name}: {other.dtype}{other.shape} is {one.dtype}{one.shape}")
+        elif mask.any():
+            at = tuple(int(i[0]) for i in np.nonzero(mask))
+            lines.append(
+                f"{value.name}{list(at)} ({mask.sum()} of {mask.size}): JAX {other[at]!r}, "
+                f"onnxruntime {one[at]!r}"
+            )
+    for name in equation.free():
+        x = np.asarray(known[name])
+        shown = str(x) if x.size <= 64 else f"{x.ravel()[:32]}…"
+        lines.append(f"{name}: {x.dtype}{x.shape} = {shown}")
+    inner = "+".join(sorted({e.op for e in equation.shows()}))
+    dtypes = "/".join(sorted({np.asarray(known[n]).dtype.name for n in equation.free()}))
+    return Failure(
+        "numbers",
+        f"{inner} {dtypes}",
+        "\n".join(lines),
+        program,
+        [v.name for v in equation.outputs],
+    )
+
+
+def resized(program: Program, size: int) -> dict[str, np.ndarray]:
+    """The inputs for another size of the symbolic dimension."""
+    if not program.size or size == program.size:
+        return program.inputs
+    rng = np.random.default_rng(size)
+    found = {}
+    for name, array in program.inputs.items():
+        parts = (multiple(n, program.size) for n in array.shape)
+        shape = tuple(factor * size + offset for factor, offset in parts)
+        new = shape != array.shape
+        found[name] = arrays.numbers(rng, shape, array.dtype, wild=False) if new else array
+    return found
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether an error came from the converter rather than from tracing."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return not any(frame.filename == "<program>" for frame in frames)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:120]
+
+
+def _failure(stage: str, error: Exception, program: Program) -> Failure:
+    message = f"{type(error).__name__}: {error}"
+    return Failure(stage, f"{type(error).__name__} {_first_line(error)[:60]}", message, program)

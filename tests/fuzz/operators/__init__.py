@@ -1,0 +1,17 @@
+"""The table of operations: each draws its operands and parameters and adds an equation."""
+
+from fuzz.operators import (
+    elementwise,
+    indexing,
+    movement,
+    nesting,
+    ordering,
+    products,
+    reductions,
+)
+
+TABLE = [
+    entry
+    for module in (elementwise, movement, indexing, ordering, reductions, products, nesting)
+    for entry in module.TABLE
+]

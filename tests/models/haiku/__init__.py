@@ -1,0 +1,1 @@
+"""Models in dm-haiku, transformed. Each function returns a callable and example arguments."""

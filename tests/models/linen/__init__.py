@@ -1,0 +1,1 @@
+"""Models in Flax Linen. Each function returns a bound module and example arguments."""

@@ -1,0 +1,1 @@
+"""Models in Flax NNX. Each function returns the module and example arguments."""

@@ -1,0 +1,33 @@
+"""Arrays without elements, and control flow without results."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from checking import check_model
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_padding_by_nothing(inside):
+    def pad(x):
+        return jnp.pad(x, [(0, 0)], "edge")
+
+    def fn(x):
+        return lax.fori_loop(0, 2, lambda _, v: pad(v), x) if inside else pad(x)
+
+    check_model(fn, [np.arange(5, dtype=np.uint16)])
+
+
+def test_broadcasts_to_nothing():
+    x = np.ones((2, 1), np.float32)
+    check_model(lambda x: jnp.sum(jnp.broadcast_to(x, (3, 2, 0)), axis=2), [x])
+
+
+def test_control_flow_without_results():
+    def fn(p, x):
+        lax.cond(p, lambda _: (), lambda _: (), x)
+        lax.scan(lambda _, y: ((), ()), (), x)
+        return x + 1
+
+    check_model(fn, [np.array(True), np.ones(3, np.float32)])

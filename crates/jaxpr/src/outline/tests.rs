@@ -60,6 +60,7 @@ impl Text {
             stack: None,
             scope: scope.into(),
             functions: functions.into(),
+            external: None,
         });
         self
     }

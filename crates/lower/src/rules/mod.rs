@@ -266,6 +266,7 @@ rules! {
     "erf" => op("Erf"),
     "erf_inv" => f(erf_inv::lower),
     "erfc" => f(erfc::lower),
+    "eval_jaxpr" => f(call::call_jaxpr),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),

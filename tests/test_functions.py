@@ -278,6 +278,27 @@ def test_modules_of_every_framework_become_functions(name: str) -> None:
     assert not to_onnx(NETS[name](), [X]).functions
 
 
+def test_modules_that_are_made_anew_become_functions() -> None:
+    class Stack(nnx.Module):
+        def __init__(self) -> None:
+            self.first, self.second = (NnxBlock(nnx.Rngs(i)) for i in range(2))
+
+        def __call__(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    graph, parameters = nnx.split(Stack())
+
+    def step(x: Any) -> Any:
+        gradient = jax.grad(lambda p: nnx.merge(graph, p)(x).sum())(parameters)
+        return jax.tree_util.tree_leaves(gradient)
+
+    model = check_model(step, [X], functions="modules")
+    assert [n.name for n in model.graph.node if n.op_type == "NnxBlock"][:2] == [
+        "/first/NnxBlock",
+        "/second/NnxBlock",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "net"),
     [(NnxBlock, nnx_net), (EqxBlock, eqx_net), (LinenBlock, linen_net), (PlainBlock, plain_net)],

@@ -12,6 +12,7 @@ from jax import export, lax
 
 from checking import assert_close, quick, run
 from jax2onnx import UnsupportedError, to_onnx
+from models import catalogue
 from models.nnx.gpt import gpt
 from models.nnx.mlp import mlp
 from models.nnx.unet import unet
@@ -401,3 +402,22 @@ def test_a_transformer_measures_its_length_only() -> None:
     assert logits == ["B", "T", 96]
     shapes = {tuple(shape_of(value)) for value in model.graph.value_info}
     assert {("B", "T", 16), ("B", 4, "T", "T"), ("B", "T", 64)} <= shapes
+
+
+@pytest.mark.parametrize(
+    "name", ["linen/gpt", "equinox/gpt", "haiku/gpt", "nnx/rnn", "linen/rnn", "equinox/rnn"]
+)
+def test_any_batch_and_length_in_other_frameworks(name: str) -> None:
+    pytest.importorskip(catalogue.FRAMEWORKS[name.partition("/")[0]])
+    fn, args = catalogue.build(name, batch=2, length=3)
+
+    def spec(leaf: jax.Array) -> Any:
+        symbolic = Indices(*({2: "B", 3: "T"}.get(size, size) for size in leaf.shape))
+        symbolic.dtype = leaf.dtype
+        return symbolic
+
+    model = to_onnx(fn, list(jax.tree.map(spec, args)))
+    for batch, length in ((1, 1), (5, 7)):
+        _, args = catalogue.build(name, batch=batch, length=length)
+        expected = jax.tree.leaves(quick(fn)(*args))
+        assert_close(run(model, jax.tree.leaves(args)), expected)

@@ -91,3 +91,21 @@ def test_batches_by_vmap():
 def test_sums_of_nothing(dtype):
     x, y = np.zeros((2, 0), dtype), np.zeros((0, 3), dtype)
     check_model(lambda x, y: x @ y, [x, y])
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16, np.int8])
+@pytest.mark.parametrize("side", [0, 1])
+def test_turned_operands_that_are_cast(dtype, side):
+    """onnxruntime's optimiser must not get to see these in another order: it crashes."""
+    x, w = numbers(4, 3, 2).astype(dtype), numbers(4).astype(dtype)
+
+    def fn(x, w):
+        x, w = x.astype(dtype), w.astype(dtype)
+        product = jnp.tensordot(x, w, (0, 0)) if side == 0 else jnp.tensordot(w, x, (0, 0))
+        turned = jnp.transpose(x, (1, 2, 0)).astype("float32") @ w.astype("float32")
+        return product.astype("float32"), turned
+
+    args = [jnp.asarray(a, np.float32) for a in (x, w)]
+    found = run(to_onnx(fn, args), args)
+    np.testing.assert_allclose(found[0], fn(*args)[0], rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(found[1], fn(*args)[1], rtol=1e-5, atol=1e-6)

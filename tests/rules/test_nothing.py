@@ -31,3 +31,13 @@ def test_control_flow_without_results():
         return x + 1
 
     check_model(fn, [np.array(True), np.ones(3, np.float32)])
+
+
+def test_products_without_rows():
+    x, w = np.zeros((2, 1, 0, 2), np.float32), np.ones((2, 4), np.float32)
+    check_model(lambda x, w: x @ w + 1, [x, w])
+
+
+def test_complex_numbers():
+    x = np.zeros((2, 0), np.complex64)
+    check_model(lambda x: (jnp.exp(x) * x, jnp.sum(x, 1)), [x])

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program};
+use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program, VarId};
 use onnx::{BlockId, Builder, Graph, Source, ValueId};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
@@ -307,6 +307,10 @@ impl Driver<'_> {
         let external = self.external.get(&eqn.primitive).filter(|_| eqn.external.is_some());
         let wrap = |error| explain(error, eqn, call, scope, external.map(|rule| rule.name()));
 
+        if let Some(empty) = self.empty(jaxpr, eqn) {
+            empty.into_iter().for_each(|(var, value)| env[var.0 as usize] = Some(value));
+            return Ok(());
+        }
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
@@ -342,6 +346,25 @@ impl Driver<'_> {
             env[var.0 as usize] = Some(value);
         }
         Ok(())
+    }
+
+    /// The results of an equation if none of them has an element: constants, whatever computes them.
+    /// Runtimes have surprises in store for operators that have nothing to do.
+    fn empty(&mut self, jaxpr: &Jaxpr, eqn: &Eqn) -> Option<Vec<(VarId, Parts)>> {
+        let tensor = |var: &VarId| {
+            let ty = part_type(jaxpr.ty(*var));
+            let shape = ty.static_shape().filter(|shape| shape.contains(&0))?;
+            let shape: Option<Vec<usize>> =
+                shape.into_iter().map(|size| size.try_into().ok()).collect();
+            Tensor::new(ty.dtype, &shape?, Arc::new(Vec::new())).ok().map(|tensor| (*var, tensor))
+        };
+        let tensors: Option<Vec<(VarId, Tensor)>> = eqn.outputs.iter().map(tensor).collect();
+        let intern = |(var, tensor): (VarId, Tensor)| {
+            let value = self.graph.intern_constant(tensor);
+            let is_complex = jaxpr.ty(var).dtype.is_complex();
+            (var, if is_complex { Parts::Complex(value, value) } else { Parts::Real(value) })
+        };
+        Some(tensors?.into_iter().map(intern).collect())
     }
 
     /// Compares what a rule returned with what JAX says the equation returns.

@@ -59,6 +59,7 @@ impl Text {
             params: Params::default(),
             stack: None,
             scope: scope.into(),
+            external: None,
             functions: functions.into(),
             external: None,
         });
@@ -165,6 +166,22 @@ fn small_constants_are_code_and_parameters_are_operands() {
     let body = |program: &Program| shape(program, 1);
     assert_eq!(body(&program(1, None)), "0 -> sin -> 1");
     assert_eq!(body(&program(1, Some("w"))), "1 -> sin -> 1");
+}
+
+#[test]
+fn what_cannot_be_compared_is_not_shared() {
+    let jaxpr = |param: Param| {
+        let mut text = Text::new(&["x"]).eqn("a", "mystery", &["x"], &[]);
+        text.jaxpr.eqns[0].params = Params(vec![("how".into(), param)]);
+        text.jaxpr
+    };
+    let differ = |param: Param| {
+        let program = Program { jaxprs: vec![jaxpr(param.clone()), jaxpr(param)], main: None };
+        let mut alike = Alike::default();
+        alike.class(&program, JaxprId(0)) != alike.class(&program, JaxprId(1))
+    };
+    assert!(!differ(Param::Float(0.5)));
+    assert!(differ(Param::Opaque("function".into())));
 }
 
 #[test]

@@ -12,9 +12,6 @@ use super::Result;
 use crate::Context;
 
 pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    if cx.out_count() == 0 {
-        return Ok(Vec::new());
-    }
     let num_consts: usize = cx.param("num_consts")?;
     let num_carry: usize = cx.param("num_carry")?;
     let (first, xs) = x.split_at(cx.in_count(num_consts + num_carry));

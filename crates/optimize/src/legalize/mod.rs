@@ -12,6 +12,7 @@ mod error;
 mod nan;
 #[cfg(test)]
 mod testing;
+mod transposed_casts;
 
 pub use error::Error;
 
@@ -124,7 +125,11 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
-            return Ok(());
+            return if target == Target::OnnxRuntime {
+                transposed_casts::swap(&mut work)
+            } else {
+                Ok(())
+            };
         }
     }
     Err(onnx::Error::Graph("legalisation goes round in circles".to_owned()).into())

@@ -18,7 +18,7 @@ const COMPRESSED: &str = "zlib:";
 const LEVEL: u32 = 4;
 
 /// No map of a real model comes near this; a hostile one must not fill the memory.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: u64 = 1 << 26;
 
 /// Why a text is no source map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -230,7 +230,8 @@ def test_a_wrong_rule_names_its_line_and_the_models(case: str) -> None:
     assert f"test_custom_rules.py:{line_of('the call', here)}:" in caught.value.place
     first = rule.__code__.co_firstlineno
     lines = range(first, first + 2)
-    assert any(f"test_custom_rules.py:{line}:" in caught.value.place for line in lines)
+    places = re.findall(r"test_custom_rules.py:(\d+)", caught.value.place)
+    assert int(places[-1]) in lines
     assert ": the rule" in caught.value.place
     assert isinstance(caught.value.__cause__, KeyError) == (case == "exception")
 

@@ -160,8 +160,8 @@ def test_a_body_names_its_line_and_the_line_of_the_control_flow(kind: str) -> No
         assert rules[-1].endswith(" in sin.lower")
         assert len(rules) >= 2, "the rule of the control flow led to it"
     holders = of_type(model, "Loop", "Scan", "If")
-    assert holders
-    assert {callsite(node).split(":")[1] for node in holders} == {str(call)}
+    holding = set() if kind == "map" else {str(call)}  # a map is applied to all rows at once
+    assert {callsite(node).split(":")[1] for node in holders} == holding
 
 
 def by_vmap(x: jax.Array) -> jax.Array:

@@ -72,6 +72,19 @@ def test_a_right_gpt_is_right() -> None:
     assert found.compared > 150
 
 
+def test_the_results_of_functions_are_compared() -> None:
+    model, args = _small_gpt(2)
+    proto = to_onnx(model, list(args), functions="modules")
+    assert (found := verify(model, proto, list(args))), found
+    assert found.compared >= 6
+    _spoil("tanh")
+    wrong = to_onnx(model, list(args), functions="modules")
+    found = verify(model, wrong, list(args))
+    assert "x = block(x)" in found.place
+    assert "(blocks.0)" in found.place
+    assert found.rule.startswith("onnx_function.lower:")
+
+
 def test_symbolic_dimensions() -> None:
     model, args = _small_gpt(1)
     dims = jax.export.symbolic_shape("B, T", constraints=["T <= 8"])

@@ -173,7 +173,8 @@ def to_onnx(
         InternalError: jax2onnx has a bug.
 
     Errors that JAX raises while it traces `fn` are passed on as they are. If they speak of symbolic
-    dimensions, a note says which inputs these belong to.
+    dimensions, a note says which inputs these belong to. A model does not print: `jax.debug.print`
+    and `jax.debug.callback` are left out.
     """
     options = check_options(
         model_name=model_name,

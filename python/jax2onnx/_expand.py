@@ -1,14 +1,15 @@
 """Equations in terms of others, as JAX itself traces them.
 
 What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
-any function, functions that are primitives, and everything that has to do with PRNG keys.
+any function, loops that need be none, functions that are primitives, and everything that has to do
+with PRNG keys.
 """
 
 from typing import Any
 
 import jax
 
-from jax2onnx import _keys, _reductions
+from jax2onnx import _keys, _maps, _reductions
 from jax2onnx._keys import Expand, Function
 
 
@@ -20,7 +21,9 @@ class Expansions:
 
     def of(self, eqn: Any) -> Any:
         """A closed jaxpr that computes the equation; None if it can stay as it is."""
-        if eqn.primitive.name in _keys.TRANSPARENT:
+        if eqn.primitive.name in _keys.TRANSPARENT and (
+            eqn.primitive.name not in _OF_NUMBERS or _is_about_keys(eqn)
+        ):
             return None
         avals = [var.aval for var in eqn.invars]
         key: object
@@ -37,14 +40,23 @@ class Expansions:
 
 def _trace(eqn: Any, avals: list[Any]) -> Any:
     name = eqn.primitive.name
-    if any(_keys.is_key(var.aval) for var in (*eqn.invars, *eqn.outvars)):
+    if _is_about_keys(eqn):
         function = _OF_KEYS.get(name, _keys.moved)(eqn)
     else:
         function = _OF_NUMBERS[name](eqn)
     if function is None:
         return None
     spec = _keys.as_it_is if name in _TAKES_KEYS else _keys.integers
-    return jax.make_jaxpr(function)(*map(spec, avals))
+    try:
+        return jax.make_jaxpr(function)(*map(spec, avals))
+    except NotImplementedError:
+        if name in _maps.EXPANSIONS:
+            return None  # one of its primitives cannot be applied to many rows at once
+        raise
+
+
+def _is_about_keys(eqn: Any) -> bool:
+    return any(_keys.is_key(var.aval) for var in (*eqn.invars, *eqn.outvars))
 
 
 def _call_hi_primitive(eqn: Any) -> Function:
@@ -52,7 +64,7 @@ def _call_hi_primitive(eqn: Any) -> Function:
 
 
 _FUNCTIONS: dict[str, Expand] = {"call_hi_primitive": _call_hi_primitive}
-_OF_NUMBERS = {**_FUNCTIONS, **_reductions.EXPANSIONS}
+_OF_NUMBERS = {**_FUNCTIONS, **_maps.EXPANSIONS, **_reductions.EXPANSIONS}
 _OF_KEYS = {**_FUNCTIONS, **_keys.EXPANSIONS}
 
 # Expansions that take keys as keys.

@@ -103,6 +103,7 @@ CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "remat": "jaxpr",
@@ -113,6 +114,14 @@ CALLS = {
 DIMENSION = ("dim_as_value", "dim")
 
 
+def scan_operands(params: Any) -> tuple[int, int]:
+    """How many operands of a scan are constants, and how many are carried."""
+    if "ft_in" in params:  # from JAX 0.12 on
+        constants, carried, *_ = params["ft_in"].unpack()
+        return len(constants), len(carried)
+    return params["num_consts"], params["num_carry"]
+
+
 def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
     """The variables that an equation of `jaxpr` reads, each once, and a function of them that
     computes it and returns a list.
@@ -120,12 +129,13 @@ def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
     from jax.extend import core
 
     invars = list({id(v): v for v in eqn.invars if not isinstance(v, core.Literal)}.values())
+    unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # before JAX 0.8 without need
     alone = jaxpr.replace(
         constvars=[],
         invars=invars,
         outvars=list(eqn.outvars),
         eqns=[eqn],
-        debug_info=jaxpr.debug_info.with_unknown_names(),
+        debug_info=unnamed() if unnamed else jaxpr.debug_info,
     )
     return invars, core.jaxpr_as_fun(core.ClosedJaxpr(alone, []))
 

@@ -29,6 +29,7 @@ TRANSPARENT = frozenset(
         "custom_vjp_call",
         "custom_vjp_call_jaxpr",
         "device_put",
+        "eval_jaxpr",
         "jit",
         "optimization_barrier",
         "pjit",

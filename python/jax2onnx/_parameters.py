@@ -103,7 +103,8 @@ def _scope_variables(module: Any) -> Mapping[str, Any] | None:
 def _identity(array: Any) -> object:
     """A key that an array and what JAX makes of it while tracing share."""
     if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays
-        return array.__array_interface__["data"][0], array.shape, array.dtype
+        # A transposed view begins where the array does.
+        return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
     return id(array)
 
 

@@ -76,8 +76,8 @@ def verify(
 
     The function is traced and evaluated equation by equation; the model runs in ONNX Runtime,
     without optimisations, and returns its inner values. They are compared in the order of the
-    program, so that the first difference is where a mistake is, not where it shows. Of loops and
-    branches, the results are compared.
+    program, so that the first difference is where a mistake is, not where it shows. Of loops,
+    branches and ONNX functions, the results are compared.
 
     Args:
         fn: The function that the model was exported from.

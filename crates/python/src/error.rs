@@ -55,6 +55,9 @@ impl ReadError {
     }
 }
 
+/// The primitives that call Python.
+const CALLBACKS: &[&str] = &["io_callback", "pure_callback"];
+
 /// The classes of `jax2onnx.errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -182,7 +185,14 @@ impl Places<'_> {
                 }
             }
         }
-        let help = "rewrite these lines with supported operations, or compute them outside the exported function";
+        let help = match names.iter().any(|name| CALLBACKS.contains(name)) {
+            true => {
+                "a model cannot call Python: express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
+            }
+            false => {
+                "rewrite these lines with supported operations, or compute them outside the exported function"
+            }
+        };
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 

@@ -89,14 +89,26 @@ const EXPANDED: &[&str] = &[
     "call_hi_primitive",
     "reduce",
     "reduce_window",
+    "scan",
     "scatter",
     "select_and_gather_add",
     "select_and_scatter_add",
 ];
 
 /// Those among them that have a rule for what stays as it is.
-const PARTLY_EXPANDED: &[&str] =
-    &["reduce", "reduce_window", "scatter", "select_and_gather_add", "select_and_scatter_add"];
+const PARTLY_EXPANDED: &[&str] = &[
+    "reduce",
+    "reduce_window",
+    "scan",
+    "scatter",
+    "select_and_gather_add",
+    "select_and_scatter_add",
+];
+
+/// Whether the rule of a primitive takes only what its expansion leaves of it.
+pub(crate) fn needs_expansion(primitive: &str) -> bool {
+    is_expanded(primitive) && primitive != "scan"
+}
 
 /// Whether JAX is asked to put a primitive in terms of others.
 pub(crate) fn is_expanded(primitive: &str) -> bool {

@@ -61,6 +61,7 @@ impl Text {
             scope: scope.into(),
             external: None,
             functions: functions.into(),
+            external: None,
         });
         self
     }

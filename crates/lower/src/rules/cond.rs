@@ -1,4 +1,4 @@
-//! cond[branches](index, x…) → If; more than two branches are a chain of If; of branches for
+//! cond[branches](index, x…) → If; more than two branches are a tree of If; of branches for
 //! different platforms, the one for a CPU
 
 use jaxpr::JaxprId;
@@ -18,10 +18,14 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let branch = branch.ok_or_else(|| RuleError::Internal("no such branch".to_owned()))?;
         return cx.inline(branch, &x[1..]);
     }
+    if branches.is_empty() {
+        return Err(RuleError::Internal("no branches".to_owned()));
+    }
     choose(cx, &branches, 0, x[0], &x[1..])
 }
 
-/// The branches from `first` on. An index below the first or above the last takes that branch.
+/// The branches from number `first` on. An index below the first or above the last takes that
+/// branch. Halving keeps the nesting low: readers of models allow only so much of it.
 fn choose(
     cx: &mut Context<'_>,
     branches: &[JaxprId],
@@ -29,22 +33,21 @@ fn choose(
     index: ValueId,
     x: &[ValueId],
 ) -> Result {
-    let Some((branch, rest)) = branches.split_first() else {
-        return Ok(Vec::new());
-    };
-    if rest.is_empty() {
-        return cx.inline(*branch, x);
+    if let [only] = branches {
+        return cx.inline(*only, x);
     }
+    let (below, above) = branches.split_at(branches.len() / 2);
+    let middle = first + below.len();
     let take = if cx.dtype(index) == DType::Bool {
         cx.op("Not", &[index], Attrs::new())?
     } else {
         #[expect(clippy::cast_precision_loss, reason = "the number of branches is small")]
-        let bound = cx.scalar_like(index, first as f64)?;
-        cx.op("LessOrEqual", &[index, bound], Attrs::new())?
+        let last = cx.scalar_like(index, (middle - 1) as f64)?;
+        cx.op("LessOrEqual", &[index, last], Attrs::new())?
     };
-    let this: BlockId = cx.block(|cx, _| cx.inline(*branch, x))?;
-    let others: BlockId = cx.block(|cx, _| choose(cx, rest, first + 1, index, x))?;
+    let below: BlockId = cx.block(|cx, _| choose(cx, below, first, index, x))?;
+    let above: BlockId = cx.block(|cx, _| choose(cx, above, middle, index, x))?;
     let count = cx.out_count();
-    let attrs = attrs! { then_branch: this, else_branch: others };
+    let attrs = attrs! { then_branch: below, else_branch: above };
     Ok(cx.op_many("If", &[take], attrs, count)?)
 }

@@ -23,6 +23,7 @@ mod conv_general_dilated;
 mod convert_element_type;
 mod cumulative;
 mod custom_linear_solve;
+mod debug;
 mod dft;
 mod digamma;
 mod dim_as_value;
@@ -247,6 +248,8 @@ rules! {
     "custom_linear_solve" => f(custom_linear_solve::lower),
     "custom_vjp_call" => f(call::call_jaxpr),
     "custom_vjp_call_jaxpr" => f(call::fun_jaxpr),
+    "debug_callback" => numbers(debug::lower),
+    "debug_print" => numbers(debug::lower),
     "device_put" => f(identity::lower),
     "digamma" => f(digamma::lower),
     "dim_as_value" => f(dim_as_value::lower),
@@ -263,6 +266,7 @@ rules! {
     "erf" => op("Erf"),
     "erf_inv" => f(erf_inv::lower),
     "erfc" => f(erfc::lower),
+    "eval_jaxpr" => f(call::call_jaxpr),
     "exp" => op("Exp"),
     "exp2" => f(exp2::lower),
     "expm1" => f(expm1::lower),

@@ -1,5 +1,6 @@
-//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; without rounds, the
-//! carry as it is
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; of one round, its
+//! body in place; without rounds, the carry as it is. Scans that carry nothing come here only if they
+//! are large: JAX applies their bodies to all rows at once
 
 use std::panic::Location;
 
@@ -18,6 +19,9 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if cx.param::<Dim>("length")? == Dim::Known(0) {
         return no_rounds(cx, num_carry, carry);
     }
+    if cx.param::<Dim>("length")? == Dim::Known(1) {
+        return one_round(cx, consts, carry, xs);
+    }
     if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
 }
 
@@ -29,6 +33,25 @@ fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Resul
         let stacked = cx.out(index);
         let empty = cx.full(stacked.dtype, 0.0, &stacked.shape)?;
         results.extend(std::iter::repeat_n(empty, width));
+    }
+    Ok(results)
+}
+
+/// No loop is faster than one that runs once.
+fn one_round(
+    cx: &mut Context<'_>,
+    consts: &[ValueId],
+    carry: &[ValueId],
+    xs: &[ValueId],
+) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let mut inputs = [consts, carry].concat();
+    for x in xs {
+        inputs.push(cx.squeeze(*x, &[0])?);
+    }
+    let mut results = cx.inline(jaxpr, &inputs)?;
+    for stacked in &mut results[carry.len()..] {
+        *stacked = cx.unsqueeze(*stacked, &[0])?;
     }
     Ok(results)
 }

@@ -140,7 +140,7 @@ class Page:
     def open(self, address: str) -> None:
         """Loads a page and waits until it is complete."""
         self.send("Page.navigate", url=address)
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        self.wait(f"document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, promises awaited."""
@@ -171,7 +171,9 @@ class Page:
     def mouse(self, kind: str, x: float, y: float) -> None:
         """A mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""
         button = "none" if kind == "mouseMoved" else "left"
-        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
+        self.send(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1
+        )
 
     def center(self, element: str) -> tuple[float, float]:
         """The middle of what an expression finds."""

@@ -40,7 +40,7 @@ def page(results: dict[str, Result]) -> str:
         f"| exports that fail otherwise | {counts[FAILED]} |",
         f"| cases that JAX does not run on a CPU | {skipped} |",
         "",
-        *_gaps("## What the corpus has and cannot be exported", groups),
+        *_gaps("## Cases that cannot be exported", groups),
         "## By group",
         "",
         "| group | cases | same as JAX | unsupported | wrong or failed |",
@@ -73,21 +73,22 @@ def _gaps(title: str, groups: dict[str, dict[str, Result]]) -> list[str]:
     if not reasons:
         return [title, "", "Nothing.", ""]
     rows = [f"| {g} | {n} | {o} | {why} |" for (g, o, why), n in sorted(reasons.items())]
-    return [title, "", "| group | cases | | reason |", "|---|--:|---|---|", *rows, ""]
+    return [title, "", "| | cases | | reason |", "|---|--:|---|---|", *rows, ""]
 
 
 def _functions(results: dict[str, Result]) -> list[str]:
     """The functions of JAX's modules, and what cannot be exported of them."""
     lines = [
-        "## JAX's functions",
+        "## Functions of JAX's modules",
         "",
-        "Public functions of JAX's modules, called with typical arguments, exported and compared "
-        "in the same way.",
+        "Public functions, called with typical arguments, are exported and compared in the same "
+        "way.",
         "",
         "| module | functions | same as JAX | partly | unsupported | wrong or failed | not tried |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    details = []
+    gaps: dict[str, dict[str, Result]] = {}
+    missing = []
     for module in walks.MODULES:
         calls: dict[str, dict[str, Result]] = defaultdict(dict)
         for name, call in walks.calls().items():
@@ -98,11 +99,11 @@ def _functions(results: dict[str, Result]) -> list[str]:
         total = len(calls) + len(untried)
         cells = [total, *(counts[v] or "" for v in ("all", "some", "none", "bad"))]
         lines.append(f"| {module} | {' | '.join(map(str, cells))} | {len(untried) or ''} |")
-        details += _gaps(f"### {module}", calls)
-        if untried:
-            names = ", ".join(f"`{name}`" for name in untried)
-            details += [f"Not tried: {names}.", ""]
-    return [*lines, "", *details]
+        gaps |= {f"{module}.{function}": found for function, found in calls.items()}
+        missing += [f"`{module}.{function}`" for function in untried]
+    if missing:
+        lines += ["", f"Not tried: {', '.join(missing)}."]
+    return [*lines, "", *_gaps("## Functions that cannot be exported", gaps)]
 
 
 def _verdict(calls: dict[str, Result]) -> str:

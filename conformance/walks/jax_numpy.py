@@ -31,7 +31,7 @@ SORTED = np.sort(V)
 
 _UNARY = """
     abs absolute acos acosh angle arccos arccosh arcsin arcsinh arctan arctanh around asin asinh
-    atan atanh cbrt ceil conj conjugate copy cos cosh deg2rad degrees exp exp2 expm1 fabs floor
+    atan atanh cbrt ceil conj conjugate copy cos cosh deg2rad degrees exp exp2 expm1 fabs fix floor
     frexp i0 imag iscomplex isfinite isinf isnan isneginf isposinf isreal log log10 log1p log2
     logical_not modf nan_to_num negative positive rad2deg radians real reciprocal rint round sign
     signbit sin sinc sinh spacing sqrt square tan tanh trunc

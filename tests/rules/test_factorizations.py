@@ -8,6 +8,7 @@ import pytest
 from jax import export, lax
 
 from checking import check_model, check_sizes
+from jax2onnx import to_onnx
 
 SHAPES = [(1, 1), (4, 4), (5, 3), (3, 5), (2, 3, 6, 4), (0, 3), (3, 0), (0, 3, 3)]
 
@@ -244,3 +245,14 @@ def test_custom_root():
 
     check_model(root, [np.float32(5)])
     check_model(jax.grad(root), [np.float32(5)])
+
+
+@pytest.mark.parametrize("factorize", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd])
+def test_large_matrices_make_no_large_models(factorize):
+    # Unrolled, they would take megabytes and minutes.
+    assert to_onnx(factorize, [(200, 200)]).ByteSize() < 50_000
+
+
+def test_large_cholesky():
+    x = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
+    check_model(jnp.linalg.cholesky, [x @ x.T + 200 * np.eye(200, dtype=np.float32)])

@@ -15,6 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from models import catalogue  # noqa: E402
 
 # What each level of metadata may cost, as a multiple of a conversion without.
 METADATA = {"minimal": 1.05, "full": 1.15, "sourcemap": 1.05}
@@ -87,6 +90,14 @@ def measure(table, layers):
     table.add("1 GB of weights: speed of a plain write", 100 * speed, "%", 80, at_least=True)
 
 
+def measure_models(table, names):
+    """How long models of `tests/models` take, each in a process of its own."""
+    for name in names:
+        warm = task("warm", name, "off")
+        table.add(f"{name}: conversion, CPU ms", 1000 * warm["seconds"]["off"], "", None)
+        table.add(f"{name}: conversion ÷ bare trace", warm["of_trace"]["off"], "×", None)
+
+
 def compare(table, layers):
     """The PyPI package on the same models, as multiples of this one's time."""
     own_first = median("first_conversion", layers[0])
@@ -107,10 +118,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reference", action="store_true", help="measure the PyPI package too")
     parser.add_argument("--layers", type=int, nargs="+", default=[12, 48])
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        choices=["all", *catalogue.NAMES],
+        help="measure only these models of tests/models, such as nnx/vit; all for all of them",
+    )
     options = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     table = Table()
-    measure(table, options.layers)
+    if options.models:
+        measure_models(table, catalogue.NAMES if "all" in options.models else options.models)
+    else:
+        measure(table, options.layers)
     if options.reference:
         compare(table, options.layers)
     (BUILD / "bench.json").write_text(json.dumps(table.rows, indent=1) + "\n")

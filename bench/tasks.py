@@ -40,10 +40,33 @@ def _ratio(numbers, others):
     return statistics.median(one / other for one, other in zip(numbers, others, strict=True))
 
 
-def _gpt(layers):
-    from models.nnx import gpt
+def _model(name):
+    """A model of `tests/models` by its name there; a number is a GPT of so many layers."""
+    if name.isdigit():
+        from models.nnx import gpt
 
-    return gpt.gpt(layers=int(layers))
+        return gpt.gpt(layers=int(name))
+    from models import catalogue
+
+    return catalogue.build(name)
+
+
+def _tracer(model, inputs):
+    """A function that traces the model, anew each time."""
+    import jax
+
+    # A new function every time: JAX would answer a second trace of the same one from its cache.
+    def trace():
+        jax.make_jaxpr(lambda *x: model(*x))(*inputs)
+
+    try:
+        trace()
+    except ValueError:  # some NNX modules may be called only in the trace that made them
+        from flax import nnx
+
+        graph, state = nnx.split(model)
+        return lambda: jax.make_jaxpr(lambda s, *x: nnx.merge(graph, s)(*x))(state, *inputs)
+    return trace
 
 
 def import_time():
@@ -58,13 +81,11 @@ def import_time():
     return {"seconds": seconds, "pulled_in": [name for name in heavy if name in sys.modules]}
 
 
-def warm(layers, details):
+def warm(name, details):
     """Conversion at each level of metadata: CPU seconds, and multiples of a trace and of `off`."""
-    import jax
-
     from jax2onnx import to_onnx
 
-    model, inputs = _gpt(layers)
+    model, inputs = _model(name)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
 
@@ -72,8 +93,7 @@ def warm(layers, details):
             options = {} if detail == "off" else {"stacktrace_metadata": detail}
             to_onnx(model, list(inputs), return_mode="file", output_path=path, **options)
 
-        # A new function every time: JAX would answer a second trace of the same one from its cache.
-        measures = {"trace": lambda: jax.make_jaxpr(lambda *x: model(*x))(*inputs)}
+        measures = {"trace": _tracer(model, inputs)}
         measures |= {detail: functools.partial(convert, detail) for detail in details.split(",")}
         seconds = _interleaved(measures)
     return {
@@ -83,9 +103,9 @@ def warm(layers, details):
     }
 
 
-def first_trace(layers):
+def first_trace(name):
     """CPU seconds of importing JAX and of the first trace in a fresh process."""
-    model, inputs = _gpt(layers)  # the model's own set-up is nobody's cost
+    model, inputs = _model(name)  # the model's own set-up is nobody's cost
     import jax
 
     start = time.process_time()
@@ -93,9 +113,9 @@ def first_trace(layers):
     return {"seconds": time.process_time() - start}
 
 
-def first_conversion(layers):
+def first_conversion(name):
     """CPU seconds of importing the converter and of the first conversion in a fresh process."""
-    model, inputs = _gpt(layers)
+    model, inputs = _model(name)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         start = time.process_time()

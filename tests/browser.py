@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,15 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
+# Seconds after which a browser that does not answer is given up.
+SILENCE = 60
+
 # The browser reads commands from descriptor 3 and writes answers to 4.
 _LAUNCH = """
-import os, sys
-read, write = int(sys.argv[1]), int(sys.argv[2])
-spare = os.dup(read), os.dup(write)
-os.dup2(spare[0], 3)
-os.dup2(spare[1], 4)
+import fcntl, os, sys
+away = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(away[0], 3)
+os.dup2(away[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
@@ -41,15 +44,18 @@ class Page:
     """One tab. Errors on the page fail the test that looks at it."""
 
     def __init__(self, folder: Path, width: int = 1440, height: int = 900) -> None:
+        browser = find_browser()
         down, up = os.pipe(), os.pipe()
         command = [
-            find_browser(),
+            browser,
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--no-first-run",
             "--hide-scrollbars",
+            # Nothing but this machine can be reached.
+            "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
             f"--window-size={width},{height}",
             f"--user-data-dir={folder / 'browser'}",
             "--remote-debugging-pipe",
@@ -123,6 +129,8 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            if not select.select([self._answers], [], [], SILENCE)[0]:
+                raise TimeoutError(f"the browser has said nothing for {SILENCE} s")
             more = self._answers.read(1 << 20)
             if not more:
                 raise EOFError("the browser has gone")
@@ -140,7 +148,7 @@ class Page:
     def open(self, address: str) -> None:
         """Loads a page and waits until it is complete."""
         self.send("Page.navigate", url=address)
-        self.wait(f"document.readyState === 'complete' && location.href !== 'about:blank'")
+        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, promises awaited."""
@@ -153,13 +161,12 @@ class Page:
             raise AssertionError(f"{expression}: {text}")
         return found["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 20) -> Any:
-        """Waits until an expression is true, and returns its value."""
+    def wait(self, condition: str, seconds: float = 20) -> None:
+        """Waits until an expression is true."""
         end = time.monotonic() + seconds
         while True:
-            value = self.evaluate(condition)
-            if value:
-                return value
+            if self.evaluate(f"Boolean({condition})"):
+                return
             if time.monotonic() > end:
                 raise AssertionError(f"in vain: {condition}; errors: {self.errors}")
             time.sleep(0.03)
@@ -171,14 +178,14 @@ class Page:
     def mouse(self, kind: str, x: float, y: float) -> None:
         """A mouse event: `mouseMoved`, `mousePressed` or `mouseReleased`."""
         button = "none" if kind == "mouseMoved" else "left"
-        self.send(
-            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1
-        )
+        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, clickCount=1)
 
     def center(self, element: str) -> tuple[float, float]:
         """The middle of what an expression finds."""
         x, y = self.evaluate(
-            f"(() => {{ const r = ({element}).getBoundingClientRect();"
+            f"(() => {{ const found = {element};"
+            " found.scrollIntoView({ block: 'nearest', inline: 'nearest' });"
+            " const r = found.getBoundingClientRect();"
             " return [r.x + Math.min(r.width / 2, 120), r.y + r.height / 2]; })()"
         )
         return x, y

@@ -46,6 +46,15 @@ CASES = {
         "shape-mismatch",
         "g (float[2,3] x, float[4,5] w) => (float[A,B] y) { [sum] y = Add (x, w) }",
     ),
+    "one name, two sizes": Case(
+        "other",
+        "dimension-conflict",
+        "g (float[B,3] x, float[B,3] z) => (float[B,2] y)\n"
+        "<float[3,2] w = {1,1,1,1,1,1}>\n"
+        "{ [other] t = MatMul (z, w) u = Cos (t) v = Sin (u)\n"
+        "  [product] s = MatMul (x, w) q = Cos (s) r = Sin (q) y = Add (v, r) }",
+        {"x": ones(2, 3), "z": ones(3, 3)},
+    ),
     "matmul": Case(
         "product",
         "matmul-mismatch",
@@ -138,6 +147,12 @@ CASES = {
         { [first] z = local.f (x, x) [second] y = local.f (z, w) }
         <domain: "local", opset_import: ["": 23]>
         f (a, b) => (r) { ["/f/Neg"] t = Neg (a) ["/f/Add"] r = Add (t, b) }""",
+        {"x": ones(2), "w": ones(3)},
+    ),
+    "no name": Case(
+        "",
+        "broadcast-mismatch",
+        "g (float[N] x, float[K] w) => (float[A] y) { t = Neg (x) y = Add (t, w) }",
         {"x": ones(2), "w": ones(3)},
     ),
     "wrong rank": Case(

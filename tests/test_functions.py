@@ -18,14 +18,14 @@ import onnx.inliner
 import onnxruntime
 import pytest
 from flax import linen, nnx
-from models.eqx_mlp import eqx_mlp
-from models.gpt import gpt
-from models.linen_cnn import linen_cnn
-from models.resnet50 import resnet50
-from models.vit import vit
 
 from checking import assert_close, check_model, check_sizes, op_types, run
 from jax2onnx import InvalidInputError, SourceMap, UnsupportedError, onnx_function, to_onnx
+from models.equinox.mlp import mlp as eqx_mlp
+from models.linen.cnn import cnn as linen_cnn
+from models.nnx.gpt import gpt
+from models.nnx.resnet50 import resnet50
+from models.nnx.vit import vit
 from provenance_of import CALLSITE, JAX_TRACEBACK, KEYS, all_nodes, line_of, metadata, strip
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
@@ -278,6 +278,27 @@ def test_modules_of_every_framework_become_functions(name: str) -> None:
     assert not to_onnx(NETS[name](), [X]).functions
 
 
+def test_modules_that_are_made_anew_become_functions() -> None:
+    class Stack(nnx.Module):
+        def __init__(self) -> None:
+            self.first, self.second = (NnxBlock(nnx.Rngs(i)) for i in range(2))
+
+        def __call__(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    graph, parameters = nnx.split(Stack())
+
+    def step(x: Any) -> Any:
+        gradient = jax.grad(lambda p: nnx.merge(graph, p)(x).sum())(parameters)
+        return jax.tree_util.tree_leaves(gradient)
+
+    model = check_model(step, [X], functions="modules")
+    assert [n.name for n in model.graph.node if n.op_type == "NnxBlock"][:2] == [
+        "/first/NnxBlock",
+        "/second/NnxBlock",
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "net"),
     [(NnxBlock, nnx_net), (EqxBlock, eqx_net), (LinenBlock, linen_net), (PlainBlock, plain_net)],
@@ -330,9 +351,13 @@ def test_a_method_can_be_decorated() -> None:
     [gpt, vit, eqx_mlp, linen_cnn, functools.partial(resnet50, width=8, classes=10)],
     ids=["gpt", "vit", "equinox", "linen", "resnet50"],
 )
-def test_models_of_functions_compute_what_jax_computes(build: Callable[[], Any]) -> None:
+def test_models_of_functions_compute_the_same(build: Callable[[], Any]) -> None:
     fn, args = build()
-    check_model(fn, args, functions="modules")
+    model = to_onnx(fn, args, functions="modules")
+    onnx.checker.check_model(model, full_check=True)
+    assert model.functions
+    leaves = jax.tree_util.tree_leaves(args)
+    assert_close(run(model, leaves), run(to_onnx(fn, args), leaves))
 
 
 def test_inputs_are_named_after_the_parameters_they_are_given() -> None:

@@ -12,14 +12,11 @@ def python(code: str) -> str:
     return result.stdout.strip()
 
 
-def test_importing_is_quick_and_pulls_in_no_framework() -> None:
+def test_importing_pulls_in_no_framework() -> None:
     loaded = python(
-        "import sys, jax, time; start = time.process_time(); import jax2onnx; "
-        f"print(time.process_time() - start, *(m for m in {HEAVY!r} if m in sys.modules))"
+        f"import sys, jax, jax2onnx; print(*(m for m in {HEAVY!r} if m in sys.modules))"
     )
-    seconds, *modules = loaded.split()
-    assert modules == []
-    assert float(seconds) < 0.06
+    assert loaded == ""
 
 
 def test_importing_leaves_jax_as_it_was() -> None:

@@ -53,6 +53,10 @@ def described(entry: Any) -> Any:
         ([28, np.int64(28)], ("float32", ("28", "28"))),
         ((), ("float32", ())),
         (("B", "T + 1"), ("float32", ("B", "T + 1"))),
+        ("B, T", ("float32", ("B", "T"))),
+        ("B, 2*T + 1, 64", ("float32", ("B", "2*T + 1", "64"))),
+        ("B,", ("float32", ("B",))),
+        (("max(B, 2)", 3), ("float32", ("max(B, 2)", "3"))),
     ],
 )
 def test_a_leaf_becomes_a_spec(entry: Any, expected: Any) -> None:
@@ -64,6 +68,7 @@ def test_a_leaf_becomes_a_spec(entry: Any, expected: Any) -> None:
     [
         ({"b": (2,), "a": ("B",)}, {"a": ("float32", ("B",)), "b": ("float32", ("2",))}),
         (((2,), (3, 4)), (("float32", ("2",)), ("float32", ("3", "4")))),
+        (["B, 2", "B,"], [("float32", ("B", "2")), ("float32", ("B",))]),
         ([(2,), [3]], [("float32", ("2",)), ("float32", ("3",))]),
         (Pair((1,), ()), Pair(("float32", ("1",)), ("float32", ()))),
         ([], []),
@@ -152,6 +157,11 @@ ACCEPTED = (
             [("B+", 2)],
             "[invalid-inputs] `inputs[0]` is ('B+', 2)\n"
             "  help: 'B+' is no dimension; write a name or an expression such as 2*T + 1",
+        ),
+        (
+            ["B, T+"],
+            "[invalid-inputs] `inputs[0]` is 'B, T+'\n"
+            "  help: 'B, T+' is no shape; write a name or an expression such as 2*T + 1",
         ),
     ],
 )

@@ -26,7 +26,7 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "nnx/cnn": ({"conv1.kernel", "norm2.mean", "head.bias"}, {"/conv1/", "/norm2/", "/head/"}),
     "linen/cnn": ({"conv1.kernel", "batch_stats.norm2.mean"}, {"/CNN/conv1/", "/CNN/norm2/"}),
     "equinox/cnn": (
-        {"layers.0.weight", "state.CNN.layers[1].batch_state_index.0", "head.bias"},
+        {"layers.0.weight", "layers.1.bias", "head.bias"},
         {"/layers.0/", "/layers.1/", "/layers.2/", "/head/"},
     ),
     "haiku/cnn": (

@@ -112,7 +112,7 @@ def test_batch_statistics_in_nnx() -> None:
 
 
 def test_batch_statistics_in_equinox() -> None:
-    """Over a batch of any size: the mean over a mapped axis is a sum and a division."""
+    """The mean over a mapped axis is a sum and a division."""
     state: eqx.nn.State
     norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="batch", mode="batch")
 

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir
 import pytest
 
-from jax2onnx import InvalidInputError, to_onnx
+from jax2onnx import InvalidInputError, onnx_function, to_onnx
 from jax2onnx.testing import UPDATE, expect_golden, expect_graph, graph_text
 
 
@@ -109,6 +109,21 @@ def test_functions_are_searched() -> None:
     """
     model = onnx.parser.parse_model(text)
     expect_graph(model, "mine::Twice:N", "Sin -> Cos", counts={"Sin": 1})
+
+
+def test_exported_functions_are_searched() -> None:
+    @onnx_function
+    def wave(x: Any) -> Any:
+        return jnp.cos(jnp.sin(x))
+
+    model = to_onnx(lambda x: wave(wave(x)), [("N",)], stacktrace_metadata=True)
+    expect_graph(
+        model,
+        "custom.wave.1::wave:N -> custom.wave.1::wave:N",
+        "Sin:N -> Cos:N",
+        counts={"Sin": 1, "custom.wave.1::wave": 2},
+        metadata={"Cos": {"pkg.jax2onnx.callsite": re.compile(r"wave:\d+$")}},
+    )
 
 
 def test_every_form_of_a_model_is_taken(model: onnx.ModelProto, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Arguments:
                 args[place] = array
             return function(*args, **self.kwargs)
 
-        return run, [self.args[place] for place in places]
+        return run, jax.tree.map(_as_array, [self.args[place] for place in places])
 
     def __str__(self) -> str:
         """The arguments as they are named in lists."""
@@ -91,6 +91,10 @@ SPECIAL = np.array(
     [np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 7, -7.3, 1e-5, 30],
     np.float32,
 )
+
+
+def _as_array(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, np.generic) else leaf
 
 
 def _is_input(arg: Any) -> bool:

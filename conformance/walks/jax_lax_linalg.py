@@ -40,7 +40,7 @@ TABLE = Table(
             call(TALL, pivoting=True, full_matrices=False),
             call(Z, pivoting=True),
         ],
-        "schur": [call(A), call(Z), call(P)],
+        "schur": [call(A), call(P), via(lambda z: from_schur(*linalg.schur(z)), Z)],
         "svd": [
             *(
                 via(lambda x: [abs(p) for p in linalg.svd(x, full_matrices=False)], a)
@@ -48,7 +48,7 @@ TABLE = Table(
             ),
             *(call(a, compute_uv=False) for a in (A, TALL, TALL.T, Z)),
         ],
-        "symmetric_product": [call(TALL, P[:5, :0]), call(A, P, alpha=2.0, beta=0.5)],
+        "symmetric_product": [call(TALL, positive_definite(5, 5)), call(A, P, alpha=2.0, beta=0.5)],
         "triangular_solve": [
             call(A, RIGHT, left_side=True, lower=True),
             call(A, RIGHT.T, transpose_a=True),
@@ -59,3 +59,9 @@ TABLE = Table(
         "tridiagonal_solve": [call(floats(4), floats(4, seed=1) + 9, floats(4, seed=2), RIGHT)],
     }
 )
+
+
+def from_schur(triangle: jnp.ndarray, basis: jnp.ndarray) -> list[jnp.ndarray]:
+    """What does not depend on the order of the eigenvalues and on phases, which are free."""
+    adjoint = basis.conj().T
+    return [basis @ triangle @ adjoint, basis @ adjoint, jnp.tril(triangle, -1)]

@@ -55,10 +55,8 @@ TABLE = Table(
         "key_data": [call(KEY)],
         "wrap_key_data": [call(RAW)],
         "multinomial": [call(KEY, np.float32(10), P[0] / P[0].sum())],
-        "multivariate_normal": [
-            call(KEY, A[0], positive_definite(5, 5), method=method)
-            for method in ("cholesky", "svd", "eigh")
-        ],
+        # The other methods depend on the phases of vectors, which are free.
+        "multivariate_normal": [call(KEY, A[0], positive_definite(5, 5))],
         "orthogonal": [call(KEY, 4), call(KEY, 4, shape=(2,))],
         "permutation": [
             call(KEY, 7),

@@ -5,6 +5,7 @@ import jax.scipy.linalg as jsp
 import numpy as np
 
 from conformance.walks.arguments import Table, call, complexes, each, floats, positive_definite, via
+from conformance.walks.jax_lax_linalg import from_schur
 
 A, TALL, BATCH, Z = floats(4, 4), floats(5, 3), floats(2, 3, 3), complexes(3, 3)
 P, RIGHT, V, W = positive_definite(4, 4), floats(4, 2, seed=1), floats(4), floats(4, seed=1)
@@ -36,9 +37,9 @@ TABLE = Table(
             call(TALL, mode="r"),
             call(TALL, pivoting=True),
         ],
-        "qr_multiply": [call(TALL, floats(5, 2), mode="left")],
+        "qr_multiply": [call(TALL, floats(2, 5), mode="right")],
         "rsf2csf": [call(np.triu(A), np.eye(4, dtype=np.float32))],
-        "schur": [call(A), call(P), call(A, output="complex")],
+        "schur": [call(A), call(P), via(lambda a: from_schur(*jsp.schur(a, "complex")), A)],
         "solve": [call(A, RIGHT), call(P, RIGHT, assume_a="pos")],
         "solve_sylvester": [call(A, P, floats(4, 4, seed=1))],
         "solve_triangular": [call(A, RIGHT), call(A, RIGHT, lower=True, trans="T")],

@@ -2,25 +2,36 @@
 
 from typing import TYPE_CHECKING, Any
 
+from jax2onnx._allclose import allclose
 from jax2onnx._api import to_onnx
 from jax2onnx._explain import explain_errors
 from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
+from jax2onnx._rules import local_lowerings, lowering
+from jax2onnx._verify import Verification, verify
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 if TYPE_CHECKING:
+    from jax2onnx._core import LoweringContext, Value
     from jax2onnx._source_map import SourceMap
 
 __all__ = [
     "InternalError",
     "InvalidInputError",
     "Jax2OnnxError",
+    "LoweringContext",
     "SourceMap",
     "UnsupportedError",
+    "Value",
+    "Verification",
+    "allclose",
     "explain_errors",
+    "local_lowerings",
+    "lowering",
     "onnx_function",
     "stacktrace_metadata",
     "to_onnx",
+    "verify",
 ]
 
 
@@ -29,6 +40,11 @@ def __getattr__(name: str) -> Any:
         from jax2onnx._source_map import SourceMap
 
         return SourceMap
+    if name in ("LoweringContext", "Value"):
+        # What rules are given; the compiled half takes time to load.
+        from jax2onnx import _core
+
+        return getattr(_core, name)
     if name == "__version__":
         from importlib.metadata import version
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
@@ -11,14 +12,18 @@ from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, paths_of, signature_of
-from jax2onnx._options import Layout, check_options, positions
+from jax2onnx._options import Layout, Options, check_options, positions
 from jax2onnx._parameters import function_of
-from jax2onnx._trace import trace
+from jax2onnx._rules import registered
+from jax2onnx._symbols import explained
+from jax2onnx._trace import Traced, trace
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
+
+    from jax2onnx._core import Model
 
 Path = str | os.PathLike[str]
 
@@ -117,9 +122,10 @@ def to_onnx(
     Args:
         fn: The function to convert.
         inputs: One entry for each positional argument of `fn`: a `jax.ShapeDtypeStruct`, an array,
-            anything with a shape and a dtype, a shape such as `("B", 28, 28)`, in which a string is
-            a dimension that is known only when the model runs, or a pytree of these. A bare shape
-            is float32, or float64 with `enable_double_precision`.
+            anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, in
+            which a name is a dimension that is known only when the model runs, or a pytree of
+            these. A bare shape is float32, or float64 with `enable_double_precision`. Dimensions
+            made by `jax.export.symbolic_shape` may have constraints.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars.
         model_name: The name of the model's graph.
@@ -166,7 +172,8 @@ def to_onnx(
         InvalidInputError: An argument of this call is wrong.
         InternalError: jax2onnx has a bug.
 
-    Errors that JAX raises while it traces `fn` are passed on as they are.
+    Errors that JAX raises while it traces `fn` are passed on as they are. If they speak of symbolic
+    dimensions, a note says which inputs these belong to.
     """
     options = check_options(
         model_name=model_name,
@@ -181,19 +188,75 @@ def to_onnx(
         record_primitive_calls_file=record_primitive_calls_file,
         functions=functions,
     )
+    converted = convert(
+        fn,
+        inputs,
+        input_params,
+        options,
+        double=enable_double_precision,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
+        input_names=input_names,
+        output_names=output_names,
+        source_text=source_text,
+        absolute_paths=paths == "absolute",
+    )
+    model = converted.model
+    _progress.stage("writing")
+    if options.source_map is not None:
+        _result.save_source_map(model, options.source_map)
+    if options.path is not None:
+        return _result.save(model, options.path, self_contained=options.self_contained)
+    return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
+
+
+@dataclass
+class Converted:
+    """A converted function.
+
+    Attributes:
+        model: The model.
+        traced: What was converted.
+        inputs_as_nchw: The positions of the inputs whose layout is another.
+        outputs_as_nchw: The positions of the outputs whose layout is another.
+    """
+
+    model: "Model"
+    traced: Traced
+    inputs_as_nchw: list[int]
+    outputs_as_nchw: list[int]
+
+
+def convert(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None,
+    options: Options,
+    *,
+    double: bool,
+    inputs_as_nchw: Layout = None,
+    outputs_as_nchw: Layout = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    source_text: bool = False,
+    absolute_paths: bool = False,
+    keep_results: bool = False,
+) -> Converted:
+    """Traces and converts a function. `keep_results` asks for what became of its equations."""
     if not callable(fn):
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
         )
-    with _jax.precision(double=enable_double_precision):
-        specs = Specs(double=enable_double_precision)
+    with _jax.precision(double=double):
+        specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
     check_arguments(signature, args, kwargs, function)
 
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules")
-    traced = trace(fn, args, kwargs, double=enable_double_precision, functions=marked)
+    with explained(signature, args, kwargs):
+        traced = trace(fn, args, kwargs, double=double, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -207,12 +270,15 @@ def to_onnx(
     )
     in_ranks, out_ranks = ([len(leaf.shape) for _, leaf in side] for side in (leaves, results))
 
+    in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
+    out_nchw = positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks)
+
     from jax2onnx import _core
 
     _progress.stage("converting")
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
-        _jax.precision(double=enable_double_precision),
+        _jax.precision(double=double),
         _result.writing("record_primitive_calls_file", options.record),
     ):
         model = _core.convert(
@@ -222,19 +288,16 @@ def to_onnx(
             input_names=in_names,
             output_names=out_names,
             name_of=traced.tree.name_of,
-            inputs_as_nchw=positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks),
-            outputs_as_nchw=positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks),
+            inputs_as_nchw=in_nchw,
+            outputs_as_nchw=out_nchw,
             detail=options.detail,
             source_map=options.source_map is not None,
             embed_sources=source_text,
-            absolute_paths=paths == "absolute",
+            absolute_paths=absolute_paths,
             entry=_jax.traceback(),
             function=function,
             record=options.record,
+            rules=registered(),
+            results=keep_results,
         )
-    _progress.stage("writing")
-    if options.source_map is not None:
-        _result.save_source_map(model, options.source_map)
-    if options.path is not None:
-        return _result.save(model, options.path, self_contained=options.self_contained)
-    return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
+    return Converted(model, traced, in_nchw, out_nchw)

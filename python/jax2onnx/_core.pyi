@@ -1,14 +1,20 @@
 """The compiled half: from a traced function to an ONNX model."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Self, final
+from types import CodeType
+from typing import Any, Final, NoReturn, Protocol, Self, final
+
+import numpy as np
 
 __all__ = [
     "Frame",
+    "LoweringContext",
     "Model",
+    "Results",
     "Source",
     "SourceMap",
     "Tensors",
+    "Value",
     "__version__",
     "convert",
     "explain",
@@ -38,8 +44,28 @@ class Model:
     def source_map(self) -> str | None:
         """The text of the source map, if one was asked for."""
 
+    @property
+    def results(self) -> Results | None:
+        """What became of the equations, if that was asked for."""
+
     def tensors(self) -> Tensors:
         """Name and raw bytes of each tensor that `skeleton` leaves empty, one after the other."""
+
+@final
+class Results:
+    """What became of the equations of a program, for comparing a model with JAX."""
+
+    def rows(self) -> list[tuple[int | None, list[tuple[tuple[int, int] | None, list[str]]]]]:
+        """For each equation of the main graph: the row of the equation that called its jaxpr, and
+        for each result the number of the equation in JAX's jaxpr and of its result, and the names
+        of the values it is in the model: two for a complex one, none if nothing is left of it.
+        """
+
+    def place(self, row: int) -> str:
+        """Where an equation stands in the program, with an excerpt."""
+
+    def rule(self, row: int, result: int) -> str | None:
+        """The rule or rewrite that emitted what computes a result."""
 
 @final
 class Tensors:
@@ -119,6 +145,99 @@ class SourceMap:
 
     def __len__(self) -> int: ...
 
+@final
+class Value:
+    """A value of the model under construction, in a lowering rule."""
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """An integer for each axis, or an expression such as `"2*B"` if it is symbolic."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type."""
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is complex: two values, since ONNX has no complex numbers."""
+
+    @property
+    def real(self) -> Value:
+        """The real part; a real value's is itself."""
+
+    @property
+    def imag(self) -> Value | None:
+        """The imaginary part; None of a real value."""
+
+class _Typed(Protocol):
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+
+@final
+class LoweringContext:
+    """The equation that a lowering rule is called for, and what it emits nodes with."""
+
+    @property
+    def primitive(self) -> str:
+        """The name of the primitive."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the equation, as JAX has them."""
+
+    @property
+    def in_avals(self) -> tuple[Any, ...]:
+        """JAX's types of the operands."""
+
+    @property
+    def out_avals(self) -> tuple[Any, ...]:
+        """JAX's types of the results."""
+
+    @property
+    def scope(self) -> str:
+        """The module that the equation belongs to, such as `blocks.3/attn`."""
+
+    def op(
+        self,
+        name: str,
+        /,
+        *inputs: Any,
+        domain: str = "",
+        outputs: int | None = None,
+        out_types: Sequence[_Typed] | None = None,
+        **attrs: Any,
+    ) -> Any:
+        """Emits a node. Returns its result, or a tuple if the number of `outputs` is given.
+
+        Operands are values, arrays, Python's numbers (whose type follows from the operator) or None
+        for an optional operand. Types are inferred; those of operators that this project does not
+        know are `out_types`, or else the types of the equation's results.
+        """
+
+    def constant(self, value: Any, dtype: Any = None) -> Value:
+        """An array, or numbers of type `dtype`, as a value."""
+
+    def complex(self, real: Value, imag: Value) -> Value:
+        """The complex value of two real ones."""
+
+    def dims(self, shape: Any) -> Value:
+        """Dimensions, which may be symbolic, as a vector of 64-bit integers."""
+
+    def inline(self, jaxpr: Any, /, *inputs: Value) -> list[Value]:
+        """The results of a jaxpr that is a parameter of the equation, called with `inputs`."""
+
+    def built_in(self, *inputs: Value) -> list[Value]:
+        """What the built-in rule of the primitive makes of `inputs`."""
+
+    def unsupported(self, reason: str, help: str | None = None) -> NoReturn:
+        """Raises an `UnsupportedError` at the user's line."""
+
 def convert(
     jaxpr: object,
     *,
@@ -136,6 +255,8 @@ def convert(
     entry: object | None,
     function: tuple[str, str, int] | None,
     record: str | None,
+    rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
+    results: bool,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.

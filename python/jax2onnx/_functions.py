@@ -24,6 +24,10 @@ T = TypeVar("T")
 # Frameworks that let others run the methods of their modules.
 _INTERCEPTING = ("flax.linen", "haiku")
 
+# Frameworks whose modules may be made anew while a function is traced, from parameters that it is
+# given: then no instance tells which classes there are.
+_REBUILDING = ("flax.nnx", "equinox")
+
 
 @dataclass(frozen=True)
 class Function:
@@ -71,8 +75,9 @@ class Functions:
 
     @property
     def classes(self) -> list[type]:
-        """The classes that the user decorated, less those whose framework intercepts calls."""
-        return [cls for cls in list(_classes) if not intercepts(cls)]
+        """The classes whose calls may be functions, beside those of the modules that are there."""
+        decorated = [cls for cls in list(_classes) if not intercepts(cls)]
+        return [*decorated, *_loaded_modules()] if self._modules else decorated
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -112,6 +117,20 @@ class Functions:
         if chosen is None and self._modules and not is_root:
             return Function(_identifier(kind.__name__), module=True)
         return chosen
+
+
+def _loaded_modules() -> Iterator[type]:
+    """All classes of modules that anybody has defined, less what frameworks use themselves."""
+    bases = [sys.modules[name].Module for name in _REBUILDING if name in sys.modules]
+    seen = set(bases)
+    while bases:
+        for kind in bases.pop().__subclasses__():
+            if kind not in seen:
+                seen.add(kind)
+                bases.append(kind)
+                inside = kind.__module__.startswith("equinox.")
+                if not inside or kind.__module__.startswith("equinox.nn"):
+                    yield kind
 
 
 def intercepts(kind: type) -> bool:

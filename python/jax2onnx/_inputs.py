@@ -3,6 +3,7 @@
 import inspect
 import numbers
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ _ACCEPTED = (
     "give a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, a shape such as "
     '("B", 28, 28), or a dict, list, tuple or named tuple of these'
 )
+
+
+_PARENTHESES = re.compile(r"\(.*\)")
 
 
 class Specs:
@@ -59,6 +63,8 @@ class Specs:
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
         if _is_shape(value):
             return jax.ShapeDtypeStruct(self._shape(where, value), self._float)
+        if _is_shape_text(value):
+            return jax.ShapeDtypeStruct(self._symbolic(where, value, value), self._float)
         if isinstance(value, jax.Array | np.ndarray | np.generic) or (
             scalars and isinstance(value, bool | int | float | complex)
         ):
@@ -78,24 +84,25 @@ class Specs:
 
     def _dimension(self, where: str, shape: Any, dim: Any) -> Any:
         if isinstance(dim, str):
-            return self._symbolic(where, shape, dim)
+            return self._symbolic(where, shape, dim)[0]
         if isinstance(dim, numbers.Integral) and int(dim) >= 0:
             return int(dim)
         if _jax.is_symbolic(dim):
             return dim
         raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
 
-    def _symbolic(self, where: str, shape: Any, text: str) -> Any:
+    def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
+        """The dimensions that a text such as `B` or `B, T + 1` says."""
         from jax import export
 
         if self._symbols is None:
             self._symbols = export.SymbolicScope()
         try:
-            (dim,) = export.symbolic_shape(text, scope=self._symbols)
+            return tuple(export.symbolic_shape(text, scope=self._symbols))
         except ValueError as error:
+            kind = "shape" if _is_shape_text(text) else "dimension"
             right = "write a name or an expression such as 2*T + 1"
-            raise _invalid(where, shape, f"{text!r} is no dimension; {right}") from error
-        return dim
+            raise _invalid(where, shape, f"{text!r} is no {kind}; {right}") from error
 
     def _adopt_symbols(self, entries: Any) -> None:
         """Takes over the scope of symbolic dimensions that the user made."""
@@ -122,7 +129,7 @@ def check_arguments(
         raise InvalidInputError(
             "wrong-arguments",
             f"the function does not take {given}: {error}",
-            _place(function) if function else "",
+            place_of(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
 
@@ -133,7 +140,7 @@ def check_results(results: Sequence[Any], function: tuple[str, str, int] | None)
         raise InvalidInputError(
             "no-results",
             "the function returns no arrays",
-            _place(function) if function else "",
+            place_of(function) if function else "",
             help="return what the model should compute",
         )
 
@@ -152,9 +159,16 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_dimension(value: Any) -> bool:
-    if isinstance(value, numbers.Integral | str):
+    if isinstance(value, str):
+        return not _is_shape_text(value)
+    if isinstance(value, numbers.Integral):
         return not isinstance(value, bool)
     return _jax.is_symbolic(value)
+
+
+def _is_shape_text(value: Any) -> bool:
+    """A shape in one text, such as `B, T, 64`. A comma in parentheses belongs to a dimension."""
+    return isinstance(value, str) and "," in _PARENTHESES.sub("", value)
 
 
 def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
@@ -163,7 +177,7 @@ def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
     return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)
 
 
-def _place(function: tuple[str, str, int]) -> str:
+def place_of(function: tuple[str, str, int]) -> str:
     """Where a function is defined, as errors show it: relative to the working directory."""
     path, name, line = function
     folder = os.path.join(os.getcwd(), "")

@@ -3,6 +3,7 @@
 The compiled half has a list of its own for what it reads of a jaxpr.
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -54,6 +55,18 @@ def symbolic_scope(dim: Any) -> Any:
     return dim.scope
 
 
+def sizes(shape: Sequence[Any], size_of: Callable[[str], int]) -> tuple[int, ...]:
+    """A shape whose dimension variables have the given sizes."""
+    return tuple(size(dim, size_of) for dim in shape)
+
+
+def size(dim: Any, size_of: Callable[[str], int]) -> int:
+    """A dimension whose variables have the given sizes."""
+    if not is_symbolic(dim):
+        return int(dim)
+    return int(dim._evaluate({name: size_of(name) for name in dim._get_vars()}))
+
+
 def opens_scope(function: object) -> bool:
     """Whether `function` was decorated with `jax.named_scope`."""
     return any(isinstance(value, _NAMED_SCOPE) for _, value in cells(function))
@@ -80,3 +93,52 @@ def function_of(jaxpr: Any, consts: Any = ()) -> Any:
 def open_jaxpr(jaxpr: Any) -> Any:
     """A jaxpr without its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr)
+
+
+# The primitives that do nothing but call a jaxpr, and the parameter that it is.
+CALLS = {
+    "checkpoint": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "fun_jaxpr",
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+}
+
+# The primitive whose value is a dimension, and the parameter that it is.
+DIMENSION = ("dim_as_value", "dim")
+
+
+def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
+    """The variables that an equation of `jaxpr` reads, each once, and a function of them that
+    computes it and returns a list.
+    """
+    from jax.extend import core
+
+    invars = list({id(v): v for v in eqn.invars if not isinstance(v, core.Literal)}.values())
+    alone = jaxpr.replace(
+        constvars=[],
+        invars=invars,
+        outvars=list(eqn.outvars),
+        eqns=[eqn],
+        debug_info=jaxpr.debug_info.with_unknown_names(),
+    )
+    return invars, core.jaxpr_as_fun(core.ClosedJaxpr(alone, []))
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an operand is a literal."""
+    from jax.extend import core
+
+    return isinstance(atom, core.Literal)
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether a parameter is a jaxpr, with or without constants."""
+    from jax.extend import core
+
+    return isinstance(value, core.ClosedJaxpr | core.Jaxpr)

@@ -70,7 +70,7 @@ def save_source_map(model: "Model", path: str) -> None:
 
 def to_proto(model: "Model") -> "onnx.ModelProto":
     """The model as protobuf. It may hold more than protobuf can serialise."""
-    result = _skeleton(model)
+    result = skeleton(model)
     initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
     for name, data in model.tensors():
         initializers[name].raw_data = data
@@ -81,7 +81,7 @@ def to_ir(model: "Model") -> "onnx_ir.Model":
     """The model as `onnx_ir` objects."""
     import onnx_ir
 
-    result = onnx_ir.from_proto(_skeleton(model))
+    result = onnx_ir.from_proto(skeleton(model))
     assert isinstance(result, onnx_ir.Model)
     graphs = result.graphs()
     values = {name: value for graph in graphs for name, value in graph.initializers.items()}
@@ -105,7 +105,8 @@ def _filled(empty: "onnx_ir.TensorProtocol", data: "Buffer") -> "onnx_ir.TensorP
     return onnx_ir.Tensor(array, dtype=dtype, name=empty.name)
 
 
-def _skeleton(model: "Model") -> "onnx.ModelProto":
+def skeleton(model: "Model") -> "onnx.ModelProto":
+    """The model as protobuf, without the contents of its large tensors."""
     import onnx
 
     result = onnx.ModelProto()

@@ -3,8 +3,8 @@
 import functools
 import inspect
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,3 +64,14 @@ def trace(
         stack.callback(snapshot.restore)
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
     return Traced(jaxpr, outputs, tree)
+
+
+@contextmanager
+def restored(fn: Callable[..., Any]) -> Iterator[None]:
+    """Undoes what a call of `fn` changes in its own state."""
+    with _one_at_a_time:
+        snapshot = Snapshot(tree_of(fn).objects)
+        try:
+            yield
+        finally:
+            snapshot.restore()

@@ -211,3 +211,18 @@ def test_maps_of_loops_stop_one_by_one():
     check_model(jax.vmap(halve), [n, x])
     check_model(jax.vmap(jax.vmap(halve, (None, 0))), [n, x])
     check_model(jax.vmap(halve), [n[:0], x[:0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_zero_keeps_its_sign(dtype):
+    # What follows may divide by it.
+    functions = {fn.__name__: fn for fn in (lax.log1p, lax.expm1, lax.cbrt, lax.asinh, lax.neg)}
+    for name, found, expected in results(functions, [np.array([-0.0, 0.0], dtype)]):
+        assert np.signbit(found).tolist() == np.signbit(expected).tolist(), name
+
+
+def test_angles_of_zeros():
+    zeros = np.float32([0.0, 0.0, -0.0, -0.0]), np.float32([0.0, -0.0, 0.0, -0.0])
+    ((_, found, _),) = results({"atan2": lax.atan2}, zeros)
+    np.testing.assert_array_equal(found, np.arctan2(*zeros))
+    assert np.signbit(found).tolist() == [False, False, True, True]

@@ -6,12 +6,15 @@ const SUGGESTED: usize = 3;
 /// Longer names are compared by their ends only: they begin alike.
 const COMPARED: usize = 64;
 
+/// How many names are compared.
+const NAMES: usize = 50_000;
+
 /// The names most like `wanted`, best first; none if all are quite different.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = end(wanted);
     let furthest = wanted.len().div_ceil(2);
     let mut best: Vec<(usize, &str)> = Vec::new();
-    for name in names {
+    for name in names.take(NAMES) {
         let worst = if best.len() < SUGGESTED { furthest } else { best[SUGGESTED - 1].0 };
         let other = end(name);
         if other.len().abs_diff(wanted.len()) >= worst.max(1) || best.iter().any(|b| b.1 == name) {

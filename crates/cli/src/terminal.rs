@@ -1,6 +1,6 @@
 //! What a command reads from and writes to.
 
-use std::io::{IsTerminal, Read, Stderr, Stdin, Stdout, Write};
+use std::io::{BufWriter, IsTerminal, Read, Stderr, Stdin, Stdout, Write};
 
 use crate::failure::Failure;
 use crate::style::Text;
@@ -49,9 +49,10 @@ impl<'a> Terminal<'a> {
 
     /// Writes a value as JSON, followed by the end of the line.
     pub(crate) fn show_json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
-        let written = serde_json::to_writer_pretty(&mut self.output, value);
-        written.map_err(|error| Failure::Output(error.into()))?;
-        self.output.write_all(b"\n").map_err(Failure::Output)
+        let mut output = BufWriter::new(&mut *self.output);
+        let written = serde_json::to_writer_pretty(&mut output, value).map_err(Into::into);
+        let written = written.and_then(|()| output.write_all(b"\n"));
+        written.and_then(|()| output.flush()).map_err(Failure::Output)
     }
 
     /// Writes a remark to standard error.

@@ -158,6 +158,7 @@ impl Outliner {
             stack,
             scope: first.scope[..entered.outer].into(),
             functions: Arc::new([]),
+            external: None,
         })
     }
 }
@@ -209,6 +210,7 @@ impl Body<'_> {
             }),
             scope: behind.into(),
             functions: functions.collect(),
+            external: eqn.external,
         }
     }
 

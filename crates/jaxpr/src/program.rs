@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use provenance::StackId;
+use rustc_hash::FxHashMap;
 use tensor::{Tensor, Type};
 
 use crate::Params;
@@ -39,6 +40,9 @@ pub struct Eqn {
     pub stack: Option<StackId>,
     /// The name stack relative to the enclosing jaxpr, levels separated by `/`.
     pub scope: Arc<str>,
+    /// The equation's number among those that are left to rules from outside; the same for
+    /// equations that a rule cannot tell apart.
+    pub external: Option<u32>,
     /// The functions whose calls it belongs to, relative to the enclosing jaxpr, outermost first.
     pub functions: Arc<[Entered]>,
 }
@@ -75,6 +79,9 @@ pub struct Entered {
 pub struct Jaxpr {
     /// The type of every variable, by its id.
     pub vars: Vec<Type>,
+    /// The equations of JAX's jaxpr that make the variables, by their number, and which of their
+    /// results they are. Variables that JAX has no equation for are not in it.
+    pub made_by: FxHashMap<VarId, (u32, u32)>,
     /// The variables that stand for constants, with their values.
     pub consts: Vec<(VarId, Constant)>,
     /// The formal parameters.

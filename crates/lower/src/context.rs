@@ -9,9 +9,9 @@ use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
 use tensor::{Atom, DType, Dim, DimOp, Storage, Tensor, Type};
 
-use crate::RuleError;
-use crate::driver::{Driver, Place, State};
+use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
+use crate::{ExternalRules, RuleError};
 
 /// The equation being lowered, and the builder its nodes go through.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ pub struct Context<'a> {
     jaxpr: &'a Jaxpr,
     pub(crate) call: CallId,
     pub(crate) scope: ScopeId,
+    external: &'a ExternalRules,
+    /// The equation among the recorded ones.
+    recorded: Option<u32>,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -46,21 +49,61 @@ impl<'a> Context<'a> {
         driver: &'a mut Driver<'_>,
         eqn: &'a Eqn,
         jaxpr: &'a Jaxpr,
-        rule: &'static str,
-        block: BlockId,
+        place: Place,
         call: CallId,
         scope: ScopeId,
+        recorded: Option<u32>,
     ) -> Self {
         let builder = Builder {
             graph: driver.graph,
             origins: driver.origins,
-            name: rule,
+            name: "",
             stage: Stage::Lower,
+            site: None,
             source: Source::Equation { call: Some(call), scope },
-            block,
+            block: place.block,
             before: None,
         };
-        Self { builder, state: driver.state, program: driver.program, eqn, jaxpr, call, scope }
+        Self {
+            builder,
+            state: driver.state,
+            program: driver.program,
+            external: driver.external,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            recorded,
+        }
+    }
+
+    /// The equation.
+    pub fn eqn(&self) -> &'a Eqn {
+        self.eqn
+    }
+
+    /// The types of the equation's results, complex ones included.
+    pub fn result_types(&self) -> impl Iterator<Item = &'a Type> {
+        self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var))
+    }
+
+    /// The path of the module that the equation belongs to.
+    pub fn scope_path(&self) -> &str {
+        self.builder.origins.scope_path(self.scope)
+    }
+
+    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
+        let Some(rule) = crate::rules::find(&self.eqn.primitive) else {
+            let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
+            return Err(RuleError::External(reason));
+        };
+        let (name, stage) = (self.builder.name, self.builder.stage);
+        let site = self.builder.site.take();
+        (self.builder.name, self.builder.stage) = (rule.name, Stage::Lower);
+        let outputs = rule.apply(self, inputs);
+        (self.builder.name, self.builder.stage, self.builder.site) = (name, stage, site);
+        outputs
     }
 
     /// The parameter `name`, read as a `T`.
@@ -145,13 +188,15 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)) };
+        // What a body computes has no one value.
+        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
+        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
         Ok(self.driver().jaxpr(id, inputs, place)?)
     }
 
     /// The equation, as the caller of what the statement at `at` descends into.
     pub(crate) fn caller(&self, at: &'static Location<'static>) -> (CallId, Emitter) {
-        (self.call, Emitter { name: self.builder.name, stage: Stage::Lower, at })
+        (self.call, self.builder.emitter(at))
     }
 
     /// The driver that entered this equation.
@@ -161,6 +206,7 @@ impl<'a> Context<'a> {
             graph: self.builder.graph,
             origins: self.builder.origins,
             state: self.state,
+            external: self.external,
         }
     }
 
@@ -213,14 +259,23 @@ impl<'a> Context<'a> {
         if let Some(&known) = self.state.frame.dims.get(dim) {
             return Ok(known);
         }
-        let value = if let Some(name) = dim.as_var() {
-            let root = self.state.frame.root;
-            if let Some((input, axis)) = self.state.frame.symbol(name) {
-                let axis = axis as i64;
-                self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        let root = self.state.frame.root;
+        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+            let axis = axis as i64;
+            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else if let Some(name) = dim.as_var() {
+            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
+                let mut value = self.dim(&size, at)?;
+                for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
+                    if number != neutral {
+                        let number = self.i64s(&[number]);
+                        value = self.in_root(op, &[value, number], Attrs::new(), at)?;
+                    }
+                }
+                value
             } else if root == Graph::MAIN {
                 return Err(RuleError::unsupported(format!(
-                    "no input has a dimension that is exactly `{name}`, so its size is unknown when the model runs"
+                    "the size `{name}` cannot be computed from any single dimension of an input"
                 ))
                 .with_help(format!("give an input whose shape contains `{name}` by itself")));
             } else {

@@ -13,7 +13,7 @@ use tensor::{Dim, Tensor, Type};
 use crate::context::Context;
 use crate::functions::Functions;
 use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
-use crate::{Error, RuleError, preflight, rules};
+use crate::{EqnResult, Error, ExternalRules, Missing, Results, RuleError, preflight, rules};
 
 /// The names and layouts of the model's inputs and outputs, by position.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,24 @@ pub struct Boundary {
     pub outputs_as_nchw: Vec<usize>,
 }
 
+/// How a program is lowered.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Rules from outside.
+    pub external: ExternalRules,
+    /// Whether it is recorded what became of the equations.
+    pub record: bool,
+}
+
+/// A lowered program.
+#[derive(Debug)]
+pub struct Lowered {
+    /// The model.
+    pub graph: Graph,
+    /// What became of the equations, if it was recorded.
+    pub results: Results,
+}
+
 /// The values of a jaxpr's variables, by their ids.
 type Env = Vec<Option<Parts>>;
 
@@ -40,6 +58,8 @@ pub(crate) struct State {
     pub(crate) frame: Frame,
     /// The functions so far.
     pub(crate) functions: Functions,
+    /// What became of the equations so far.
+    results: Results,
 }
 
 /// What is known in the main graph, or in one function: neither sees anything of the other.
@@ -49,8 +69,10 @@ pub(crate) struct Frame {
     pub(crate) root: BlockId,
     /// Constants by the address of their bytes: one array, one initializer or operand.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
-    /// Where each dimension variable can be read: an input and its axis.
-    symbols: FxHashMap<String, (ValueId, usize)>,
+    /// Where each symbolic dimension can be read: an input and its axis.
+    places: FxHashMap<Dim, (ValueId, usize)>,
+    /// Of each dimension variable that can be computed from such a dimension, how.
+    solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the root block.
     pub(crate) dims: FxHashMap<Dim, ValueId>,
     /// The dimensions that a function is given as operands, since it cannot compute them.
@@ -62,22 +84,31 @@ impl Frame {
         Self {
             root,
             constants: FxHashMap::default(),
-            symbols: FxHashMap::default(),
+            places: FxHashMap::default(),
+            solutions: FxHashMap::default(),
             dims: FxHashMap::default(),
             sizes: Vec::new(),
         }
     }
 
-    /// An input and its axis whose size is the dimension variable `name`.
-    pub(crate) fn symbol(&self, name: &str) -> Option<(ValueId, usize)> {
-        self.symbols.get(name).copied()
+    /// An input and its axis whose size is `dim`.
+    pub(crate) fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
+        self.places.get(dim).copied()
     }
 
-    /// Notes the dimension variables of an input.
+    /// How to compute the dimension variable `name`.
+    pub(crate) fn solution(&self, name: &str) -> Option<Solution> {
+        self.solutions.get(name).cloned()
+    }
+
+    /// Notes the symbolic dimensions of an input.
     pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
-            if let Some(symbol) = dim.as_var() {
-                self.symbols.entry(symbol.to_owned()).or_insert((input, axis));
+            if dim.as_known().is_none() {
+                self.places.entry(dim.clone()).or_insert((input, axis));
+            }
+            if let Some((name, solution)) = solve(dim) {
+                self.solutions.entry(name).or_insert(solution);
             }
         }
     }
@@ -97,6 +128,14 @@ impl Frame {
     }
 }
 
+/// A dimension variable is `(size - offset) / factor`.
+#[derive(Clone, Debug)]
+pub(crate) struct Solution {
+    pub(crate) size: Dim,
+    pub(crate) offset: i64,
+    pub(crate) factor: i64,
+}
+
 /// Where a jaxpr is being lowered to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -104,6 +143,8 @@ pub(crate) struct Place {
     pub(crate) scope: ScopeId,
     /// The equation that calls the jaxpr, and the rule line that descended into it.
     pub(crate) caller: Option<(CallId, Emitter)>,
+    /// That equation among the recorded ones; `None` where nothing is recorded.
+    pub(crate) recorded: Option<Option<u32>>,
 }
 
 /// A program on its way into a graph.
@@ -113,25 +154,45 @@ pub(crate) struct Driver<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) origins: &'a mut Origins,
     pub(crate) state: &'a mut State,
+    pub(crate) external: &'a ExternalRules,
 }
 
 /// Lowers a whole program. Everything that has no rule is reported at once, before any work.
 pub fn lower(
     program: &Program,
     boundary: &Boundary,
+    options: &Options,
     origins: &mut Origins,
-) -> Result<Graph, Error> {
+) -> Result<Lowered, Error> {
     let main = program.main.ok_or_else(|| Error::Boundary("the program is empty".to_owned()))?;
-    preflight::check(program, main, origins)?;
+    let external = &options.external;
+    preflight::check(program, main, external, origins)?;
     let mut graph = Graph::new(&boundary.model_name);
-    let mut state = State { frame: Frame::new(Graph::MAIN), functions: Functions::default() };
-    let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state };
+    let frame = Frame::new(Graph::MAIN);
+    let functions = Functions::default();
+    let mut state = State { frame, functions, results: Results::default() };
+    let mut driver = Driver { program, graph: &mut graph, origins, state: &mut state, external };
     let inputs = driver.inputs(main, boundary)?;
-    let place = Place { block: Graph::MAIN, scope: Origins::ROOT, caller: None };
+    let recorded = options.record.then_some(None);
+    let place = Place { block: Graph::MAIN, scope: Origins::ROOT, caller: None, recorded };
     let outputs = driver.jaxpr(main, &inputs, place)?;
     let outputs = driver.outputs(main, &outputs, boundary)?;
     graph.set_outputs(Graph::MAIN, &outputs);
-    Ok(graph)
+    Ok(Lowered { graph, results: state.results })
+}
+
+/// The variable of a dimension such as `4*b + 3`, and how to compute it.
+fn solve(dim: &Dim) -> Option<(String, Solution)> {
+    let (mut offset, mut variable) = (0, None);
+    for (factor, atoms) in dim.terms() {
+        match (atoms.as_slice(), &variable) {
+            ([], _) => offset = factor,
+            ([(tensor::Atom::Var(name), 1)], None) => variable = Some((name.to_string(), factor)),
+            _ => return None,
+        }
+    }
+    let (name, factor) = variable?;
+    Some((name, Solution { size: dim.clone(), offset, factor }))
 }
 
 impl Driver<'_> {
@@ -198,6 +259,7 @@ impl Driver<'_> {
             origins: self.origins,
             name,
             stage: Stage::Lower,
+            site: None,
             source: Source::Equation { call: None, scope: Origins::ROOT },
             block: Graph::MAIN,
             before: None,
@@ -222,8 +284,8 @@ impl Driver<'_> {
         for var in &jaxpr.inputs {
             env[var.0 as usize] = Parts::take(jaxpr.ty(*var).dtype, &mut flat);
         }
-        for eqn in &jaxpr.eqns {
-            self.eqn(jaxpr, eqn, &mut env, place)?;
+        for number in 0..jaxpr.eqns.len() {
+            self.eqn(jaxpr, number, &mut env, place)?;
         }
         let results = jaxpr.outputs.iter().map(|atom| self.atom(atom, &env));
         let results: Option<Vec<Parts>> = results.collect();
@@ -232,10 +294,18 @@ impl Driver<'_> {
         Ok(results.into_iter().flat_map(Parts::flat).collect())
     }
 
-    fn eqn(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, env: &mut Env, place: Place) -> Result<(), Error> {
+    fn eqn(
+        &mut self,
+        jaxpr: &Jaxpr,
+        number: usize,
+        env: &mut Env,
+        place: Place,
+    ) -> Result<(), Error> {
+        let eqn = &jaxpr.eqns[number];
         let call = self.origins.call(Call { stack: eqn.stack, caller: place.caller });
         let scope = self.origins.scope(place.scope, &eqn.scope);
-        let wrap = |error| explain(error, eqn, call, scope);
+        let external = self.external.get(&eqn.primitive).filter(|_| eqn.external.is_some());
+        let wrap = |error| explain(error, eqn, call, scope, external.map(|rule| rule.name()));
 
         if let Some(empty) = self.empty(jaxpr, eqn) {
             empty.into_iter().for_each(|(var, value)| env[var.0 as usize] = Some(value));
@@ -244,12 +314,34 @@ impl Driver<'_> {
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
-        let rule = rules::find(&eqn.primitive)
-            .ok_or_else(|| wrap(RuleError::Internal("no rule after preflight".to_owned())))?;
-        let mut context = Context::enter(self, eqn, jaxpr, rule.name, place.block, call, scope);
-        let outputs = rule.apply(&mut context, &inputs).map_err(wrap)?;
+        let (built_in, values) = (rules::find(&eqn.primitive), Vec::new());
+        let recorded = place.recorded.map(|caller| {
+            let made_by = eqn.outputs.iter().map(|var| jaxpr.made_by.get(var).copied()).collect();
+            let native = (built_in.map_or("", |rule| rule.name), Stage::Lower);
+            let rule = external.map_or(native, |rule| (rule.name(), Stage::Custom));
+            let types = eqn.outputs.iter().map(|var| jaxpr.ty(*var).clone()).collect();
+            let entry = EqnResult { caller, made_by, values, types, rule, call, scope };
+            self.state.results.enter(entry)
+        });
+        let outputs = if let Some(rule) = external {
+            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
+            context.name = rule.name();
+            context.stage = Stage::Custom;
+            rule.lower(&mut context, &inputs).map_err(wrap)?
+        } else {
+            let Some(rule) = built_in else {
+                let primitive = eqn.primitive.clone();
+                return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
+            };
+            let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
+            context.name = rule.name;
+            rule.apply(&mut context, &inputs).map_err(wrap)?
+        };
 
         self.check(jaxpr, eqn, &outputs).map_err(wrap)?;
+        if let Some(id) = recorded {
+            self.state.results.leave(id, &outputs);
+        }
         for (var, value) in eqn.outputs.iter().zip(outputs) {
             env[var.0 as usize] = Some(value);
         }
@@ -379,13 +471,23 @@ fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
 }
 
-fn explain(error: RuleError, eqn: &Eqn, call: CallId, scope: ScopeId) -> Error {
+/// A rule's complaint with its place. What a rule from outside did wrong is no bug of this project.
+fn explain(
+    error: RuleError,
+    eqn: &Eqn,
+    call: CallId,
+    scope: ScopeId,
+    external: Option<&'static str>,
+) -> Error {
     let primitive = eqn.primitive.clone();
     match error {
         RuleError::Unsupported { reason, help } => {
             Error::Unsupported { primitive, reason, help, call, scope }
         }
-        RuleError::Internal(reason) => Error::Internal { primitive, reason, call, scope },
+        RuleError::Internal(reason) | RuleError::External(reason) => match external {
+            Some(rule) => Error::External { primitive, rule, reason, call, scope },
+            None => Error::Internal { primitive, reason, call, scope },
+        },
         RuleError::Inner(error) => *error,
     }
 }

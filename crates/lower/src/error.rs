@@ -18,6 +18,9 @@ pub enum RuleError {
     /// The rule is wrong.
     #[error("{0}")]
     Internal(String),
+    /// A rule from outside failed, or did the wrong thing.
+    #[error("{0}")]
+    External(String),
     /// An inner equation failed: its error as it is.
     #[error(transparent)]
     Inner(Box<Error>),
@@ -95,6 +98,20 @@ pub enum Error {
     Internal {
         /// The primitive.
         primitive: Arc<str>,
+        /// What went wrong.
+        reason: String,
+        /// The equation.
+        call: CallId,
+        /// The module it belongs to.
+        scope: ScopeId,
+    },
+    /// A rule from outside that failed, or did the wrong thing.
+    #[error("`{primitive}`: {reason}")]
+    External {
+        /// The primitive.
+        primitive: Arc<str>,
+        /// The rule's name.
+        rule: &'static str,
         /// What went wrong.
         reason: String,
         /// The equation.

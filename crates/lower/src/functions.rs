@@ -119,7 +119,6 @@ impl Context<'_> {
         for (ty, actual) in types.zip(inputs) {
             let value = self.graph.add_input(body, ty);
             frame.learn(value, self.graph.ty(value));
-            self.graph.value_mut(value).name = format!("{scope}_in_{}", formal.len());
             self.name_after(value, *actual, &scope);
             formal.push(value);
         }
@@ -137,10 +136,17 @@ impl Context<'_> {
         }
 
         let outer = std::mem::replace(&mut self.state.frame, frame);
-        let scope = self.origins.scope(Origins::ROOT, &scope);
-        let place = Place { block: body, scope, caller: Some(self.caller(at)) };
+        let root = self.origins.scope(Origins::ROOT, &scope);
+        let caller = Some(self.caller(at));
+        let place = Place { block: body, scope: root, caller, recorded: None };
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
+        for (i, value) in self.graph.block(body).inputs.clone().into_iter().enumerate() {
+            let name = &mut self.graph.value_mut(value).name;
+            if name.is_empty() {
+                *name = format!("{scope}_in_{i}");
+            }
+        }
         self.graph.set_outputs(body, &outputs);
         self.graph.functions.push(Function { op, body });
         Ok(Known { op, sizes: frame.sizes, first: self.call })

@@ -40,7 +40,7 @@ impl Parts {
     }
 
     /// The one or two values it consists of.
-    pub(crate) fn flat(self) -> impl Iterator<Item = ValueId> {
+    pub fn flat(self) -> impl Iterator<Item = ValueId> {
         let (first, second) = match self {
             Parts::Real(value) => (value, None),
             Parts::Complex(re, im) => (re, Some(im)),

@@ -6,31 +6,46 @@ use jaxpr::{Jaxpr, JaxprId, Program};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
 
-use crate::{Error, Missing, rules};
+use crate::{Error, ExternalRules, Missing, rules};
 
 /// Fails with all primitives that have no rule.
-pub(crate) fn check(program: &Program, main: JaxprId, origins: &mut Origins) -> Result<(), Error> {
+pub(crate) fn check(
+    program: &Program,
+    main: JaxprId,
+    external: &ExternalRules,
+    origins: &mut Origins,
+) -> Result<(), Error> {
     let mut complete = FxHashMap::default();
-    if is_complete(program, main, &mut complete) {
+    if is_complete(program, main, external, &mut complete) {
         return Ok(());
     }
     let mut missing = Vec::new();
-    let mut search = Search { program, origins, complete: &complete, missing: &mut missing };
+    let mut search =
+        Search { program, external, origins, complete: &complete, missing: &mut missing };
     search.jaxpr(main, None, Origins::ROOT);
     Err(Error::MissingRules(missing))
 }
 
 /// Whether all primitives below `id` have rules; remembered, since jaxprs are shared.
-fn is_complete(program: &Program, id: JaxprId, known: &mut FxHashMap<JaxprId, bool>) -> bool {
+fn is_complete(
+    program: &Program,
+    id: JaxprId,
+    external: &ExternalRules,
+    known: &mut FxHashMap<JaxprId, bool>,
+) -> bool {
     if let Some(&answer) = known.get(&id) {
         return answer;
     }
     let mut answer = true;
     for eqn in &program.jaxpr(id).eqns {
+        // Whether a rule from outside makes use of a jaxpr is known when it does.
+        if external.contains_key(&eqn.primitive) {
+            continue;
+        }
         answer &= rules::find(&eqn.primitive).is_some();
         for (_, param) in &eqn.params.0 {
             for inner in param.jaxprs() {
-                answer &= is_complete(program, inner, known);
+                answer &= is_complete(program, inner, external, known);
             }
         }
     }
@@ -43,6 +58,7 @@ const LIMIT: usize = 50;
 
 struct Search<'a> {
     program: &'a Program,
+    external: &'a ExternalRules,
     origins: &'a mut Origins,
     complete: &'a FxHashMap<JaxprId, bool>,
     missing: &'a mut Vec<Missing>,
@@ -59,6 +75,9 @@ impl Search<'_> {
             if self.missing.len() >= LIMIT {
                 return;
             }
+            if self.external.contains_key(&eqn.primitive) {
+                continue;
+            }
             let call = self.origins.call(Call { stack: eqn.stack, caller });
             let scope = self.origins.scope(scope, &eqn.scope);
             let Some(rule) = rules::find(&eqn.primitive) else {
@@ -67,7 +86,7 @@ impl Search<'_> {
                 continue;
             };
             let at = Location::caller();
-            let emitter = Emitter { name: rule.name, stage: Stage::Lower, at };
+            let emitter = Emitter { name: rule.name, stage: Stage::Lower, at: at.into() };
             for inner in eqn.params.0.iter().flat_map(|(_, param)| param.jaxprs()) {
                 self.jaxpr(inner, Some((call, emitter)), scope);
             }

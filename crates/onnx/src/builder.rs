@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use provenance::{CallId, Emitter, OriginId, Origins, ScopeId, Stage};
+use provenance::{CallId, Emitter, OriginId, Origins, ScopeId, Site, Stage};
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Attrs, BlockId, Error, Graph, NodeId, Op, Result, ValueId, attrs, infer};
@@ -37,6 +37,8 @@ pub struct Builder<'a> {
     pub name: &'static str,
     /// Its stage.
     pub stage: Stage,
+    /// The statement that nodes are emitted for; `None` for the one that calls the builder.
+    pub site: Option<Site>,
     /// What it works on.
     pub source: Source,
     /// Where nodes go.
@@ -101,14 +103,23 @@ impl Builder<'_> {
             infer::Call { graph: self.graph, op: &op, inputs: &inputs, attrs: &attrs, count };
         let types = infer::infer(&call)?;
         let content = infer::content(&call, &types);
-        let origin = self.origin(at);
-        let node = (op, inputs, attrs);
-        let node = self.graph.add_node(self.block, self.before, node, types, origin);
-        let outputs = self.graph.node(node).outputs.clone();
+        let outputs = self.emit_typed((op, inputs, attrs), types, at);
         if let (Some(content), [result]) = (content, outputs.as_slice()) {
             self.graph.value_mut(*result).content = Some(content);
         }
         Ok(outputs)
+    }
+
+    /// Emits a node whose results have the given types, for operators without type inference.
+    pub fn emit_typed(
+        &mut self,
+        node: (Op, Vec<Option<ValueId>>, Attrs),
+        types: Vec<Type>,
+        at: &'static Location<'static>,
+    ) -> Vec<ValueId> {
+        let origin = self.origin(at);
+        let node = self.graph.add_node(self.block, self.before, node, types, origin);
+        self.graph.node(node).outputs.clone()
     }
 
     /// Emits a call of the model's function `op`, whose results have the given types.
@@ -119,8 +130,14 @@ impl Builder<'_> {
         self.graph.add_node(self.block, self.before, node, results, origin)
     }
 
+    /// What emits nodes on behalf of the statement at `at`.
+    pub fn emitter(&self, at: &'static Location<'static>) -> Emitter {
+        let at = self.site.unwrap_or(Site::Native(at));
+        Emitter { name: self.name, stage: self.stage, at }
+    }
+
     fn origin(&mut self, at: &'static Location<'static>) -> OriginId {
-        let emitter = Emitter { name: self.name, stage: self.stage, at };
+        let emitter = self.emitter(at);
         match &self.source {
             Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
             Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),

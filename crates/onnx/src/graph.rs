@@ -224,6 +224,8 @@ pub struct Graph {
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
+    /// What took the place of a value, if anybody wants to know.
+    replacements: Option<FxHashMap<ValueId, ValueId>>,
 }
 
 /// Constants up to this many bytes are interned as they are made.
@@ -242,7 +244,24 @@ impl Graph {
             nodes: Vec::new(),
             blocks: vec![Block::default()],
             small_constants: FxHashMap::default(),
+            replacements: None,
         }
+    }
+
+    /// Begins to remember what takes the place of values.
+    pub fn remember_replacements(&mut self) {
+        self.replacements.get_or_insert_default();
+    }
+
+    /// What took the place of `value` since replacements are remembered; itself if nothing did.
+    pub fn replacement(&self, value: ValueId) -> ValueId {
+        let known = self.replacements.as_ref();
+        let mut value = value;
+        // Never in a circle: what takes a value's place is forgotten to have been replaced.
+        while let Some(next) = known.and_then(|known| known.get(&value)) {
+            value = *next;
+        }
+        value
     }
 
     /// The value behind an id.
@@ -470,6 +489,10 @@ impl Graph {
     pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
+        }
+        if let Some(known) = &mut self.replacements {
+            known.remove(&new);
+            known.insert(old, new);
         }
         let uses = std::mem::take(&mut self.values[old.index()].uses);
         for place in &uses {

@@ -1,9 +1,9 @@
 //! What blocks return, as ONNX asks for it: each output a distinct result of a node of that block.
 
 use provenance::{Origins, Stage};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{Attrs, BlockId, Builder, Graph, NodeId, Result, Source, ValueId};
+use crate::{Attrs, BlockId, Builder, Function, Graph, NodeId, Op, Result, Source, ValueId};
 
 /// Finishes the outputs of every block and gives the main graph's their names. An output that is an
 /// input, a constant, an outer value or another output already passes through `Identity`.
@@ -14,10 +14,14 @@ pub fn seal_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) 
             seal(graph, origins, block, Some(node))?;
         }
     }
-    let bodies: Vec<BlockId> = graph.functions.iter().map(|f| f.body).collect();
-    for block in bodies.into_iter().chain([Graph::MAIN]) {
-        seal(graph, origins, block, None)?;
+    let mut callers: FxHashMap<Op, NodeId> = FxHashMap::default();
+    for id in graph.all_nodes() {
+        callers.entry(graph.node(id).op).or_insert(id);
     }
+    for Function { op, body } in graph.functions.clone() {
+        seal(graph, origins, body, callers.get(&op).copied())?;
+    }
+    seal(graph, origins, Graph::MAIN, None)?;
     let outputs = graph.block(Graph::MAIN).outputs().to_vec();
     for (value, name) in outputs.into_iter().zip(names) {
         graph.value_mut(value).name.clone_from(name);
@@ -47,7 +51,8 @@ fn seal(
             None => Source::Equation { call: None, scope: Origins::ROOT },
         };
         let (name, stage, before) = ("output", Stage::Lower, None);
-        let mut builder = Builder { graph, origins, name, stage, source, block, before };
+        let mut builder =
+            Builder { graph, origins, name, stage, site: None, source, block, before };
         *value = builder.op("Identity", &[*value], Attrs::new())?;
         changed = true;
     }

@@ -14,7 +14,8 @@ use prost::bytes::Bytes;
 
 use crate::proto::{
     AttributeProto, DataLocation, FunctionProto, GraphProto, ModelProto, NodeProto,
-    SparseTensorProto, StringStringEntryProto, TensorProto, TrainingInfoProto, ValueInfoProto,
+    SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
+    TrainingInfoProto, TypeProto, ValueInfoProto,
 };
 use crate::read::complete;
 use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
@@ -24,7 +25,15 @@ use crate::{Error, Result};
 pub const KEPT: usize = 4096;
 
 /// Bytes that a model may take in memory without its weights.
-const LARGEST: usize = 1 << 30;
+const LARGEST: u64 = 1 << 29;
+
+/// Bytes that one byte of a file may take in memory. Real models stay far below: nothing in them is
+/// empty.
+const GROWTH: u64 = 64;
+
+/// Bytes that a field takes in memory beside its contents: an empty string or dimension is two
+/// bytes in the file.
+const FIELD: u64 = 64;
 
 /// Reads the model file at `path`; tensors and attributes of more than [`KEPT`] bytes come without
 /// their data. External data is not looked at.
@@ -61,13 +70,14 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     if len == 0 {
         return Err(Error::Read("there are no bytes".to_owned()));
     }
-    let mut skimmer = Skimmer { wire: Wire::new(source), spent: 0, locate };
+    let budget = LARGEST.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
+    let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
     skimmer.message(Kind::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
         io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
         io::ErrorKind::OutOfMemory => {
-            Error::Read(format!("it takes more than {LARGEST} bytes even without its weights"))
+            Error::Read("it takes too much memory even without its weights".to_owned())
         }
         _ => Error::Io { path: Default::default(), source: error },
     })?;
@@ -87,6 +97,9 @@ enum Kind {
     Sparse,
     Tensor,
     Value,
+    Type,
+    TensorType,
+    Shape,
 }
 
 impl Kind {
@@ -101,6 +114,9 @@ impl Kind {
             (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
             (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
             (Kind::Graph, 11..=13) | (Kind::Function, 12) => Kind::Value,
+            (Kind::Value, 2) => Kind::Type,
+            (Kind::Type, 1 | 8) => Kind::TensorType,
+            (Kind::TensorType, 2) => Kind::Shape,
             _ => return None,
         })
     }
@@ -126,13 +142,21 @@ impl Kind {
             Kind::Sparse => size_of::<SparseTensorProto>(),
             Kind::Tensor => size_of::<TensorProto>(),
             Kind::Value => size_of::<ValueInfoProto>(),
+            Kind::Type => size_of::<TypeProto>(),
+            Kind::TensorType => size_of::<TensorTypeProto>(),
+            Kind::Shape => size_of::<TensorShapeProto>(),
         }
     }
 
-    /// The bytes that one byte of a field without messages of these kinds may become.
-    fn growth(self) -> usize {
-        // An empty dimension is two bytes in the file and many in memory.
-        if matches!(self, Kind::Value) { 32 } else { 1 }
+    /// Whether the field `number` says nothing about what the model computes: how work is divided
+    /// among devices.
+    fn is_skipped(self, number: u64) -> bool {
+        matches!((self, number), (Kind::Model, 26) | (Kind::Node, 10))
+    }
+
+    /// Whether the field `number` is a list of dimensions.
+    fn is_dims(self, number: u64) -> bool {
+        matches!((self, number), (Kind::Tensor, 1) | (Kind::Sparse, 3))
     }
 }
 
@@ -172,7 +196,7 @@ impl Places {
 
 struct Skimmer<R> {
     wire: Wire<R>,
-    spent: usize,
+    budget: u64,
     locate: bool,
 }
 
@@ -199,6 +223,10 @@ impl<R: Read + Seek> Skimmer<R> {
                 Payload::Varint(_) => 0,
                 Payload::Fixed(len) | Payload::Bytes(len) => len,
             };
+            if kind.is_skipped(field.number) {
+                self.wire.skip(len)?;
+                continue;
+            }
             if is_bulk {
                 places.add(&field, self.wire.at(), len);
             }
@@ -208,7 +236,10 @@ impl<R: Read + Seek> Skimmer<R> {
                 self.wire.skip(len)?;
                 continue;
             }
-            self.spend(2 + len * kind.growth() as u64)?;
+            if kind.is_dims(field.number) && len > KEPT as u64 {
+                return Err(damaged());
+            }
+            self.spend(FIELD.saturating_add(len))?;
             let into = if is_bulk { &mut bulk } else { &mut *out };
             put_varint(field.tag, into);
             match field.payload {
@@ -228,8 +259,8 @@ impl<R: Read + Seek> Skimmer<R> {
     }
 
     fn spend(&mut self, bytes: u64) -> io::Result<()> {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.spent = self.spent.saturating_add(bytes);
-        if self.spent > LARGEST { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+        let left = self.budget.checked_sub(bytes).ok_or(io::ErrorKind::OutOfMemory)?;
+        self.budget = left;
+        Ok(())
     }
 }

@@ -94,12 +94,10 @@ impl<R: Read + Seek> Wire<R> {
 /// Appends a number.
 pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
     while value >= 0x80 {
-        #[expect(clippy::cast_possible_truncation, reason = "the low seven bits are meant")]
-        into.push(value as u8 | 0x80);
+        into.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "less than 0x80")]
-    into.push(value as u8);
+    into.push(value.to_le_bytes()[0]);
 }
 
 /// What a file that breaks the format is told.

@@ -125,6 +125,7 @@ impl<'a> Editor<'a> {
             origins: self.origins,
             name,
             stage: Stage::Rewrite,
+            site: None,
             source,
         }
     }

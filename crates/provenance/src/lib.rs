@@ -10,7 +10,7 @@ mod stack;
 
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
-pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Stage};
+pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
 pub use render::{CALLSITE, JAX_TRACEBACK, Metadata, PLUGIN, STACKTRACE};
 pub use source_map::{
     MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,

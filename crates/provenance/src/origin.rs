@@ -1,5 +1,6 @@
 //! Origins: what a node's `origin` field points at, and the one way to merge them.
 
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -39,16 +40,52 @@ pub enum Stage {
     Rewrite,
     /// Adaptation to the target runtime.
     Legalize,
+    /// A lowering rule that the user wrote: a function, by its own name.
+    Custom,
 }
 
 impl Stage {
-    /// The method name shown behind the rule's name.
+    /// What source maps call it.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Lower => "lower",
             Stage::Rewrite => "rewrite",
             Stage::Legalize => "legalize",
+            Stage::Custom => "custom",
         }
+    }
+}
+
+/// The statement that emitted a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Site {
+    /// A statement of this project.
+    Native(&'static Location<'static>),
+    /// A statement of the user's: a file, as it is shown, and a line.
+    Custom(&'static str, u32),
+}
+
+impl Site {
+    /// The file.
+    pub fn file(&self) -> &'static str {
+        match self {
+            Site::Native(at) => at.file(),
+            Site::Custom(file, _) => file,
+        }
+    }
+
+    /// The line, from 1.
+    pub fn line(&self) -> u32 {
+        match self {
+            Site::Native(at) => at.line(),
+            Site::Custom(_, line) => *line,
+        }
+    }
+}
+
+impl From<&'static Location<'static>> for Site {
+    fn from(at: &'static Location<'static>) -> Self {
+        Site::Native(at)
     }
 }
 
@@ -60,7 +97,33 @@ pub struct Emitter {
     /// Which stage it belongs to.
     pub stage: Stage,
     /// The file and line of the statement that emitted the node.
-    pub at: &'static Location<'static>,
+    pub at: Site,
+}
+
+impl Emitter {
+    /// What it is called: `sin.lower`, or the name of the user's function.
+    pub fn function(&self) -> String {
+        self.stage.of(self.name)
+    }
+}
+
+impl Stage {
+    /// The rule `name` of this stage, as it is shown.
+    pub fn of(self, name: &str) -> String {
+        function(name, self.as_str())
+    }
+}
+
+/// The rule `name` of a stage, as it is shown.
+pub(crate) fn function(name: &str, stage: &str) -> String {
+    if stage == Stage::Custom.as_str() { name.to_owned() } else { format!("{name}.{stage}") }
+}
+
+/// `sin.lower:12`: the function and the line.
+impl fmt::Display for Emitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.function(), self.at.line())
+    }
 }
 
 /// Where a node came from.
@@ -222,7 +285,7 @@ mod tests {
     use crate::{Frame, FrameKind, Span};
 
     fn emitter(name: &'static str) -> Emitter {
-        Emitter { name, stage: Stage::Lower, at: Location::caller() }
+        Emitter { name, stage: Stage::Lower, at: Location::caller().into() }
     }
 
     #[test]
@@ -263,6 +326,14 @@ mod tests {
         // The first call itself is not inside the function.
         let first = origins.origin(Some(first), Origins::ROOT, e);
         assert_eq!(origins.other_callers(origins.get(first)).count(), 0);
+    }
+
+    #[test]
+    fn a_rule_of_the_user_goes_by_its_own_name() {
+        assert!(emitter("sin").to_string().starts_with("sin.lower:"));
+        let at = Site::Custom("rules.py", 7);
+        let custom = Emitter { name: "lower_sin", stage: Stage::Custom, at };
+        assert_eq!(custom.to_string(), "lower_sin:7");
     }
 
     #[test]

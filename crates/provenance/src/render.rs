@@ -54,7 +54,7 @@ impl Metadata<'_> {
         if let Some(frame) = self.origins.call_site(origin, self.stacks).or(self.function) {
             props.push((CALLSITE, format!("{}:{}", frame.function, frame.span.line)));
         }
-        props.push((PLUGIN, plugin(&origin.emitter)));
+        props.push((PLUGIN, origin.emitter.to_string()));
         if self.detail == Detail::Full {
             props.push((STACKTRACE, self.stacktrace(origin)));
             props.push((JAX_TRACEBACK, self.jax_traceback(origin)));
@@ -72,9 +72,8 @@ impl Metadata<'_> {
         let mut rules: Vec<Emitter> = enclosing.filter_map(|(_, emitter)| emitter).collect();
         rules.reverse();
         rules.push(origin.emitter);
-        lines.extend(rules.iter().map(|e| {
-            format!("{}:{} in {}.{}", e.at.file(), e.at.line(), e.name, e.stage.as_str())
-        }));
+        let show = |e: &Emitter| format!("{}:{} in {}", e.at.file(), e.at.line(), e.function());
+        lines.extend(rules.iter().map(show));
         lines.join("\n")
     }
 
@@ -91,8 +90,4 @@ impl Metadata<'_> {
         }
         lines.join("\n")
     }
-}
-
-fn plugin(emitter: &Emitter) -> String {
-    format!("{}.{}:{}", emitter.name, emitter.stage.as_str(), emitter.at.line())
 }

@@ -17,6 +17,8 @@ use crate::error::{self, Places};
 use crate::model::Model;
 use crate::read::{self, StackOptions, Traced};
 use crate::record;
+use crate::results::{self, Results};
+use crate::rules::{self, Registered, Shared};
 
 /// Converts a closed jaxpr.
 ///
@@ -27,7 +29,7 @@ use crate::record;
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
-    fuel=None,
+    rules, results, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -47,14 +49,20 @@ pub(crate) fn convert(
     entry: Option<Bound<'_, PyAny>>,
     function: Option<(String, String, u32)>,
     record: Option<PathBuf>,
+    rules: Vec<Registered>,
+    results: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
-    let resolve = detail != Detail::Off || source_map || record.is_some();
+    let resolve = detail != Detail::Off || source_map || record.is_some() || results;
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
-    let traced = read::read(&jaxpr, &name_of, &stacks)
+    let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
+    let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
-    let Traced { program, mut stacks, tracebacks, entry } = traced;
+    let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
+    let shared = Shared::new(external, jaxprs);
+    let external = rules::external(rules, &tracebacks, &shared);
+    let options = lower::Options { external, record: results };
     if let Some(path) = record {
         record::write(&path, &program, &stacks)
             .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
@@ -65,7 +73,8 @@ pub(crate) fn convert(
     let function = function.map(|f| tracebacks.definition(f));
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let (graph, opset) = build(&program, &boundary, opset, fuel, &mut origins)?;
+        let Built { graph, opset, results } =
+            build(&program, &boundary, &options, opset, fuel, &mut origins)?;
         if resolve {
             origins.merge_callers(&stacks);
         }
@@ -92,28 +101,43 @@ pub(crate) fn convert(
                 model_metadata.push((SOURCE_MAP_DIGEST.to_owned(), digest));
             }
         }
-        let options = EncodeOptions {
+        let encoding = EncodeOptions {
             node_metadata: &|node| metadata.of(node.origin),
             model_metadata,
             ..EncodeOptions::new(opset)
         };
-        let model = onnx::encode(&graph, &options).map_err(Failure::Onnx)?;
-        Ok(Model::new(model, map))
+        let model = onnx::encode(&graph, &encoding).map_err(Failure::Onnx)?;
+        let results = results.map(|results| results::entries(&results, &graph, &origins));
+        Ok((Model::new(model, map), results))
     });
-    converted.map_err(|failure| {
-        let resolve = |stacks: &mut Stacks, stack: StackId| {
-            // A stack that cannot be resolved leaves the message without its line.
-            let _ = tracebacks.resolve(py, stacks, stack);
-        };
-        let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
-        let (family, diagnostic) = match failure {
-            Failure::Lower(error) => places.lowering(error),
-            Failure::Optimize(error) => places.optimizing(&error),
-            Failure::Legalize(error) => places.legalizing(error),
-            Failure::Onnx(error) => places.building(&error),
-        };
-        error::raise(py, family, &diagnostic)
-    })
+    let failure = match converted {
+        Ok((model, None)) => return Ok(model),
+        Ok((model, Some(entries))) => {
+            return model.with_results(py, Results::new(entries, origins, stacks));
+        }
+        Err(failure) => failure,
+    };
+    let rule = shared.take_failure();
+    if let Some(rule) = &rule
+        && let Some(cause) = &rule.cause
+        && !rules::is_ordinary(py, cause)
+    {
+        return Err(cause.clone_ref(py));
+    }
+    let resolve = |stacks: &mut Stacks, stack: StackId| {
+        // A stack that cannot be resolved leaves the message without its line.
+        let _ = tracebacks.resolve(py, stacks, stack);
+    };
+    let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
+    let (family, diagnostic) = match failure {
+        Failure::Lower(error) => places.lowering(error, rule.as_ref()),
+        Failure::Optimize(error) => places.optimizing(&error),
+        Failure::Legalize(error) => places.legalizing(error),
+        Failure::Onnx(error) => places.building(&error),
+    };
+    let raised = error::raise(py, family, &diagnostic);
+    raised.set_cause(py, rule.and_then(|rule| rule.cause));
+    Err(raised)
 }
 
 /// Where a conversion failed.
@@ -127,17 +151,31 @@ enum Failure {
 /// The oldest opset that is written when the user names none.
 const DEFAULT_OPSET: i64 = 23;
 
-/// Jaxpr to finished graph, with the opset it is valid in.
+/// A finished graph.
+struct Built {
+    graph: Graph,
+    /// The opset it is valid in.
+    opset: i64,
+    /// What became of the equations, if it was recorded.
+    results: Option<lower::Results>,
+}
+
+/// Jaxpr to finished graph.
 fn build(
     program: &Program,
     boundary: &Boundary,
+    options: &lower::Options,
     opset: Option<i64>,
     fuel: Option<u64>,
     origins: &mut Origins,
-) -> Result<(Graph, i64), Failure> {
-    let mut graph = lower::lower(program, boundary, origins).map_err(Failure::Lower)?;
-    let options = Options { fuel, ..Options::default() };
-    let done = optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
+) -> Result<Built, Failure> {
+    let lowered = lower::lower(program, boundary, options, origins).map_err(Failure::Lower)?;
+    let mut graph = lowered.graph;
+    if options.record {
+        graph.remember_replacements();
+    }
+    let clean_up = Options { fuel, ..Options::default() };
+    let done = optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {
             backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
@@ -150,11 +188,11 @@ fn build(
     if graph.value_count() > before {
         // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
         let fuel = fuel.map(|fuel| fuel.saturating_sub(done.total()));
-        let options = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
-        optimize::optimize(&mut graph, origins, &options).map_err(Failure::Optimize)?;
+        let clean_up = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
+        optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     }
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
-    Ok((graph, opset))
+    Ok(Built { graph, opset, results: options.record.then_some(lowered.results) })
 }

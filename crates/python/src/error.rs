@@ -10,6 +10,8 @@ use provenance::{
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
+use crate::rules::Failure as RuleFailure;
+
 /// Why a jaxpr cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
@@ -74,15 +76,22 @@ impl Family {
 const REPORT: &str =
     "this is a bug in jax2onnx, not in your code: please report it with the function above";
 
+/// The lines of source files, by path and number.
+pub(crate) fn source_lines(
+    py: Python<'_>,
+) -> PyResult<impl Fn(&str, u32) -> Option<String> + use<'_>> {
+    let linecache = py.import("linecache")?;
+    Ok(move |path: &str, number: u32| {
+        let line = linecache.call_method1("getline", (path, number));
+        let text: String = line.ok()?.extract().ok()?;
+        (!text.is_empty()).then_some(text)
+    })
+}
+
 /// Raises a diagnostic as an exception of its family.
 pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> PyErr {
     let build = || -> PyResult<PyErr> {
-        let linecache = py.import("linecache")?;
-        let line = |path: &str, number: u32| -> Option<String> {
-            let text: String =
-                linecache.call_method1("getline", (path, number)).ok()?.extract().ok()?;
-            (!text.is_empty()).then_some(text)
-        };
+        let line = source_lines(py)?;
         let class = py.import("jax2onnx.errors")?.getattr(family.class_name())?;
         let place = diagnostic.render_places(&line);
         let help = diagnostic.help.as_deref().unwrap_or_default();
@@ -101,7 +110,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl Places<'_> {
-    fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<Place> {
+    pub(crate) fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<Place> {
         let chain: Vec<StackId> = self.origins.chain(call).filter_map(|(s, _)| s).collect();
         for stack in &chain {
             (self.resolve)(self.stacks, *stack);
@@ -119,7 +128,11 @@ impl Places<'_> {
     }
 
     /// What a failed lowering tells the user.
-    pub(crate) fn lowering(&mut self, error: lower::Error) -> (Family, Diagnostic) {
+    pub(crate) fn lowering(
+        &mut self,
+        error: lower::Error,
+        rule: Option<&RuleFailure>,
+    ) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
             lower::Error::MissingRules(missing) => (Family::Unsupported, self.missing(&missing)),
@@ -132,6 +145,12 @@ impl Places<'_> {
                 let places = self.of_call(call, scope).into_iter().collect();
                 let help = Some(REPORT.to_owned());
                 (Family::Internal, Diagnostic { code: "wrong-lowering", message, places, help })
+            }
+            lower::Error::External { call, scope, .. } => {
+                let places = self.of_call(call, scope).into_iter();
+                let places = places.chain(rule.map(|rule| rule.place.clone())).collect();
+                let help = rule.and_then(|rule| rule.help.clone());
+                (Family::InvalidInput, Diagnostic { code: "wrong-rule", message, places, help })
             }
             lower::Error::Boundary(_) => {
                 let diagnostic =

@@ -148,6 +148,8 @@ pub(crate) mod class {
         jax_array = "jax", "Array";
         python_enum = "enum", "Enum";
         expansions = "jax2onnx._expand", "Expansions";
+        error = "jax2onnx.errors", "Jax2OnnxError";
+        unsupported_error = "jax2onnx.errors", "UnsupportedError";
     }
 }
 

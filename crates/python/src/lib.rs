@@ -9,6 +9,8 @@ mod jax_names;
 mod model;
 mod read;
 mod record;
+mod results;
+mod rules;
 mod source_map;
 
 use std::ffi::OsString;
@@ -30,6 +32,10 @@ mod _core {
     use super::convert::convert;
     #[pymodule_export]
     use super::model::{Model, Tensors};
+    #[pymodule_export]
+    use super::results::Results;
+    #[pymodule_export]
+    use super::rules::{LoweringContext, Value};
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::{Family, raise, writing};
+use crate::results::Results;
 
 /// A converted model. Its weights are views of the arrays that JAX has.
 #[pyclass(frozen, module = "jax2onnx._core")]
@@ -16,11 +17,17 @@ use crate::error::{Family, raise, writing};
 pub(crate) struct Model {
     model: Arc<onnx::Model>,
     map: Option<String>,
+    results: Option<Py<Results>>,
 }
 
 impl Model {
     pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
-        Self { model: Arc::new(model), map }
+        Self { model: Arc::new(model), map, results: None }
+    }
+
+    /// The model together with what became of the equations.
+    pub(crate) fn with_results(self, py: Python<'_>, results: Results) -> PyResult<Self> {
+        Ok(Self { results: Some(Py::new(py, results)?), ..self })
     }
 }
 
@@ -63,6 +70,12 @@ impl Model {
     #[getter]
     fn source_map(&self) -> Option<&str> {
         self.map.as_deref()
+    }
+
+    /// What became of the equations, if that was asked for.
+    #[getter]
+    fn results(&self, py: Python<'_>) -> Option<Py<Results>> {
+        self.results.as_ref().map(|results| results.clone_ref(py))
     }
 
     /// The names and contents of the tensors that `skeleton` leaves out, one after the other.

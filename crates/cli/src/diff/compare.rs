@@ -76,7 +76,12 @@ impl Difference {
 
 /// Compares two models, the contents of their parameters only if `contents` is set.
 pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Difference, Failure> {
-    let matching = matching(a, b);
+    let mut matching = matching(a, b);
+    let strangers = Pair { a, b, matching: &matching, contents }.strangers()?;
+    for (x, y) in strangers {
+        matching.of_a[x] = None;
+        matching.of_b[y] = None;
+    }
     let mut difference = Difference { model: model(a, b), ..Difference::default() };
     let pair = Pair { a, b, matching: &matching, contents };
     difference.model.extend(pair.results(0, 0)?);
@@ -171,6 +176,28 @@ struct Pair<'p, 'a, 'b> {
 }
 
 impl<'a, 'b> Pair<'_, 'a, 'b> {
+    /// Partners that have nothing in common but the operator: they compute something else from
+    /// something else.
+    fn strangers(&self) -> Result<Vec<(usize, usize)>, Failure> {
+        let mut found = Vec::new();
+        for (x, partner) in self.matching.of_a.iter().enumerate() {
+            let Some(y) = *partner else { continue };
+            let (a, b) = (&self.a.index.nodes[x], &self.b.index.nodes[y]);
+            let has_bodies = self.a.bodies_of.contains_key(&x);
+            if has_bodies || self.a.index.results(a) == self.b.index.results(b) {
+                continue;
+            }
+            let mut related = a.proto.input.is_empty();
+            for (from, to) in a.proto.input.iter().zip(&b.proto.input) {
+                related = related || self.same_value(a.body, from, b.body, to)?;
+            }
+            if !related {
+                found.push((x, y));
+            }
+        }
+        Ok(found)
+    }
+
     fn details(
         &self,
         x: usize,

@@ -45,7 +45,7 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::TensorRt, "While parsing node number {n} [{op} -> \"{value}\""),
     (Runtime::TensorRt, "In node {n} with name: {name} and operator: {op} ("),
     (Runtime::TensorRt, "[ONNX Layer: {names}]"),
-    (Runtime::TensorRt, "Could not find any implementation for node {names}."),
+    (Runtime::TensorRt, "Could not find any implementation for node {names}"),
     (Runtime::TensorRt, "(I{layer}Layer {name}: "),
     (Runtime::TensorRt, "Error Code 4: Internal Error ({name}: "),
     (Runtime::TensorRt, "Layer({kind}): {names}, Tactic:"),
@@ -73,6 +73,8 @@ pub(crate) struct Mention<'t> {
     pub(crate) runtime: Runtime,
     /// Operators, where the message says nothing else: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
+    /// Whether the node that is meant has no name.
+    pub(crate) unnamed: bool,
     /// The names of nodes or values: one, unless the runtime joined several.
     pub(crate) names: Vec<&'t str>,
     /// The message from here on, to the end of what belongs to it.
@@ -107,9 +109,11 @@ fn mention<'t>(
         .or_else(|| get("names").map(joined))
         .or_else(|| get("feeds").map(quoted))
         .unwrap_or_default();
-    let names = names.into_iter().filter(|name| !name.is_empty()).collect();
-    let ops = get("ops").map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
-    Mention { at, runtime, ops, names, said: paragraph(runtime, text, at) }
+    let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let unnamed = names.is_empty() && get("name").is_some();
+    let ops = get("ops").or_else(|| get("op").filter(|_| unnamed));
+    let ops = ops.map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
+    Mention { at, runtime, ops, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
 /// The lines around `at` that belong together. onnxruntime indents the lines that continue a
@@ -128,13 +132,13 @@ fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     text[start..at + end.unwrap_or(after.len())].trim()
 }
 
-/// An operator as this program writes it: `my.domain:Op`, `my.domain.Op` and `Op-23` have a version
+/// An operator as this program writes it: `my.domain:Op`, `Op-23` and `Op(23)` have a version
 /// or another separator.
 fn operator(text: &str) -> String {
     let text = text.trim();
     let name = match text.rsplit_once('-') {
         Some((name, version)) if version.parse::<u32>().is_ok() => name,
-        _ => text,
+        _ => text.split('(').next().unwrap_or(text),
     };
     name.replace(':', ".")
 }
@@ -147,8 +151,11 @@ fn joined(names: &str) -> Vec<&str> {
     for separator in separators {
         parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
     }
-    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'' | ' ');
-    parts.into_iter().map(|part| part.trim_matches(ends)).filter(|part| !part.is_empty()).collect()
+    let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'');
+    // Behind the last name the sentence may go on.
+    let parts = parts.into_iter().filter_map(|part| part.trim().split(' ').next());
+    let names = parts.map(|part| part.trim_matches(ends).trim_end_matches('.').trim_matches(ends));
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// The elements of a Python list of strings.
@@ -175,8 +182,10 @@ mod tests {
     #[test]
     fn joined_names_come_apart() {
         assert_eq!(
-            names("Could not find any implementation for node {ForeignNode[/a/MatMul.../b/Add]}."),
-            [["/a/MatMul", "/b/Add"]]
+            names(
+                "Could not find any implementation for node {ForeignNode[/a.0/MatMul.../b/Add]}.)"
+            ),
+            [["/a.0/MatMul", "/b/Add"]]
         );
         assert_eq!(
             names("Layer(PointWiseV2): PWN(PWN(/a/Sigmoid), /a/Mul) + /b, Tactic: 0x1"),
@@ -191,6 +200,8 @@ mod tests {
                     -- No conversion rule found for operations: Bar-23, my.dom.Foo";
         let ops: Vec<_> = mentions(text).into_iter().map(|mention| mention.ops).collect();
         assert_eq!(ops, [vec!["my.dom.Foo"], vec!["Bar", "my.dom.Foo"]]);
+        let mention = &mentions("running Add node. Name:'' Status Message: why")[0];
+        assert!(mention.unnamed && mention.ops == ["Add"]);
     }
 
     #[test]

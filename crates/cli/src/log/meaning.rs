@@ -18,6 +18,8 @@ struct Entry(&'static str, &'static str, &'static str, &'static str);
 
 const SIZES: &str = "JAX fixes sizes when it traces: feed arrays of the exported shapes, or export the \
                      dimension by name, such as (\"B\", 4)";
+const NAMED: &str = "feed one size wherever the inputs of the model name the same dimension, or export them under \
+                     different names";
 const INDICES: &str = "check the indices that are fed; JAX guards them with mode=\"clip\" or mode=\"fill\", \
                        but not with mode=\"promise_in_bounds\"";
 const KERNEL: &str = "cast to float32 around this line, choose another execution provider, or use a newer \
@@ -30,6 +32,8 @@ const DAMAGED: &str = "a tool that changed the model after the export broke it; 
 
 #[rustfmt::skip]
 const ENTRIES: &[Entry] = &[
+    Entry("dimension-conflict", "Shape mismatch attempting to re-use buffer. {{a}} != {{b}}",
+        "a dimension that has one name in the model has two sizes in what was fed: shapes ({a}) and ({b}) should be one", NAMED),
     Entry("broadcast-mismatch", "Attempting to broadcast an axis by a dimension other than 1. {a} by {b}",
         "arrays of {a} and of {b} elements along one axis meet in this expression; they must be equal, or one of them 1", SIZES),
     Entry("matmul-mismatch", "GEMM: Dimension mismatch, W: {w} K: {k} N:{n}",
@@ -187,6 +191,11 @@ mod tests {
                  requested shape:{2,3}",
                 "[reshape-mismatch] an array of shape (7) has another number of elements than the \
                  shape (2,3) that this expression gives it",
+            ),
+            (
+                "FAIL : Shape mismatch attempting to re-use buffer. {2,16} != {3,16}. Validate",
+                "[dimension-conflict] a dimension that has one name in the model has two sizes in \
+                 what was fed: shapes (2,16) and (3,16) should be one",
             ),
             (
                 "NOT_IMPLEMENTED : Could not find an implementation for Erf(13) node with name 'er'",

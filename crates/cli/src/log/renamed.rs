@@ -25,6 +25,7 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_prefix("InsertedCast_"))
         .or_else(|| ["_nchwc", "_nhwc", "_quant"].iter().find_map(|end| name.strip_suffix(end)))
         .or_else(|| counted(name, "_token_"))
+        .or_else(|| counted(name, "_output_"))
         .or_else(|| name.strip_suffix('/').filter(|rest| !rest.is_empty()))
 }
 
@@ -68,6 +69,7 @@ mod tests {
             ("_inlfunc_f_long_body_add", "body_add"),
             ("_inlfunc_f__inlfunc_g_/a/Add", "/a/Add"),
             ("/a/Add_token_7", "/a/Add"),
+            ("/a/Add_output_0", "/a/Add"),
         ] {
             let found = originals(name, &["f", "g", "f_long"]);
             assert!(found.iter().any(|found| found == original), "{name}: {found:?}");

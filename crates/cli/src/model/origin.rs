@@ -1,9 +1,12 @@
 //! Where a node came from, as far as the model tells.
 
-use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, SourceMap, Span};
+use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, Source, SourceMap, Span};
 
 use super::Index;
 use super::open::property;
+
+/// Sources of one node that are told.
+const MOST: usize = 256;
 
 /// A frame of the user's call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,10 @@ impl<'m> Index<'m> {
 
     /// The first source of a node.
     pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
-        self.origins(node).into_iter().next()
+        let map = self.model.map.as_ref();
+        let own = map.and_then(|map| map.own_source(*self.exported(map, node).first()?));
+        let own = own.as_ref().map(origin_of_map);
+        own.or_else(|| self.of_metadata(node).into_iter().next())
     }
 
     /// The module instance that a node belongs to: by its origin, or else by its name.
@@ -96,19 +102,15 @@ impl<'m> Index<'m> {
             return Vec::new();
         }
         // The call site says which of the frames is the user's, the frame says the file.
-        let same = |frame: &&mut Frame<'m>| {
-            site.as_ref().is_some_and(|site| {
-                (site.function, site.span.line) == (frame.function, frame.span.line)
-            })
+        let same = |frame: &&Frame<'m>| {
+            let place = |frame: &Frame<'m>| (frame.function, frame.span.line);
+            site.as_ref().is_some_and(|site| place(site) == place(frame))
         };
-        let site = stack
-            .iter_mut()
-            .find(same)
-            .map(|frame| {
-                frame.is_user = true;
-                frame.clone()
-            })
-            .or(site);
+        let site = stack.iter().find(same).cloned().or(site);
+        if let Some(file) = site.as_ref().map(|site| site.file) {
+            stack.iter_mut().for_each(|frame| frame.is_user = frame.file == file);
+        }
+        let site = site.map(|site| Frame { is_user: true, ..site });
         let own = Origin { site, scope, rule, stack };
         let merged = stacks.map(|stack| {
             let site = stack.iter().find(|frame| !frame.is_jax).cloned();
@@ -121,18 +123,22 @@ impl<'m> Index<'m> {
 /// The sources of nodes of the source map, each once: several nodes of one expression have one.
 fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
-    for source in nodes.iter().flat_map(|node| map.sources(*node)) {
-        let origin = Origin {
-            site: source.site.as_ref().map(frame_of_map),
-            scope: source.scope,
-            rule: source.rule,
-            stack: source.stack.iter().map(frame_of_map).collect(),
-        };
+    for source in nodes.iter().flat_map(|node| map.sources(*node)).take(MOST) {
+        let origin = origin_of_map(&source);
         if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
             found.push(origin);
         }
     }
     found
+}
+
+fn origin_of_map<'m>(source: &Source<'m>) -> Origin<'m> {
+    Origin {
+        site: source.site.as_ref().map(frame_of_map),
+        scope: source.scope,
+        rule: source.rule.clone(),
+        stack: source.stack.iter().map(frame_of_map).collect(),
+    }
 }
 
 fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {

@@ -91,6 +91,8 @@ function setAll(open) {
   visit(root);
   root.open = true;
   layOut();
+  countLit();
+  findNear();
 }
 function reveal(index) {
   let changed = false;
@@ -98,7 +100,11 @@ function reveal(index) {
     changed ||= !at.open;
     at.open = true;
   }
-  if (changed) layOut();
+  if (changed) {
+    layOut();
+    countLit();
+    findNear();
+  }
   if (rowOf[index] >= 0) bringIntoView(rowOf[index]);
 }
 function bringIntoView(row) {
@@ -165,7 +171,7 @@ function build(item, depth) {
   }
   if (timed) {
     const ns = isModule(item) ? item.ns : item.ns + (body?.ns ?? 0);
-    made.append(element("span", "time", ns ? duration(ns) : ""));
+    made.append(element("span", "time", ns ? duration(ns) : "\u00a0"));
     const heat = element("span", "heat");
     const fill = element("i");
     fill.style.width = `${(100 * ns) / (isModule(item) ? total : hottest) || 0}%`;

@@ -26,7 +26,7 @@ function inspect(node, jump, show) {
   if (timed) fact("time", node.ns ? `${duration(node.ns)} a run, ${((100 * node.ns) / total).toFixed(1)} %` : "none in this profile");
   inspector.append(facts);
   const sides = element("div", "io");
-  sides.append(values("reads", node.inputs, (input) => input.node, jump), readers(node, jump));
+  sides.append(values("reads", node.inputs, (input) => input.node, jump, node.scope), readers(node, jump));
   inspector.append(sides);
   node.origins.forEach((origin, index) => {
     inspector.append(element("h3", "", index ? "merged from" : "from"));
@@ -36,31 +36,37 @@ function inspect(node, jump, show) {
   inspector.scrollTop = 0;
 }
 
-function values(title, items, nodeOf, jump) {
+/** A name without the module it shares with the node on display. */
+function near(name, scope) {
+  const prefix = scope && `/${scope}/`;
+  return prefix && name.startsWith(prefix) ? name.slice(prefix.length) : name;
+}
+function values(title, items, nodeOf, jump, scope) {
   const part = element("div");
   part.append(element("h3", title, title));
   const all = element("ol");
   for (const item of items) {
     const row = element("li");
     const index = nodeOf(item);
+    row.append(element("span", "ty", item.type === "?" ? "" : `${item.type}  `));
     if (index >= 0) {
-      const link = element("button", "", item.value);
+      const link = element("button", "", near(item.value, scope));
       link.type = "button";
       link.addEventListener("click", () => jump(index));
       row.append(link);
-    } else row.append(element("span", "", item.value || "nothing"));
-    row.append(element("span", "ty", `  ${item.type}`));
+    } else row.append(element("span", "", near(item.value, scope) || "nothing"));
+    row.title = item.value;
     all.append(row);
   }
   part.append(all);
   return part;
 }
 function readers(node, jump) {
-  const part = values("results", node.outputs, () => -1, jump);
+  const part = values("results", node.outputs, () => -1, jump, node.scope);
   const all = part.querySelector("ol");
   for (const index of node.readers.slice(0, 40)) {
     const row = element("li");
-    const link = element("button", "", nodes[index].name || nodes[index].op);
+    const link = element("button", "", near(nodes[index].name, node.scope) || nodes[index].op);
     link.type = "button";
     link.addEventListener("click", () => jump(index));
     row.append("→ ", link);

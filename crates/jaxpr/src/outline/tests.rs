@@ -25,7 +25,7 @@ impl Text {
         let vars = &mut self.jaxpr.vars;
         *self.names.entry(name).or_insert_with(|| {
             vars.push(Type::new(DType::F32, [Dim::Known(2)]));
-            VarId(vars.len() as u32 - 1)
+            VarId(u32::try_from(vars.len() - 1).unwrap())
         })
     }
 
@@ -59,6 +59,7 @@ impl Text {
             params: Params::default(),
             stack: None,
             scope: scope.into(),
+            external: None,
             functions: functions.into(),
         });
         self
@@ -164,6 +165,22 @@ fn small_constants_are_code_and_parameters_are_operands() {
     let body = |program: &Program| shape(program, 1);
     assert_eq!(body(&program(1, None)), "0 -> sin -> 1");
     assert_eq!(body(&program(1, Some("w"))), "1 -> sin -> 1");
+}
+
+#[test]
+fn what_cannot_be_compared_is_not_shared() {
+    let jaxpr = |param: Param| {
+        let mut text = Text::new(&["x"]).eqn("a", "mystery", &["x"], &[]);
+        text.jaxpr.eqns[0].params = Params(vec![("how".into(), param)]);
+        text.jaxpr
+    };
+    let differ = |param: Param| {
+        let program = Program { jaxprs: vec![jaxpr(param.clone()), jaxpr(param)], main: None };
+        let mut alike = Alike::default();
+        alike.class(&program, JaxprId(0)) != alike.class(&program, JaxprId(1))
+    };
+    assert!(!differ(Param::Float(0.5)));
+    assert!(differ(Param::Opaque("function".into())));
 }
 
 #[test]

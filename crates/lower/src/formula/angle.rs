@@ -19,8 +19,8 @@ impl<'f> Num<'f> {
         // The corners at infinity lie on the diagonals. In the origin only the signs of zero count.
         let corner = y.is_inf() & x.is_inf();
         let origin = y.equals(0.0) & x.equals(0.0);
-        let slope = corner.select(y.sign() * x.sign(), y / x);
-        let slope = origin.select(y, slope);
+        let slope = y / origin.select(1.0, x);
+        let slope = corner.select(y.sign() * x.sign(), slope);
         let turn = below.select(x.constant(-PI), PI);
         let angle = slope.atan();
         left.select(angle + turn, angle)

@@ -55,6 +55,9 @@ impl<'f> Num<'f> {
     }
 
     /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
+    ///
+    /// ONNX Runtime's `Where` drops the sign of a zero in `yes`: what may be -0 should be the `no`.
+    /// Negating the condition does not help, for it exchanges both again when it optimises.
     #[track_caller]
     pub(crate) fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
         self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
@@ -111,9 +114,10 @@ impl<'f> Num<'f> {
     pub(crate) fn ln_1p(self) -> Self {
         let sum = self + 1.0;
         let plain = sum.ln();
-        let repaired = plain * (self / (sum - 1.0));
-        let small = sum.equals(1.0).select(self, repaired);
-        self.abs().less(0.5).select(small, plain)
+        let rounded = sum - 1.0;
+        let repaired = plain * (self / rounded);
+        let small = rounded.abs().greater(0.0).select(repaired, self);
+        self.abs().at_least(0.5).select(plain, small)
     }
 
     /// `exp(x) - 1`, repaired where it is nearly linear as in [`Num::ln_1p`].
@@ -122,7 +126,7 @@ impl<'f> Num<'f> {
         let exp = self.exp();
         let plain = exp - 1.0;
         let repaired = plain * self / exp.ln();
-        let small = exp.equals(1.0).select(self, repaired);
-        self.abs().less(0.5).select(small, plain)
+        let small = plain.abs().greater(0.0).select(repaired, self);
+        self.abs().at_least(0.5).select(plain, small)
     }
 }

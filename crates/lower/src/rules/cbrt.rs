@@ -11,8 +11,8 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let size = x.abs();
         let guess = size.pow(1.0 / 3.0);
         let refined = (guess * 2.0 + size / guess.squared()) / 3.0;
-        // The step divides zero by zero and infinity by infinity: there the guess is exact.
-        let exact = size.equals(0.0) | size.equals(f64::INFINITY);
-        x.sign() * exact.select(guess, refined)
+        // The step divides infinity by infinity; zeros, which have signs, are their own roots.
+        let exact = size.equals(f64::INFINITY);
+        size.greater(0.0).select(x.sign() * exact.select(guess, refined), x)
     })
 }

@@ -16,8 +16,10 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     let a = Entries::read(cx, x[0])?;
     if a.im.is_none() {
-        return Err(RuleError::unsupported("the Schur form of a real matrix")
-            .with_help("convert the matrix to complex numbers first: `output=\"complex\"`"));
+        return Err(RuleError::unsupported(
+            "the Schur form of a real matrix, which has a 2×2 block for every complex pair",
+        )
+        .with_help("convert the matrix to complex numbers first: `output=\"complex\"`"));
     }
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]; if vectors { 2 } else { 1 }]);

@@ -37,12 +37,17 @@ use tensor::Type;
 pub(crate) use call::Call;
 pub(crate) use content::content;
 
-use crate::Result;
+use crate::{Op, Result};
 
 /// How many operands and results an operator may have, and what infers its results.
 type Rule = (RangeInclusive<usize>, RangeInclusive<usize>, fn(&Call<'_>) -> Result<Vec<Type>>);
 
 const MANY: usize = usize::MAX;
+
+/// Whether the types of an operator's results are inferred; else somebody has to state them.
+pub fn is_inferred(op: &Op) -> bool {
+    op.domain.is_empty() && rule(op.name).is_some()
+}
 
 /// The types of the results of `call`.
 pub(crate) fn infer(call: &Call<'_>) -> Result<Vec<Type>> {

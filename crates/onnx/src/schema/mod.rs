@@ -167,6 +167,11 @@ pub fn versions(op: &Op) -> &'static [Schema] {
     BY_NAME.get(op.name).copied().unwrap_or_default()
 }
 
+/// The names of ONNX's own operators, in alphabetical order, with repetitions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table::TABLE.iter().map(|schema| schema.name)
+}
+
 /// The table by the operators' names, for which it is asked about every node several times.
 static BY_NAME: LazyLock<FxHashMap<&str, &[Schema]>> = LazyLock::new(|| {
     let versions = table::TABLE.chunk_by(|a, b| a.name == b.name);

@@ -185,7 +185,8 @@ impl<'a, 'o> Reader<'a, 'o> {
         let outputs = if op.domain.is_empty() {
             let (graph, origins) = (&mut self.graph, &mut *self.origins);
             let source = Source::Equation { call: None, scope };
-            let mut builder = Builder { graph, origins, name, stage, source, block, before: None };
+            let mut builder =
+                Builder { graph, origins, name, stage, site: None, source, block, before: None };
             let outputs = builder.emit(op, inputs, attrs, node.outputs.len(), at);
             outputs.or_else(|error| fail(node.at, error.to_string()))?
         } else {
@@ -193,7 +194,7 @@ impl<'a, 'o> Reader<'a, 'o> {
                 Some(&body) => self.result_types(node, body, &inputs)?,
                 None => self.declared_types(node)?,
             };
-            let origin = self.origins.origin(None, scope, Emitter { name, stage, at });
+            let origin = self.origins.origin(None, scope, Emitter { name, stage, at: at.into() });
             let id = self.graph.add_node(block, None, (op, inputs, attrs), types, origin);
             self.graph.node(id).outputs.clone()
         };

@@ -26,6 +26,11 @@ pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
     structure::check(graph, opset)
 }
 
+/// Checks one node by itself, as [`verify`] does without an opset.
+pub fn check_node(graph: &Graph, node: NodeId) -> Result<()> {
+    signature::check(graph, node, None)
+}
+
 /// An error unless models can be written for `opset`.
 fn supported(opset: i64) -> Result<()> {
     if (schema::OLDEST..=schema::NEWEST).contains(&opset) {

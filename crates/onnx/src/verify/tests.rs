@@ -7,7 +7,7 @@ use super::*;
 use crate::{Attrs, BlockId, Op, attrs};
 
 fn origin() -> OriginId {
-    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller() };
+    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
     Origins::default().origin(None, Origins::ROOT, emitter)
 }
 

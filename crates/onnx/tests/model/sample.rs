@@ -21,7 +21,7 @@ impl Sample {
 
     pub(crate) fn origin(&mut self, scope: &str) -> OriginId {
         let scope = self.origins.scope(Origins::ROOT, scope);
-        let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller() };
+        let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
         self.origins.origin(None, scope, emitter)
     }
 

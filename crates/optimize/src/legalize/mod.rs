@@ -238,6 +238,7 @@ impl Work<'_> {
             origins: self.origins,
             name,
             stage: Stage::Legalize,
+            site: None,
             source: Source::Replacing { primary, others: Vec::new() },
             block,
             before,

@@ -11,7 +11,7 @@ use tensor::{DType, Dim, Type};
 use super::{Error, Target, legalize};
 
 pub(super) fn origin(origins: &mut Origins) -> OriginId {
-    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller() };
+    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
     origins.origin(None, Origins::ROOT, emitter)
 }
 

@@ -4,6 +4,7 @@
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::Dim;
+use tensor::bounds::at_least;
 
 use crate::{Match, Rewrite, Skip};
 
@@ -25,7 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 /// The operand and attributes of a `Reshape` from one shape to the other.
-fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
+pub(super) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
     let count = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
     if count(from) != count(to) {
         return Err("the number of elements is not known to be the same".into());
@@ -52,9 +53,13 @@ fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
             -1
         }
     });
-    let shape = shape.collect();
+    let shape: Vec<i64> = shape.collect();
     if computed > 1 {
         return Err("several axes are symbolic".into());
+    }
+    let mut others = to.iter().zip(&shape).filter(|(_, size)| **size != -1);
+    if computed == 1 && !others.all(|(dim, _)| at_least(dim, 1)) {
+        return Err("nothing can be computed from an axis that may be empty".into());
     }
     Ok((shape, attrs! {}))
 }
@@ -113,6 +118,19 @@ mod tests {
             "g (float[B,T,6] x) => (float[B,\"2*T\",3] y) {
                 c = Constant <value_ints = [0, -1, 3]> ()
                 y = Reshape (x, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn nothing_is_computed_from_an_axis_that_may_be_empty() {
+        stays(
+            &REWRITE,
+            "g (float[\"B - 1\",T,6] x) => (float[\"B - 1\",\"2*T\",3] y) {
+                a = Constant <value_ints = [0, 0, 2, 3]> ()
+                s = Reshape (x, a)
+                b = Constant <value_ints = [0, -1, 3]> ()
+                y = Reshape (s, b)
             }",
         );
     }

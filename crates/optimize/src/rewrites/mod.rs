@@ -3,6 +3,7 @@
 mod compose_casts;
 mod compose_reshapes;
 mod compose_transposes;
+mod constant_reshape_target;
 mod drop_constant_where;
 mod drop_neutral_operand;
 mod drop_no_op;
@@ -23,6 +24,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &compose_casts::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
+    &constant_reshape_target::REWRITE,
     &compose_transposes::REWRITE,
     &drop_operand_broadcast::REWRITE,
     &join_transposes::REWRITE,

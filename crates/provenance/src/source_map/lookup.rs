@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{SourceMap, Tables, default_output};
 use crate::Span;
+use crate::origin::function;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +13,12 @@ pub(super) struct Index {
     nodes: FxHashMap<String, usize>,
     inputs: FxHashSet<String>,
 }
+
+/// Frames of a stack that are told: Python itself allows a thousand.
+const DEEPEST: usize = 1000;
+
+/// Sources of one node that are told beside its own.
+const MOST: usize = 256;
 
 /// A frame, as the map has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +110,13 @@ impl SourceMap {
     pub fn sources(&self, node: usize) -> Vec<Source<'_>> {
         let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
         let own = entry.1 as usize;
-        let others = self.tables.origins[own].3.iter().map(|other| *other as usize);
+        let others = self.tables.origins[own].3.iter().take(MOST).map(|other| *other as usize);
         std::iter::once(own).chain(others).map(|origin| self.source(origin)).collect()
+    }
+
+    /// A node's own source.
+    pub fn own_source(&self, node: usize) -> Option<Source<'_>> {
+        self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize))
     }
 
     /// The nodes that a node of an optimised model stands for: all that lie between the values
@@ -143,13 +155,15 @@ impl SourceMap {
         let emitter = &tables.emitters[origin.2 as usize];
         let mut stack = Vec::new();
         let mut call = origin.0;
-        while let Some(entry) = usize::try_from(call).ok().and_then(|i| tables.calls.get(i)) {
+        for _ in 0..DEEPEST {
+            let entry = usize::try_from(call).ok().and_then(|i| tables.calls.get(i));
+            let Some(entry) = entry.filter(|_| stack.len() < DEEPEST) else { break };
             self.frames(entry.0, &mut stack);
             call = entry.1;
         }
         let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
         let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
-        let rule = format!("{}.{}:{}", emitter.0, emitter.1, emitter.3);
+        let rule = format!("{}:{}", function(&emitter.0, &emitter.1), emitter.3);
         Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack }
     }
 
@@ -169,7 +183,7 @@ impl SourceMap {
                 is_user: frame.6 == crate::FrameKind::User as u8,
                 is_jax: frame.6 == crate::FrameKind::Jax as u8,
             });
-            link = entry.1;
+            link = if into.len() < DEEPEST { entry.1 } else { -1 };
         }
     }
 }

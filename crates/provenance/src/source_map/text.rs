@@ -18,7 +18,7 @@ const COMPRESSED: &str = "zlib:";
 const LEVEL: u32 = 4;
 
 /// No map of a real model comes near this; a hostile one must not fill the memory.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: u64 = 1 << 26;
 
 /// Why a text is no source map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -149,7 +149,7 @@ mod tests {
         };
         let outer = stack("main", 7, FrameKind::User);
         let inner = stack("inner", 3, FrameKind::Jax);
-        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller() };
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
         let outer = origins.call(Call { stack: outer, caller: None });
         let inner = origins.call(Call { stack: inner, caller: Some((outer, emitter)) });
         let scope = origins.scope(Origins::ROOT, "blocks.0");

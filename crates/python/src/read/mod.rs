@@ -24,9 +24,9 @@ use scopes::Scopes;
 type Result<T> = std::result::Result<T, ReadError>;
 
 /// Identity of a Python object that the jaxpr keeps alive while it is being read.
-type Address = usize;
+pub(crate) type Address = usize;
 
-fn address(object: &Bound<'_, PyAny>) -> Address {
+pub(crate) fn address(object: &Bound<'_, PyAny>) -> Address {
     object.as_ptr() as Address
 }
 
@@ -38,6 +38,10 @@ pub(crate) struct Traced {
     pub(crate) tracebacks: Tracebacks,
     /// The stack of the call to the converter.
     pub(crate) entry: Option<StackId>,
+    /// The equations that are left to rules from outside, by their number.
+    pub(crate) external: Vec<Py<PyAny>>,
+    /// All jaxprs by the address of their objects.
+    pub(crate) jaxprs: FxHashMap<Address, JaxprId>,
 }
 
 /// What to read of call stacks.
@@ -52,9 +56,11 @@ pub(crate) struct StackOptions<'a, 'py> {
 }
 
 /// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or `None`.
+/// The equations of the primitives `rules` are kept for rules from outside.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
     name_of: &Bound<'_, PyAny>,
+    rules: &FxHashSet<&str>,
     options: &StackOptions<'_, '_>,
 ) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
     let py = closed.py();
@@ -79,10 +85,13 @@ pub(crate) fn read(
         name_of,
         keys: FxHashSet::default(),
         expansions: None,
+        rules,
+        external: Vec::new(),
+        alike: PyDict::new(py),
         stack: None,
     };
     let main = reader.jaxpr(closed);
-    let Reader { mut stacks, tracebacks, mut program, stack, .. } = reader;
+    let Reader { mut stacks, tracebacks, mut program, stack, external, jaxprs, .. } = reader;
     program.main = main.as_ref().ok().copied();
     jaxpr::outline(&mut program, &mut |stack, inside, outside| {
         tracebacks.part(py, &mut stacks, stack, inside, outside)
@@ -93,7 +102,7 @@ pub(crate) fn read(
         _ => Ok(()),
     };
     match main.and_then(|main| resolved.map(|()| main).map_err(ReadError::from)) {
-        Ok(_) => Ok(Traced { program, stacks, tracebacks, entry }),
+        Ok(_) => Ok(Traced { program, stacks, tracebacks, entry, external, jaxprs }),
         Err(error) => Err((error.at(stack), Box::new(stacks))),
     }
 }
@@ -115,6 +124,11 @@ struct Reader<'a, 'py> {
     keys: FxHashSet<Address>,
     /// What JAX put in terms of other primitives; it keeps those jaxprs alive.
     expansions: Option<Bound<'py, PyAny>>,
+    /// The primitives that have rules from outside.
+    rules: &'a FxHashSet<&'a str>,
+    /// Their equations, and their numbers by what a rule sees of them.
+    external: Vec<Py<PyAny>>,
+    alike: Bound<'py, PyDict>,
     /// The equation being read, for errors.
     stack: Option<StackId>,
 }
@@ -170,18 +184,56 @@ impl<'py> Reader<'_, 'py> {
         let inputs = operands.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
         let results = eqn.getattr(attr::outvars(py))?;
         let results = results.cast_into::<PyList>().map_err(PyErr::from)?;
-        let outputs = results.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
-        let (primitive, params) = match self.expansion(eqn, &primitive, &operands, &results)? {
+        let outputs: Vec<VarId> =
+            results.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
+        let number = u32::try_from(scope.jaxpr.eqns.len()).unwrap_or(u32::MAX);
+        scope.jaxpr.made_by.extend((0..).zip(&outputs).map(|(i, var)| (*var, (number, i))));
+        let external = match self.rules.contains(&*primitive) {
+            true => Some(self.leave_to_rule(eqn)?),
+            false => None,
+        };
+        let expanded = match external {
+            Some(_) => None,
+            None => self.expansion(eqn, &primitive, &operands, &results)?,
+        };
+        let (primitive, params) = match expanded {
             Some(expanded) => expanded,
             None => {
                 let params = eqn.getattr(attr::params(py))?;
-                let params = self.params(&params.cast_into::<PyDict>().map_err(PyErr::from)?)?;
-                (primitive, params)
+                let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
+                // Only built-in rules read these; rules from outside are given JAX's own.
+                let strict =
+                    external.is_none() || lower::primitives().binary_search(&&*primitive).is_ok();
+                (primitive, self.params(&params, strict)?)
             }
         };
         self.stack = stack;
         let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?)?;
-        Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions })
+        Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions, external })
+    }
+
+    /// Keeps an equation for a rule from outside; its number.
+    fn leave_to_rule(&mut self, eqn: &Bound<'py, PyAny>) -> Result<u32> {
+        let py = self.py;
+        let next = u32::try_from(self.external.len()).unwrap_or(u32::MAX);
+        let params = eqn.getattr(attr::params(py))?;
+        let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
+        let mut key = vec![eqn.getattr(attr::primitive(py))?, params.items().to_tuple().into_any()];
+        for vars in [attr::invars(py), attr::outvars(py)] {
+            for var in eqn.getattr(vars)?.try_iter()? {
+                key.push(var?.getattr(attr::aval(py))?);
+            }
+        }
+        let key = PyTuple::new(py, key)?;
+        // What cannot be hashed is like nothing else.
+        if key.hash().is_ok() {
+            if let Some(known) = self.alike.get_item(&key)? {
+                return Ok(known.extract()?);
+            }
+            self.alike.set_item(key, next)?;
+        }
+        self.external.push(eqn.clone().unbind());
+        Ok(next)
     }
 
     fn primitive(&mut self, primitive: &Bound<'py, PyAny>) -> Result<Arc<str>> {
@@ -267,7 +319,8 @@ impl<'py> Reader<'_, 'py> {
         Ok(known)
     }
 
-    fn params(&mut self, params: &Bound<'py, PyDict>) -> Result<Params> {
+    /// Parameters. Unless it is `strict`, what cannot be read is left out.
+    fn params(&mut self, params: &Bound<'py, PyDict>, strict: bool) -> Result<Params> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
             let name: String = name.extract()?;
@@ -278,7 +331,10 @@ impl<'py> Reader<'_, 'py> {
                     read.push((count.into(), Param::Int(part?.len()? as i64)));
                 }
             } else if !is_ignored_param(&name) {
-                read.push((name.into(), self.param(&value)?));
+                match self.param(&value) {
+                    Err(_) if !strict => {}
+                    param => read.push((name.into(), param?)),
+                }
             }
         }
         Ok(Params(read))

@@ -83,7 +83,11 @@ impl<'m> Explanation<'m> {
     fn mention(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mention: &Mention<'_>) {
         let said = || Some((mention.runtime.name(), mention.said.to_owned()));
         for op in &mention.ops {
-            for node in (0..index.nodes.len()).filter(|node| index.nodes[*node].op() == *op) {
+            let is_meant = |node: &usize| {
+                let node = &index.nodes[*node];
+                node.op() == *op && (!mention.unnamed || node.proto.name.is_empty())
+            };
+            for node in (0..index.nodes.len()).filter(is_meant) {
                 let subject = Subject::Node(node);
                 self.add(seen, Finding { subject, renamed: None, meaning: None, said: said() });
             }

@@ -35,6 +35,7 @@ pub(crate) struct Explain {
     /// The model file, as it was exported or as the runtime optimised it. Its weights are not loaded.
     model: PathBuf,
     /// A log file, a message, or the name of a node or a value; standard input if it is left out.
+    #[arg(allow_hyphen_values = true)]
     log: Option<String>,
     /// Print JSON.
     #[arg(long)]

@@ -14,7 +14,7 @@ use crate::style::{Style, Text};
 const SAID: usize = 400;
 
 /// The whole explanation.
-pub(crate) fn write(text: &mut Text, index: &Index<'_>, explanation: &Explanation<'_>) {
+pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explanation<'m>) {
     let excerpts = Excerpts::new(index.model);
     for (at, finding) in explanation.findings.iter().enumerate() {
         if at > 0 {
@@ -43,11 +43,11 @@ pub(crate) fn write(text: &mut Text, index: &Index<'_>, explanation: &Explanatio
     }
 }
 
-fn write_finding(
+fn write_finding<'m>(
     text: &mut Text,
-    index: &Index<'_>,
+    index: &Index<'m>,
     excerpts: &Excerpts<'_>,
-    finding: &Finding<'_>,
+    finding: &Finding<'m>,
 ) {
     let origins = origins(index, finding);
     match (&finding.meaning, &finding.said) {
@@ -106,6 +106,9 @@ fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
 /// A message on one line, without what only the runtime's authors understand.
 fn shortened(said: &str) -> String {
     let last = said.rsplit("Status Message: ").next().unwrap_or(said);
+    // `[ONNXRuntimeError] : 1 : FAIL : The message.`
+    let wrapped = last.rsplit_once("[ONNXRuntimeError] : ");
+    let last = wrapped.and_then(|(_, rest)| rest.splitn(3, " : ").last()).unwrap_or(last);
     // `/onnxruntime_src/…/reshape_helper.h:91 onnxruntime::… was false. The message.`
     let last = last.split_once(" was false. ").map_or(last, |(_, message)| message);
     // `Check '…' failed at src/…/reshape.cpp:77:`, then the message on lines of its own.
@@ -125,7 +128,7 @@ fn is_made_up(name: &str) -> bool {
 }
 
 /// `jax2onnx explain --json`
-pub(super) fn json(index: &Index<'_>, explanation: &Explanation<'_>) -> Value {
+pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Value {
     let findings = explanation.findings.iter().map(|finding| {
         let node = match finding.subject {
             Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),
@@ -155,4 +158,30 @@ pub(super) fn json(index: &Index<'_>, explanation: &Explanation<'_>) -> Value {
         "hidden": explanation.hidden,
         "unknown": unknown.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_without_their_wrapping() {
+        for (said, expected) in [
+            ("[ONNXRuntimeError] : 1 : FAIL : Node (a) Op (b) : c", "Node (a) Op (b) : c"),
+            (
+                "running Gemm node. Name:'g' Status Message: /src/op_kernel.cc:87 virtual X \
+                 [ONNXRuntimeError] : 1 : FAIL : Shape mismatch",
+                "Shape mismatch",
+            ),
+            ("running Add node. Name:'a' Status Message: f.h:1 x == y was false. Why.\n", "Why."),
+            (
+                "Check 'a' failed at b.cpp:77:\nthe shape (7)\n  conflicts",
+                "the shape (7) conflicts",
+            ),
+            ("plain : a : b : c", "plain : a : b : c"),
+        ] {
+            assert_eq!(shortened(said), expected);
+        }
+        assert_eq!(shortened(&"é".repeat(1000)).chars().count(), SAID / 2 + 1);
+    }
 }

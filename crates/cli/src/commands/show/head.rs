@@ -3,6 +3,7 @@
 use std::path::{Component, Path};
 
 use onnx::proto::{DataLocation, TensorProto, ValueInfoProto};
+use rustc_hash::FxHashSet;
 use tensor::DType;
 
 use crate::model::{Index, tensor_text, type_text};
@@ -11,7 +12,11 @@ use crate::table::length;
 
 pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let (proto, graph) = (&index.model.proto, index.graph);
-    let opsets = proto.opset_import.iter().map(|set| match set.domain.as_str() {
+    // Tools declare every operator set they know.
+    let domains: FxHashSet<&str> =
+        index.nodes.iter().map(|node| node.proto.domain.as_str()).chain([""]).collect();
+    let used = proto.opset_import.iter().filter(|set| domains.contains(set.domain.as_str()));
+    let opsets = used.map(|set| match set.domain.as_str() {
         "" => format!("opset {}", set.version),
         domain => format!("{domain} {}", set.version),
     });

@@ -1,30 +1,48 @@
 //! A model for scripts. Names of keys are part of the interface.
 
-use onnx::proto::ValueInfoProto;
+use onnx::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::model::{Frame, Index, Origin, tensor_text, type_text};
 
 /// `jax2onnx show --json`
-pub(super) fn model(index: &Index<'_>) -> Value {
+#[derive(Serialize)]
+pub(super) struct ModelJson<'a, 'm> {
+    name: &'a str,
+    ir_version: i64,
+    opsets: Vec<Value>,
+    producer: Value,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
+    parameters: Vec<Value>,
+    nodes: Nodes<'a, 'm>,
+}
+
+/// The nodes, one after the other: all their stacks together take more memory than the model.
+struct Nodes<'a, 'm>(&'a Index<'m>);
+
+impl Serialize for Nodes<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((0..self.0.nodes.len()).map(|position| node(self.0, position)))
+    }
+}
+
+pub(super) fn model<'a, 'm>(index: &'a Index<'m>) -> ModelJson<'a, 'm> {
     let (proto, graph) = (&index.model.proto, index.graph);
-    let opsets =
-        proto.opset_import.iter().map(|set| json!({"domain": set.domain, "version": set.version}));
-    let parameters = graph
-        .initializer
-        .iter()
-        .map(|tensor| json!({"name": tensor.name, "type": tensor_text(tensor)}));
-    let nodes = (0..index.nodes.len()).map(|position| node(index, position));
-    json!({
-        "name": graph.name,
-        "ir_version": proto.ir_version,
-        "opsets": opsets.collect::<Vec<_>>(),
-        "producer": {"name": proto.producer_name, "version": proto.producer_version},
-        "inputs": values(&graph.input),
-        "outputs": values(&graph.output),
-        "parameters": parameters.collect::<Vec<_>>(),
-        "nodes": nodes.collect::<Vec<_>>(),
-    })
+    let opset = |set: &OperatorSetIdProto| json!({"domain": set.domain, "version": set.version});
+    let parameter =
+        |tensor: &TensorProto| json!({"name": tensor.name, "type": tensor_text(tensor)});
+    ModelJson {
+        name: &graph.name,
+        ir_version: proto.ir_version,
+        opsets: proto.opset_import.iter().map(opset).collect(),
+        producer: json!({"name": proto.producer_name, "version": proto.producer_version}),
+        inputs: values(&graph.input),
+        outputs: values(&graph.output),
+        parameters: graph.initializer.iter().map(parameter).collect(),
+        nodes: Nodes(index),
+    }
 }
 
 /// `jax2onnx show --node NAME --json`

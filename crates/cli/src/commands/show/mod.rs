@@ -77,13 +77,22 @@ impl Show {
         for remark in &model.remarks {
             terminal.remark(remark)?;
         }
+        self.show(&model, terminal)
+    }
+
+    /// Shows a model that was read.
+    pub(crate) fn show(
+        &self,
+        model: &Model,
+        terminal: &mut Terminal<'_>,
+    ) -> Result<Status, Failure> {
         if self.text {
             let mut text = terminal.text();
             text.put(&onnx::text::print_model(&model.proto));
             terminal.show(&text)?;
             return Ok(Status::Yes);
         }
-        let index = Index::new(&model);
+        let index = Index::new(model);
         let node = self.node.as_ref().map(|name| node::find(&index, name)).transpose()?;
         if self.json {
             match node {

@@ -10,6 +10,7 @@ fn builder<'a>(graph: &'a mut Graph, origins: &'a mut Origins) -> Builder<'a> {
         origins,
         name: "test",
         stage: Stage::Lower,
+        site: None,
         source: Source::Equation { call: None, scope: Origins::ROOT },
         block: Graph::MAIN,
         before: None,

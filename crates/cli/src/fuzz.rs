@@ -1,0 +1,79 @@
+//! What a fuzzer calls: whatever the bytes are, these return, soon and in little memory.
+//!
+//! The targets in `fuzz/` and the tests call the same functions.
+
+use std::io;
+
+use clap::Parser;
+use provenance::{Origins, SourceMap};
+
+use crate::commands::Command;
+use crate::commands::explain::{explain, write};
+use crate::log::without_colors;
+use crate::model::{Index, Model};
+use crate::style::Text;
+use crate::{Cli, Terminal};
+
+/// A log that names what a model may well have.
+const LOG: &str =
+    "running Add node. Name:'/Add' Status Message: Node (/a/MatMulAddFusion) Op (x) [";
+
+/// Reads a model and shows it in every way.
+pub fn model(bytes: &[u8]) {
+    let Ok(model) = Model::from_bytes(bytes) else { return };
+    let index = Index::new(&model);
+    let first = index.names().next().unwrap_or_default().to_owned();
+    let ways: [&[&str]; 6] = [
+        &[],
+        &["--by", "line", "--parameters"],
+        &["--by", "rule"],
+        &["--json"],
+        &["--text"],
+        &["--node", &first],
+    ];
+    for way in ways {
+        let arguments = [&["jax2onnx", "show", "model"], way].concat();
+        let Ok(Cli { command: Command::Show(show) }) = Cli::try_parse_from(arguments) else {
+            continue;
+        };
+        let (output, errors) = (&mut io::sink(), &mut io::sink());
+        let terminal = &mut Terminal { input: None, output, errors, colors: true, width: 80 };
+        // That a name does not exist is an answer, too.
+        let _ = show.show(&model, terminal);
+    }
+    write(&mut Text::new(false), &index, &explain(&index, LOG));
+}
+
+/// Reads a source map and looks up all it has.
+pub fn source_map(bytes: &[u8]) {
+    let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
+    let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
+    for (node, name) in names.iter().enumerate() {
+        map.sources(node);
+        map.between(&names, &[name]);
+        map.file(name);
+    }
+}
+
+/// Explains a log of the model in `model`.
+pub fn log(model: &[u8], log: &[u8]) {
+    let Ok(model) = Model::from_bytes(model) else { return };
+    let index = Index::new(&model);
+    let log = String::from_utf8_lossy(log);
+    write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)));
+}
+
+/// Reads the text syntax; what was read is printed, and read again.
+///
+/// # Panics
+/// If what was printed cannot be read, or reads as something else.
+pub fn text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let read = |text: &str| onnx::text::parse(text, &mut Origins::default());
+    let Ok(graph) = read(&text) else { return };
+    let printed = onnx::text::print(&graph);
+    if !printed.contains("bytes, not shown") {
+        let again = read(&printed).map(|graph| onnx::text::print(&graph));
+        assert_eq!(again.ok().as_ref(), Some(&printed), "{text}");
+    }
+}

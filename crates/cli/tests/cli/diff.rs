@@ -1,0 +1,196 @@
+//! `diff`: what changed, and what did not.
+
+use std::fs;
+
+use onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};
+use onnx::{Model, Placement};
+use serde_json::Value;
+
+use crate::Run;
+use crate::shell::{data, folder, output, path, run, trouble};
+
+/// `name` after `edit`, in a file of its own.
+fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
+    let mut model = onnx::read_file(&data(name)).unwrap();
+    edit(&mut model);
+    let out = path(folder, "edited.onnx");
+    Model::from(model).save(out.as_ref(), Placement::Inline).unwrap();
+    out
+}
+
+fn differences(a: &str, b: &str, options: &str) -> String {
+    let Run { status, output, errors } = run(&format!("diff {a} {b} {options}"));
+    assert_eq!((status, errors.as_str()), (1, ""), "{output}");
+    output
+}
+
+#[test]
+fn the_same_models_do_not_differ() {
+    let folder = folder();
+    for name in ["mlp", "loops"] {
+        let model = format!("tests/profiled/{name}.onnx");
+        assert_eq!(output(&format!("diff {model} {model}")), "");
+        // Metadata is no difference, and neither is where weights are kept.
+        let bare = path(&folder, "bare.onnx");
+        output(&format!("strip {model} -o {bare}"));
+        assert_eq!(output(&format!("diff {model} {bare}")), "");
+        let outside = path(&folder, "outside.onnx");
+        let proto = onnx::read_file(model.as_ref()).unwrap();
+        Model::from(proto).save(outside.as_ref(), Placement::External).unwrap();
+        assert_eq!(output(&format!("diff {model} {outside}")), "");
+    }
+    let json: Value = serde_json::from_str(&output(
+        "diff --json tests/profiled/mlp.onnx tests/profiled/mlp.onnx",
+    ))
+    .unwrap();
+    assert_eq!(json["same"], true);
+}
+
+/// Nodes and values under other numbers are the same.
+#[test]
+fn numbers_in_names_do_not_count() {
+    let folder = folder();
+    let out = edited(&folder, "mlp.onnx", |model| {
+        model.metadata_props.clear();
+        let graph = model.graph.as_mut().unwrap();
+        let results: Vec<String> = graph.output.iter().map(|value| value.name.clone()).collect();
+        let rename = |name: &mut String| {
+            if name.starts_with('/') && !results.contains(name) {
+                name.push_str("_77");
+            }
+        };
+        for node in &mut graph.node {
+            rename(&mut node.name);
+            node.input.iter_mut().chain(&mut node.output).for_each(rename);
+        }
+        graph.value_info.iter_mut().for_each(|value| rename(&mut value.name));
+    });
+    assert_eq!(output(&format!("diff tests/profiled/mlp.onnx {out}")), "");
+}
+
+#[test]
+fn changes_are_told_by_line_and_by_module() {
+    let folder = folder();
+    let out = edited(&folder, "mlp.onnx", |model| {
+        let graph = model.graph.as_mut().unwrap();
+        let at = graph.node.iter().position(|node| node.op_type == "Sigmoid").unwrap();
+        graph.node[at].op_type = "Tanh".to_owned();
+        let softmax = graph.node.iter_mut().find(|node| node.op_type == "ReduceMax").unwrap();
+        softmax.attribute.retain(|attribute| attribute.name != "keepdims");
+        let extra = graph.node.iter().position(|node| node.name == "/Div").unwrap();
+        let mut neg = graph.node[extra].clone();
+        neg.op_type = "Neg".to_owned();
+        neg.name = "/extra/Neg".to_owned();
+        neg.input.truncate(1);
+        neg.output = vec!["/extra/Neg_output_0".to_owned()];
+        graph.node.push(neg);
+        let kernel =
+            graph.initializer.iter_mut().find(|tensor| tensor.name == "last.kernel").unwrap();
+        let mut bytes = kernel.raw_data.take().unwrap().to_vec();
+        bytes[0] ^= 1;
+        kernel.raw_data = Some(bytes.into());
+        model.opset_import[0].version += 1;
+    });
+    insta::assert_snapshot!("by line", differences("tests/profiled/mlp.onnx", &out, ""));
+    insta::assert_snapshot!(
+        "by module",
+        differences("tests/profiled/mlp.onnx", &out, "--by module")
+    );
+    let json = differences("tests/profiled/mlp.onnx", &out, "--json");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["same"], false);
+    let changes: Vec<&str> =
+        json["nodes"].as_array().unwrap().iter().map(|n| n["change"].as_str().unwrap()).collect();
+    assert_eq!(changes.iter().filter(|change| **change == "added").count(), 2);
+    let quick = differences("tests/profiled/mlp.onnx", &out, "--no-weights");
+    assert!(!quick.contains("last.kernel"), "{quick}");
+}
+
+/// A node inside a loop, an output that comes from elsewhere, a swapped operand.
+#[test]
+fn small_changes_are_found() {
+    let folder = folder();
+    let inner = edited(&folder, "loops.onnx", |model| {
+        let graph = model.graph.as_mut().unwrap();
+        let scan = graph.node.iter_mut().find(|node| node.op_type == "Scan").unwrap();
+        let body = scan.attribute.iter_mut().find_map(|attribute| attribute.g.as_mut()).unwrap();
+        body.node.iter_mut().find(|node| node.op_type == "Tanh").unwrap().op_type = "Sin".into();
+    });
+    let text = differences("tests/profiled/loops.onnx", &inner, "");
+    assert!(text.contains("- Tanh") && text.contains("+ Sin"), "{text}");
+    let swapped = edited(&folder, "mlp.onnx", |model| {
+        let graph = model.graph.as_mut().unwrap();
+        graph.node.iter_mut().find(|node| node.name == "/Div").unwrap().input.swap(0, 1);
+    });
+    let text = differences("tests/profiled/mlp.onnx", &swapped, "");
+    assert!(text.contains("~ Div  input 0: /Exp_output_0 → /ReduceSum_output_0"), "{text}");
+    let elsewhere = edited(&folder, "mlp.onnx", |model| {
+        let graph = model.graph.as_mut().unwrap();
+        graph.output[0].name = "/Exp_output_0".to_owned();
+    });
+    let text = differences("tests/profiled/mlp.onnx", &elsewhere, "");
+    assert!(text.contains("output 0 computed by: Div → Exp"), "{text}");
+}
+
+/// Contents that are too large to be held are compared where they lie, in whatever form.
+#[test]
+fn large_parameters_are_compared_in_their_files() {
+    let folder = folder();
+    let numbers: Vec<f32> = (0..10_000u16).map(f32::from).collect();
+    let save = |name: &str, placement, change: &dyn Fn(&mut TensorProto)| {
+        let mut model = onnx::read_file(&data("mlp.onnx")).unwrap();
+        let mut tensor = TensorProto {
+            name: "large".to_owned(),
+            dims: vec![100, 100],
+            data_type: 1,
+            ..TensorProto::default()
+        };
+        change(&mut tensor);
+        model.graph.as_mut().unwrap().initializer.push(tensor);
+        let out = path(&folder, name);
+        Model::from(model).save(out.as_ref(), placement).unwrap();
+        out
+    };
+    let raw =
+        |numbers: &[f32]| -> Vec<u8> { numbers.iter().flat_map(|f| f.to_le_bytes()).collect() };
+    let plain = |tensor: &mut TensorProto| tensor.raw_data = Some(raw(&numbers).into());
+    let inside = save("inside.onnx", Placement::Inline, &plain);
+    let outside = save("outside.onnx", Placement::External, &plain);
+    let listed = save("listed.onnx", Placement::Inline, &|t| t.float_data = numbers.clone());
+    for (a, b) in [(&inside, &outside), (&outside, &listed), (&listed, &inside)] {
+        assert_eq!(output(&format!("diff {a} {b}")), "");
+    }
+    let other = save("other.onnx", Placement::Inline, &|tensor| {
+        let mut bytes = raw(&numbers);
+        *bytes.last_mut().unwrap() ^= 1;
+        tensor.raw_data = Some(bytes.into());
+    });
+    for a in [&inside, &outside, &listed] {
+        let text = differences(a, &other, "");
+        assert!(text.contains("~ large  f32[100,100], other values"), "{text}");
+    }
+    fs::remove_file(path(&folder, "outside.onnx.data")).unwrap();
+    let error = trouble(&format!("diff {inside} {outside}"));
+    assert!(error.contains("outside.onnx.data"), "{error}");
+    assert_eq!(output(&format!("diff {inside} {outside} --no-weights")), "");
+}
+
+#[test]
+fn trouble_has_its_own_status() {
+    let folder = folder();
+    trouble("diff tests/profiled/mlp.onnx tests/profiled/none.onnx");
+    let cut = path(&folder, "cut.onnx");
+    let bytes = fs::read(data("mlp.onnx")).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
+    trouble(&format!("diff tests/profiled/mlp.onnx {cut}"));
+    // Weights that are said to be outside the model's folder are not opened.
+    let out = edited(&folder, "mlp.onnx", |model| {
+        let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
+        tensor.raw_data = None;
+        tensor.set_data_location(onnx::proto::DataLocation::External);
+        let entry = StringStringEntryProto { key: "location".into(), value: "../secret".into() };
+        tensor.external_data = vec![entry];
+    });
+    let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
+    assert!(error.contains("outside the folder of the model"), "{error}");
+}

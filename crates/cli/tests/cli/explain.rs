@@ -1,0 +1,142 @@
+//! `jax2onnx explain`
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::{model, output, run, run_with};
+
+/// What onnxruntime says when the loop of the model is fed a wrong matrix.
+const NESTED: &str = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running \
+    Scan node. Name:'/Scan' Status Message: Non-zero status code returned while running Reshape \
+    node. Name:'/Reshape_2' Status Message: \
+    /onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:91 \
+    onnxruntime::ReshapeHelper::ReshapeHelper(const onnxruntime::TensorShape&, \
+    onnxruntime::TensorShapeVector&, bool) input_shape_size == requested_shape_size was false. The \
+    input tensor cannot be reshaped to the requested shape. Input shape:{1,4}, requested shape:{3}\n";
+
+#[test]
+fn an_error_inside_a_loop_leads_to_the_line() {
+    assert_snapshot!(output(&["explain", &model("map.onnx"), NESTED]));
+}
+
+#[test]
+fn a_fused_node_leads_to_all_its_lines() {
+    let log = "Non-zero status code returned while running FusedGemm node. Name:'fused \
+               /blocks.0/up/Gemm' Status Message: GEMM: Dimension mismatch, W: {4,4} K: 5 N:4";
+    assert_snapshot!("fused_optimised", output(&["explain", &model("optimised.onnx"), log]));
+    assert_snapshot!("fused_exported", output(&["explain", &model("map.onnx"), log]));
+}
+
+#[test]
+fn a_name_is_enough() {
+    assert_snapshot!("node", output(&["explain", &model("map.onnx"), "/blocks.1/up/Gemm"]));
+    assert_snapshot!("value", output(&["explain", &model("map.onnx"), "/Scan_output_1"]));
+    assert_snapshot!("input", output(&["explain", &model("map.onnx"), "scale"]));
+    assert_snapshot!("gone", output(&["explain", &model("optimised.onnx"), "/blocks.0/Tanh"]));
+}
+
+#[test]
+fn a_log_may_be_a_file_an_argument_or_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.log");
+    let log = format!(
+        "starting\n\x1b[1;31m2026-11-15 [E:onnxruntime:, x.cc:1 Run] {NESTED}\x1b[m\nbye\n"
+    );
+    std::fs::write(&file, &log).unwrap();
+    let by_file = output(&["explain", &model("map.onnx"), file.to_str().unwrap()]);
+    assert!(by_file.contains("layers.py:31"));
+    assert_eq!(output(&["explain", &model("map.onnx"), &log]), by_file);
+    for arguments in [vec!["explain", "M"], vec!["explain", "M", "-"]] {
+        let path = model("map.onnx");
+        let arguments: Vec<_> =
+            arguments.iter().map(|a| if *a == "M" { path.as_str() } else { a }).collect();
+        let piped = run_with(&arguments, Some(log.as_bytes()), false, usize::MAX);
+        assert_eq!(piped.output, by_file);
+    }
+    let nothing = run(&["explain", &model("map.onnx")]);
+    assert_eq!(nothing.status, 2);
+    assert!(nothing.errors.contains("nothing to explain"));
+}
+
+/// What OpenVINO 2026.4 and TensorRT write, with names of this model.
+const OTHERS: [(&str, &str, &str); 6] = [
+    (
+        "Exception from src/plugins/intel_cpu/src/node.cpp:794:\n[CPU] MatMul node with name \
+         '/MatMul_output_0' Check 'k_lhs == k_rhs' failed at src/x/matmul.cpp:45:\nMatmul input \
+         shapes are incompatible shape A: (1.4) shape B: (9.3)\n\n\n",
+        "/MatMul",
+        "matmul-mismatch",
+    ),
+    (
+        "-- Scan-23 with a message:\nWhile validating ONNX node '<Node(Scan): /Scan_output_0>': \
+         Check 'a' failed at src/frontends/onnx/frontend/src/op/scan.cpp:36:\nArgument shapes are \
+         inconsistent.\n",
+        "/Scan",
+        "shape-mismatch",
+    ),
+    (
+        "-- No conversion rule found for operations: ReduceSum-23\n",
+        "/ReduceSum",
+        "unknown-operator",
+    ),
+    (
+        "[TRT] [E] ModelImporter.cpp:771: While parsing node number 7 [Reshape -> \
+         \"/Reshape_1_output_0\"]:\n",
+        "/Reshape_1",
+        "",
+    ),
+    (
+        "[E] Error[4]: [graphShapeAnalyzer.cpp::analyzeShapes::1872] Error Code 4: Miscellaneous \
+         (IElementWiseLayer /blocks.0/Add: broadcast dimensions must be conformable)",
+        "/blocks.0/Add",
+        "broadcast-mismatch",
+    ),
+    (
+        "[E] 10: Could not find any implementation for node \
+         {ForeignNode[/blocks.1/up/Gemm.../blocks.1/Add]}.",
+        "/blocks.1/up/Gemm",
+        "no-kernel",
+    ),
+];
+
+#[test]
+fn other_runtimes_are_understood() {
+    for (log, name, code) in OTHERS {
+        let json = output(&["explain", &model("map.onnx"), log, "--json"]);
+        let finding = &serde_json::from_str::<Value>(&json).unwrap()["findings"][0];
+        assert_eq!(finding["name"], name, "{log}");
+        assert_eq!(finding["code"].as_str().unwrap_or_default(), code, "{log}");
+        assert_eq!(finding["sources"][0]["site"]["file"], "layers.py", "{log}");
+    }
+}
+
+#[test]
+fn any_word_that_is_a_name_is_found() {
+    let log = "some.tool: warning, cannot place </blocks.0/Tanh>; skipping";
+    assert!(output(&["explain", &model("map.onnx"), log]).contains("layers.py:16"));
+}
+
+#[test]
+fn what_is_not_found_is_said() {
+    for (name, log) in [
+        ("unknown_name", "/blocks.0/Tahn"),
+        ("unknown_node", "Node (/blocks.7/Tanh) Op (Tanh) [ShapeInferenceError] why"),
+        ("made_up", "running Reshape node. Name:'gemm_input_reshape_token_2' Status Message: x"),
+        ("nothing", "all went well"),
+    ] {
+        let explained = run(&["explain", &model("map.onnx"), log]);
+        assert_eq!(explained.status, 1, "{log}");
+        assert_snapshot!(name, explained.output);
+    }
+}
+
+#[test]
+fn a_message_about_the_whole_model_is_explained() {
+    let log = "Unsupported model IR version: 13, max supported IR version: 10";
+    assert_snapshot!(output(&["explain", &model("map.onnx"), log]));
+}
+
+#[test]
+fn without_provenance_the_node_is_told() {
+    assert_snapshot!(output(&["explain", &model("off.onnx"), NESTED]));
+}

@@ -1,0 +1,55 @@
+//! The command line as people and scripts use it, on models as they are exported.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod diff;
+mod explain;
+mod profile;
+mod shell;
+mod show;
+mod strip;
+mod view;
+
+use std::io::Read;
+
+use cli::{Terminal, run_on};
+
+/// What a command wrote and how it ended.
+pub(crate) struct Run {
+    pub(crate) status: u8,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+/// The path of a model of the tests.
+pub(crate) fn model(name: &str) -> String {
+    format!("tests/models/{name}")
+}
+
+/// Runs a command line.
+pub(crate) fn run(arguments: &[&str]) -> Run {
+    run_with(arguments, None, false, usize::MAX)
+}
+
+/// Runs a command line with something to read, on a terminal of this kind.
+pub(crate) fn run_with(
+    arguments: &[&str],
+    mut input: Option<&[u8]>,
+    colors: bool,
+    width: usize,
+) -> Run {
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let input = input.as_mut().map(|input| input as &mut dyn Read);
+    let arguments = arguments.iter().map(Into::into).collect();
+    let terminal = &mut Terminal { input, output: &mut output, errors: &mut errors, colors, width };
+    let status = run_on(arguments, terminal);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Run { status, output: text(output), errors: text(errors) }
+}
+
+/// Runs a command line that succeeds without remarks, and returns what it wrote.
+pub(crate) fn output(arguments: &[&str]) -> String {
+    let run = run(arguments);
+    assert_eq!((run.status, run.errors.as_str()), (0, ""), "{arguments:?}");
+    run.output
+}

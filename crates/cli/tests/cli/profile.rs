@@ -1,0 +1,102 @@
+//! `profile`: real profiles of onnxruntime.
+
+use serde_json::Value;
+
+use crate::shell::{data, folder, output, path, run, trouble};
+
+const MLP: &str = "profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json";
+const LOOPS: &str = "profile tests/profiled/loops.onnx tests/profiled/loops.profile.json";
+
+#[test]
+fn time_by_line_module_and_operator() {
+    insta::assert_snapshot!(output(MLP));
+}
+
+#[test]
+fn nodes_inside_nodes_have_their_own_time() {
+    insta::assert_snapshot!(output(&format!("{LOOPS} --skip 1")));
+}
+
+#[test]
+fn source_with_time_in_the_margin() {
+    insta::assert_snapshot!(output(&format!("{LOOPS} --annotate loops.py")));
+    let error = trouble(&format!("{LOOPS} --annotate other.py"));
+    assert!(error.contains("`other.py`; the files are: "), "{error}");
+}
+
+#[test]
+fn stacks_for_flame_graphs() {
+    insta::assert_snapshot!("folded by calls", output(&format!("{LOOPS} --folded")));
+    insta::assert_snapshot!("folded by modules", output(&format!("{MLP} --folded=modules")));
+    let scope: Value = serde_json::from_str(&output(&format!("{MLP} --speedscope"))).unwrap();
+    let json: Value = serde_json::from_str(&output(&format!("{MLP} --json"))).unwrap();
+    let frames = scope["shared"]["frames"].as_array().unwrap();
+    for profile in scope["profiles"].as_array().unwrap() {
+        assert_eq!(profile["endValue"], json["total_ns"]);
+        let samples = profile["samples"].as_array().unwrap();
+        assert_eq!(samples.len(), profile["weights"].as_array().unwrap().len());
+        for frame in samples.iter().flat_map(|sample| sample.as_array().unwrap()) {
+            assert!(usize::try_from(frame.as_u64().unwrap()).unwrap() < frames.len());
+        }
+    }
+}
+
+/// Lines, modules and operators each add up to the whole, and so do the kernels.
+#[test]
+fn sums_are_right() {
+    for line in [MLP, LOOPS, &MLP.replace("mlp.onnx", "mlp.optimised.onnx")] {
+        let json: Value = serde_json::from_str(&output(&format!("{line} --json"))).unwrap();
+        let sum = |list: &str, key: &str| -> u64 {
+            json[list].as_array().unwrap().iter().map(|entry| entry[key].as_u64().unwrap()).sum()
+        };
+        let (total, lost) = (json["total_ns"].as_u64(), json["unattributed_ns"].as_u64());
+        assert_eq!(Some(sum("lines", "ns") + lost.unwrap()), total, "{line}");
+        assert_eq!(Some(sum("modules", "own_ns")), total);
+        assert_eq!(Some(sum("ops", "ns")), total);
+        assert_eq!(Some(sum("kernels", "ns")), total);
+        assert!(total.unwrap() <= json["wall_ns"].as_u64().unwrap());
+    }
+}
+
+/// The runtime fused a product into an operator of its own; the name leads back to it.
+#[test]
+fn fused_nodes_are_found() {
+    let json: Value = serde_json::from_str(&output(&format!("{MLP} --json"))).unwrap();
+    let kernels = json["kernels"].as_array().unwrap();
+    let fused = kernels.iter().find(|kernel| kernel["op"] == "QuickGelu").unwrap();
+    assert_eq!(fused["name"], "/Mul/QuickGeluFusion/");
+    assert_eq!(fused["node"], "/Mul");
+    assert_eq!(fused["sites"], serde_json::json!(["tests/models/nnx/mlp.py:21"]));
+    assert!(kernels.iter().all(|kernel| !kernel["sites"].as_array().unwrap().is_empty()));
+}
+
+#[test]
+fn profiles_of_other_models_are_told() {
+    let error = trouble("profile tests/profiled/mlp.onnx tests/profiled/mlp.onnx");
+    assert!(error.contains("not a profile of onnxruntime"), "{error}");
+    let said = run("profile tests/profiled/loops.onnx tests/profiled/mlp.profile.json");
+    assert!(said.errors.contains("is it the profile of another one?"), "{}", said.errors);
+    let folder = folder();
+    let own = path(&folder, "p.json");
+    let text = std::fs::read_to_string(data("mlp.profile.json")).unwrap();
+    std::fs::write(&own, text.replace("\"name\":\"/", "\"name\":\"?")).unwrap();
+    let error = trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
+    assert!(error.contains("none of its 27 nodes is in the model"), "{error}");
+}
+
+#[test]
+fn hostile_profiles_are_errors() {
+    let folder = folder();
+    let own = path(&folder, "p.json");
+    let text = std::fs::read_to_string(data("mlp.profile.json")).unwrap();
+    let deep = "[".repeat(100_000);
+    for bad in ["", "{}", "[]", "[1]", "[{\"name\":7}]", "\u{1b}[2J", &deep, &text[..5000]] {
+        std::fs::write(&own, bad).unwrap();
+        let error = trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
+        assert!(error.starts_with("error: ") && error.len() < 400, "{error}");
+    }
+    std::fs::write(&own, [0xff, 0xfe, b'[']).unwrap();
+    trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
+    trouble("profile tests/profiled/mlp.onnx tests/profiled/none.json");
+    trouble(&format!("{MLP} --skip 3"));
+}

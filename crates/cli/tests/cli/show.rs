@@ -1,0 +1,165 @@
+//! `jax2onnx show`
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::{model, output, run, run_with};
+
+#[test]
+fn a_model_is_a_tree_of_modules() {
+    assert_snapshot!(output(&["show", &model("map.onnx")]));
+}
+
+#[test]
+fn nodes_that_a_runtime_fused_keep_their_lines() {
+    assert_snapshot!(output(&["show", &model("optimised.onnx")]));
+}
+
+#[test]
+fn nodes_by_line() {
+    assert_snapshot!(output(&["show", &model("map.onnx"), "--by", "line"]));
+}
+
+#[test]
+fn nodes_by_operator() {
+    assert_snapshot!(output(&["show", &model("minimal.onnx"), "--by", "op"]));
+}
+
+#[test]
+fn nodes_by_rule() {
+    assert_snapshot!(output(&["show", &model("full.onnx"), "--by", "rule"]));
+}
+
+#[test]
+fn parameters_are_listed_on_demand() {
+    assert_snapshot!(output(&["show", &model("off.onnx"), "--parameters"]));
+}
+
+#[test]
+fn one_node_with_its_whole_stack() {
+    assert_snapshot!(output(&["show", &model("map.onnx"), "--node", "/MatMul"]));
+}
+
+#[test]
+fn a_fused_node_has_several_sources() {
+    let name = "fused /blocks.0/up/Gemm";
+    assert_snapshot!(output(&["show", &model("optimised.onnx"), "--node", name]));
+}
+
+#[test]
+fn metadata_says_what_it_can() {
+    for level in ["minimal.onnx", "full.onnx", "off.onnx"] {
+        assert_snapshot!(level, output(&["show", &model(level), "--node", "/blocks.0/Tanh"]));
+    }
+}
+
+#[test]
+fn text_syntax() {
+    assert_snapshot!(output(&["show", &model("off.onnx"), "--text"]));
+}
+
+#[test]
+fn maps_are_found_wherever_they_lie() {
+    let by_line = |arguments: &[&str]| {
+        let text = output(&[&["show", "--by", "line"], arguments].concat());
+        text.lines().filter(|line| line.starts_with("layers.py")).count()
+    };
+    let expected = by_line(&[&model("map.onnx")]);
+    assert_eq!(expected, 5);
+    for name in ["text.onnx", "beside.onnx"] {
+        assert_eq!(by_line(&[&model(name)]), expected, "{name}");
+    }
+    assert_eq!(by_line(&[&model("off.onnx"), "--map", &model("beside.onnx.map")]), expected);
+}
+
+#[test]
+fn the_map_of_another_export_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let beside = folder.path().join("beside.onnx");
+    std::fs::copy(model("beside.onnx"), &beside).unwrap();
+    let shown = run(&["show", beside.to_str().unwrap()]);
+    assert_eq!(shown.status, 0);
+    assert!(shown.errors.contains("give it with --map"), "{}", shown.errors);
+    std::fs::write(folder.path().join("beside.onnx.map"), "{}").unwrap();
+    let shown = run(&["show", beside.to_str().unwrap()]);
+    assert!(shown.errors.contains("another export"), "{}", shown.errors);
+    let map = folder.path().join("beside.onnx.map");
+    let given = run(&["show", beside.to_str().unwrap(), "--map", map.to_str().unwrap()]);
+    assert_eq!(given.status, 2);
+    assert!(given.errors.contains("another export"), "{}", given.errors);
+}
+
+#[test]
+fn excerpts_are_of_the_file_that_was_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = |name: &str| {
+        std::fs::copy(model(name), folder.path().join(name)).unwrap();
+        let path = folder.path().join(name);
+        output(&["show", path.to_str().unwrap(), "--node", "/blocks.0/Tanh"])
+    };
+    let excerpt = "return x + jnp.tanh(self.up(x))";
+    assert!(node("map.onnx").contains("`layers.py` is not here"));
+    std::fs::write(folder.path().join("layers.py"), "something else\n".repeat(40)).unwrap();
+    let changed = node("map.onnx");
+    assert!(changed.contains("`layers.py` has changed since the export"), "{changed}");
+    assert!(!changed.contains("something else"));
+    assert!(node("text.onnx").contains(excerpt), "the map has the text");
+    std::fs::copy(model("layers.py"), folder.path().join("layers.py")).unwrap();
+    assert!(node("map.onnx").contains(excerpt));
+}
+
+#[test]
+fn scripts_read_json() {
+    let read = |arguments: &[&str]| serde_json::from_str::<Value>(&output(arguments)).unwrap();
+    let all = read(&["show", &model("map.onnx"), "--json"]);
+    assert_eq!(all["nodes"].as_array().unwrap().len(), 13);
+    assert_eq!(all["inputs"][1]["type"], "f32[4,3]");
+    let node = read(&["show", &model("map.onnx"), "--node", "/MatMul", "--json"]);
+    assert_eq!(node["inside"], "/Scan");
+    let site = &node["sources"][0]["site"];
+    assert_eq!((&site["file"], &site["line"]), (&"layers.py".into(), &31.into()));
+    assert!(all["nodes"].as_array().unwrap().contains(&node));
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_names_like_it() {
+    let wrong = run(&["show", &model("map.onnx"), "--node", "/block.0/Tanh"]);
+    assert_eq!(wrong.status, 2);
+    assert_snapshot!(wrong.errors);
+}
+
+#[test]
+fn lines_fit_the_terminal() {
+    let narrow = run_with(&["show", &model("map.onnx")], None, false, 60);
+    assert!(narrow.output.lines().skip(8).all(|line| line.chars().count() <= 60));
+    assert!(narrow.output.contains('…'));
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let shown = |colors| run_with(&["show", &model("map.onnx")], None, colors, usize::MAX).output;
+    assert!(!shown(false).contains('\x1b'));
+    assert!(shown(true).contains("\x1b[36mlayers.py:16\x1b[0m"));
+}
+
+#[test]
+fn help_names_examples_and_exit_statuses() {
+    for arguments in [vec!["--help"], vec!["show", "--help"], vec!["explain", "--help"]] {
+        let help = run(&arguments);
+        assert_eq!(help.status, 0);
+        let expected = if arguments.len() == 1 { "Exit status" } else { "Examples" };
+        assert!(help.output.contains(expected), "{}", help.output);
+    }
+    assert_eq!(run(&["show"]).status, 2);
+    assert_eq!(run(&["frobnicate"]).status, 2);
+}
+
+#[test]
+fn shells_and_man_are_served() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(output(&["completions", shell]).contains("explain"), "{shell}");
+    }
+    assert!(output(&["man"]).contains(".TH jax2onnx"));
+    assert!(output(&["man", "show"]).contains(".TH jax2onnx-show"));
+    assert_eq!(run(&["man", "frobnicate"]).status, 2);
+}

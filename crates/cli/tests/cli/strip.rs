@@ -1,0 +1,101 @@
+//! `strip`: provenance goes, all else stays.
+
+use std::fs;
+
+use crate::Run;
+use crate::shell::{data, folder, output, path, run, trouble};
+
+const KEY: &[u8] = b"pkg.jax2onnx.";
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
+}
+
+#[test]
+fn nothing_of_the_program_is_left() {
+    let folder = folder();
+    let out = path(&folder, "out.onnx");
+    output(&format!("strip tests/profiled/loops.onnx -o {out}"));
+    let (old, new) = (fs::read(data("loops.onnx")).unwrap(), fs::read(&out).unwrap());
+    assert!(contains(&old, KEY) && contains(&old, b"loops:15"));
+    assert!(!contains(&new, KEY) && !contains(&new, b"loops:15"));
+    // What is left decodes to what was there, less the metadata.
+    let mut model = onnx::read(old).unwrap();
+    model.metadata_props.clear();
+    fn clear(graph: &mut onnx::proto::GraphProto) {
+        for node in &mut graph.node {
+            node.metadata_props.clear();
+            for attribute in &mut node.attribute {
+                attribute.g.iter_mut().for_each(|graph| clear(graph));
+            }
+        }
+    }
+    clear(model.graph.as_mut().unwrap());
+    assert_eq!(onnx::read(new.clone()).unwrap(), model);
+    assert_eq!(onnx::Model::from(model).to_bytes().unwrap(), new);
+}
+
+#[test]
+fn what_is_asked_for_stays() {
+    let folder = folder();
+    let out = path(&folder, "out.onnx");
+    output(&format!("strip tests/profiled/mlp.onnx -o {out} --keep callsite"));
+    let new = fs::read(&out).unwrap();
+    assert!(contains(&new, b"pkg.jax2onnx.callsite") && !contains(&new, b"pkg.jax2onnx.plugin"));
+    let Run { status, errors, .. } =
+        run(&format!("strip tests/profiled/mlp.onnx -o {out} --keep all"));
+    assert_eq!(status, 2);
+    assert!(errors.contains("callsite") && errors.contains("sourcemap"), "{errors}");
+}
+
+#[test]
+fn a_model_can_be_stripped_in_place_and_its_map_kept() {
+    let folder = folder();
+    let (out, map) = (path(&folder, "m.onnx"), path(&folder, "m.onnx.map"));
+    fs::copy(data("mlp.onnx"), &out).unwrap();
+    let said = output(&format!("strip {out} -o {out} --map {map}"));
+    assert!(said.contains("57 entries of provenance removed"), "{said}");
+    let profile = output("profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json");
+    // The commands find the map beside the model.
+    assert_eq!(output(&format!("profile {out} tests/profiled/mlp.profile.json")), profile);
+    // Another strip leaves the digest, by which the map is found; there is nothing to move.
+    let before = fs::read(&out).unwrap();
+    output(&format!("strip {out} -o {out}"));
+    assert_eq!(fs::read(&out).unwrap(), before);
+    assert!(trouble(&format!("strip {out} -o {out} --map {map}")).contains("is a file already"));
+    output(&format!("strip tests/profiled/mlp.onnx -o {out}"));
+    let error = trouble(&format!("strip {out} -o {out} --map {map}"));
+    assert!(error.contains("there is no source map to move"), "{error}");
+}
+
+#[test]
+fn weights_beside_the_model_must_be_beside_the_result() {
+    let (from, to) = (folder(), folder());
+    let model = path(&from, "m.onnx");
+    let proto = onnx::read_file(&data("mlp.onnx")).unwrap();
+    onnx::Model::from(proto).save(model.as_ref(), onnx::Placement::External).unwrap();
+    let beside = path(&from, "stripped.onnx");
+    output(&format!("strip {model} -o {beside}"));
+    let out = path(&to, "m.onnx");
+    let error = trouble(&format!("strip {model} -o {out}"));
+    assert!(error.contains("`m.onnx.data` beside it; copy that to"), "{error}");
+    assert!(!to.path().join("m.onnx").exists());
+    fs::copy(from.path().join("m.onnx.data"), to.path().join("m.onnx.data")).unwrap();
+    output(&format!("strip {model} -o {out}"));
+}
+
+#[test]
+fn failures_leave_what_was_there() {
+    let folder = folder();
+    let (bad, out) = (path(&folder, "bad.onnx"), path(&folder, "out.onnx"));
+    fs::write(&out, "precious").unwrap();
+    let good = fs::read(data("mlp.onnx")).unwrap();
+    for bytes in [&good[..good.len() / 2], b"", b"not a model at all", &[0xff; 64]] {
+        fs::write(&bad, bytes).unwrap();
+        trouble(&format!("strip {bad} -o {out}"));
+        assert_eq!(fs::read(&out).unwrap(), b"precious");
+    }
+    trouble(&format!("strip tests/profiled/none.onnx -o {out}"));
+    let Run { status, errors, .. } = run("strip tests/profiled/mlp.onnx -o tests");
+    assert_eq!(status, 2, "{errors}");
+}

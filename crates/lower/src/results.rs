@@ -1,0 +1,45 @@
+//! What became of every equation of the main graph, for those who compare a model with JAX.
+
+use provenance::{CallId, ScopeId, Stage};
+use tensor::Type;
+
+use crate::Parts;
+
+/// An equation that was lowered into the main graph.
+#[derive(Clone, Debug)]
+pub struct EqnResult {
+    /// The equation that called the jaxpr it is in, by its position in [`Results`].
+    pub caller: Option<u32>,
+    /// Which results they are in JAX's jaxpr: the number of the equation, and of its result.
+    pub made_by: Vec<Option<(u32, u32)>>,
+    /// Its results in the graph, as they were when it was lowered.
+    pub values: Vec<Parts>,
+    /// Their types.
+    pub types: Vec<Type>,
+    /// The rule that lowered it, and its stage.
+    pub rule: (&'static str, Stage),
+    /// Its place in the program.
+    pub call: CallId,
+    /// The module it belongs to.
+    pub scope: ScopeId,
+}
+
+/// The equations of the main graph, callers before those they call. Bodies of loops and branches
+/// are not part of it: their equations have no one value.
+#[derive(Clone, Debug, Default)]
+pub struct Results(pub Vec<EqnResult>);
+
+impl Results {
+    /// Adds an equation whose values are not known yet.
+    pub(crate) fn enter(&mut self, eqn: EqnResult) -> u32 {
+        self.0.push(eqn);
+        u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Says what the values of an equation are.
+    pub(crate) fn leave(&mut self, id: u32, values: &[Parts]) {
+        if let Some(eqn) = self.0.get_mut(id as usize) {
+            values.clone_into(&mut eqn.values);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `Reshape` to a shape that is computed → to a constant one, where axes that stay, known sizes and
+//! one axis to be computed say it all. The computation of the shape is then often unused.
+
+use onnx::ValueId;
+
+use super::compose_reshapes::target;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "constant_reshape_target", roots: &["Reshape"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (x, shape) = (m.operand(0)?, m.operand(1)?);
+    if m.constant(shape).is_some() {
+        return Err("the shape is constant already".into());
+    }
+    let (shape, attrs) = target(&m.ty(x).shape, &m.ty(m.result()?).shape)?;
+    let shape = m.i64s(&shape);
+    Ok(vec![m.op("Reshape", &[x, shape], attrs)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn axes_that_stay_need_not_be_measured() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,6] x) => (float[B,T,2,3] y) {
+                b = Shape <start = 0, end = 2> (x)
+                a = Constant <value_ints = [2, 3]> ()
+                s = Concat <axis = 0> (b, a)
+                y = Reshape <allowzero = 1> (x, s)
+            }",
+            "g (float[B,T,6] x) => (float[B,T,2,3] y) {
+                c = Constant <value_ints = [0, 0, 2, 3]> ()
+                y = Reshape (x, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn one_axis_is_computed_by_the_runtime() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,6] x) => (float[\"B*T\",6] y) {
+                b = Shape <start = 0, end = 1> (x)
+                t = Shape <start = 1, end = 2> (x)
+                n = Mul (b, t)
+                a = Constant <value_ints = [6]> ()
+                s = Concat <axis = 0> (n, a)
+                y = Reshape <allowzero = 1> (x, s)
+            }",
+            "g (float[B,T,6] x) => (float[\"B*T\",6] y) {
+                c = Constant <value_ints = [-1, 6]> ()
+                y = Reshape (x, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn two_moved_axes_stay() {
+        stays(
+            &REWRITE,
+            "g (float[B,T,6] x) => (float[T,B,6] y) {
+                b = Shape <start = 0, end = 1> (x)
+                t = Shape <start = 1, end = 2> (x)
+                a = Constant <value_ints = [6]> ()
+                s = Concat <axis = 0> (t, b, a)
+                y = Reshape <allowzero = 1> (x, s)
+            }",
+        );
+    }
+}

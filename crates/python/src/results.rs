@@ -1,0 +1,124 @@
+//! What became of the equations of a program, for comparing a model with JAX value by value.
+
+use std::sync::{Mutex, PoisonError};
+
+use onnx::{Graph, Producer, ValueId};
+use provenance::{CallId, Diagnostic, Emitter, Origins, ScopeId, Stacks};
+use pyo3::prelude::*;
+use tensor::Type;
+
+use crate::error::{Places, source_lines};
+
+/// An equation that was lowered into the main graph.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    caller: Option<u32>,
+    made_by: Vec<Option<(u32, u32)>>,
+    values: Vec<Vec<Value>>,
+    rule: String,
+    call: CallId,
+    scope: ScopeId,
+}
+
+/// A value of the finished graph: its name, and what emitted it if a node computes it.
+#[derive(Debug)]
+struct Value {
+    name: String,
+    emitter: Option<Emitter>,
+}
+
+/// The equations that were recorded, with the values that are left of their results.
+pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins) -> Vec<Entry> {
+    let entry = |eqn: &lower::EqnResult| Entry {
+        caller: eqn.caller,
+        made_by: eqn.made_by.clone(),
+        values: eqn
+            .values
+            .iter()
+            .zip(&eqn.types)
+            .map(|(parts, ty)| {
+                // Of a complex value, both parts or none.
+                let found: Option<Vec<Value>> =
+                    parts.flat().map(|value| find(value, ty, graph, origins)).collect();
+                found.unwrap_or_default()
+            })
+            .collect(),
+        rule: eqn.rule.1.of(eqn.rule.0),
+        call: eqn.call,
+        scope: eqn.scope,
+    };
+    results.0.iter().map(entry).collect()
+}
+
+/// What a value is in the finished graph; `None` if it is there no more, or of another type.
+fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<Value> {
+    let found = graph.replacement(value);
+    let new = graph.ty(found);
+    if ty.dtype.component() != new.dtype || ty.rank() != new.rank() {
+        return None;
+    }
+    let emitter = match graph.value(found).producer() {
+        Producer::Node(node, _) if graph.node(*node).block() == Graph::MAIN => {
+            Some(origins.get(graph.node(*node).origin).emitter)
+        }
+        Producer::Input(Graph::MAIN) | Producer::Constant(_) => None,
+        Producer::Node(..) | Producer::Input(_) | Producer::Removed => return None,
+    };
+    let name = graph.value(found).name.clone();
+    (!name.is_empty()).then_some(Value { name, emitter })
+}
+
+/// What became of the equations of a program.
+#[pyclass(frozen, module = "jax2onnx._core")]
+#[derive(Debug)]
+pub(crate) struct Results {
+    entries: Vec<Entry>,
+    origins: Origins,
+    stacks: Mutex<Stacks>,
+}
+
+impl Results {
+    pub(crate) fn new(entries: Vec<Entry>, origins: Origins, stacks: Stacks) -> Self {
+        Self { entries, origins, stacks: Mutex::new(stacks) }
+    }
+}
+
+/// An equation: the one that called its jaxpr, and for each result the number of the equation in JAX
+/// and of its result, and the names of its values.
+type Row = (Option<u32>, Vec<(Option<(u32, u32)>, Vec<String>)>);
+
+#[pymethods]
+impl Results {
+    /// The equations of the main graph, callers before those they call.
+    fn rows(&self) -> Vec<Row> {
+        let names = |values: &Vec<Value>| values.iter().map(|v| v.name.clone()).collect();
+        let row = |e: &Entry| {
+            let results = e.made_by.iter().zip(&e.values);
+            (e.caller, results.map(|(made_by, values)| (*made_by, names(values))).collect())
+        };
+        self.entries.iter().map(row).collect()
+    }
+
+    /// Where an equation stands in the program, with an excerpt; empty if it is not known.
+    fn place(&self, py: Python<'_>, row: usize) -> PyResult<String> {
+        let Some(entry) = self.entries.get(row) else { return Ok(String::new()) };
+        let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places =
+            Places { origins: &self.origins, stacks: &mut stacks, resolve: &|_, _| {} };
+        let places = places.of_call(entry.call, entry.scope).into_iter().collect();
+        let diagnostic = Diagnostic { code: "", message: String::new(), places, help: None };
+        Ok(diagnostic.render_places(&source_lines(py)?))
+    }
+
+    /// The rule that lowered an equation, with the line that emitted what computes a result of it;
+    /// or a rewrite, and the rule before it.
+    fn rule(&self, row: usize, result: usize) -> Option<String> {
+        let entry = self.entries.get(row)?;
+        let value = entry.values.get(result).and_then(|values| values.first());
+        Some(match value.and_then(|value| value.emitter) {
+            Some(emitter) if emitter.function() == entry.rule => emitter.to_string(),
+            Some(emitter) => format!("{emitter}, after {}", entry.rule),
+            None => entry.rule.clone(),
+        })
+    }
+}

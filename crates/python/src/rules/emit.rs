@@ -1,0 +1,140 @@
+//! `ctx.op`: a node from what Python gives.
+
+use std::panic::Location;
+use std::sync::PoisonError;
+
+use onnx::{Attrs, Op, ValueId, intern, schema};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyDictMethods, PyTuple};
+use tensor::{DType, Tensor, Type};
+
+use super::context::LoweringContext;
+use super::operand::{self, Operand};
+use super::value::Value;
+use super::wrong::{Result, Wrong};
+
+/// An operand that needs Python no more.
+enum Given {
+    Nothing,
+    Value(ValueId),
+    Constant(Tensor),
+}
+
+impl LoweringContext {
+    /// Emits a node; returns its results, `outputs` or one.
+    pub(super) fn emit(
+        &self,
+        py: Python<'_>,
+        (name, domain): (&str, &str),
+        inputs: &Bound<'_, PyTuple>,
+        outputs: Option<usize>,
+        out_types: Option<&Bound<'_, PyAny>>,
+        attrs: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Vec<Value>> {
+        let op = Op { domain: intern(domain), name: intern(name) };
+        if domain.is_empty() && schema::versions(&op).is_empty() {
+            return Err(no_such_operator(name).into());
+        }
+        let inputs = self.operands(&op, inputs)?;
+        let mut read = Attrs::new();
+        for (name, value) in attrs.into_iter().flat_map(PyDictMethods::iter) {
+            let name: String = name.extract()?;
+            if !value.is_none() {
+                read.push((intern(&name), operand::attribute(&op, &name, &value)?));
+            }
+        }
+        let stated = match out_types {
+            None => None,
+            Some(_) if onnx::is_inferred(&op) => {
+                return Err(
+                    format!("the types of `{name}` are known: leave `out_types` out").into()
+                );
+            }
+            Some(types) => {
+                let types = types.try_iter()?.map(|ty| operand::type_of(&ty?));
+                Some(types.collect::<Result<Vec<Type>>>()?)
+            }
+        };
+        let site = self.site(py)?;
+        let count = outputs.or_else(|| stated.as_ref().map(Vec::len)).unwrap_or(1);
+        Ok(self.with(py, |cx| {
+            let outer = cx.site.replace(site);
+            let inputs = inputs.into_iter().map(|given| match given {
+                Given::Nothing => None,
+                Given::Value(value) => Some(value),
+                Given::Constant(tensor) => Some(cx.constant(tensor)),
+            });
+            let inputs: Vec<Option<ValueId>> = inputs.collect();
+            let at = Location::caller();
+            let emitted = if onnx::is_inferred(&op) {
+                cx.emit(op, inputs, read, count, at).map_err(Wrong::from)
+            } else {
+                let types = match &stated {
+                    Some(types) => types.clone(),
+                    None => cx.result_types().cloned().collect(),
+                };
+                if types.len() != count || types.iter().any(|ty| ty.dtype.is_complex()) {
+                    let reason = format!(
+                        "the types of the {count} results of `{name}` are not known: give `out_types`"
+                    );
+                    Err(reason.into())
+                } else {
+                    Ok(cx.emit_typed((op, inputs, read), types, at))
+                }
+            };
+            cx.site = outer;
+            let emitted = emitted?;
+            if let Some(node) = emitted.first().and_then(|value| cx.graph.producer(*value)) {
+                onnx::check_node(cx.graph, node)?;
+            }
+            if stated.is_none() && !onnx::is_inferred(&op) {
+                let mut assumed = self.assumed.lock().unwrap_or_else(PoisonError::into_inner);
+                assumed.extend(emitted.iter().enumerate().map(|(i, v)| (*v, i, site.line())));
+            }
+            let values = emitted.into_iter();
+            Ok(values.map(|v| Value::real_only(v, cx.ty(v).clone(), self.owner)).collect())
+        })?)
+    }
+
+    fn operands(&self, op: &Op, given: &Bound<'_, PyTuple>) -> Result<Vec<Given>> {
+        let given: Vec<Operand<'_>> =
+            given.iter().map(|object| Operand::new(&object)).collect::<Result<_>>()?;
+        let mut operands = Vec::with_capacity(given.len());
+        for (i, operand) in given.iter().enumerate() {
+            operands.push(match operand {
+                Operand::Nothing => Given::Nothing,
+                Operand::Value(value) => match self.own(value)? {
+                    lower::Parts::Real(value) => Given::Value(value),
+                    lower::Parts::Complex(..) => {
+                        let reason =
+                            "ONNX has no complex numbers: give `.real` and `.imag` to operators";
+                        return Err(reason.to_owned().into());
+                    }
+                },
+                Operand::Array(tensor) => Given::Constant(tensor.clone()),
+                Operand::Numbers(numbers) if !op.domain.is_empty() => {
+                    let reason = format!("which type {numbers} has is not known: give an array");
+                    return Err(reason.into());
+                }
+                Operand::Numbers(numbers) => {
+                    let dtype = operand::numbers_dtype(op, &given, i);
+                    let tensor = operand::tensor(numbers, dtype)?;
+                    Given::Constant(match (dtype, tensor.dtype()) {
+                        // Python's numbers are JAX's by default: 32 bits.
+                        (None, DType::F64) => operand::tensor(numbers, Some(DType::F32))?,
+                        _ => tensor,
+                    })
+                }
+            });
+        }
+        Ok(operands)
+    }
+}
+
+fn no_such_operator(name: &str) -> String {
+    let known = schema::names().find(|known| known.eq_ignore_ascii_case(name));
+    match known {
+        Some(known) => format!("ONNX has no operator `{name}`; did you mean `{known}`?"),
+        None => format!("ONNX has no operator `{name}`; operators of other domains need `domain`"),
+    }
+}

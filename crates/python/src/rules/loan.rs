@@ -1,0 +1,79 @@
+//! Lends a rule's context to Python, whose objects know no lifetimes.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use lower::Context;
+use pyo3::prelude::*;
+
+/// A context that Python may use while its rule runs, and not a moment longer.
+#[derive(Debug)]
+pub(super) struct Loan(Mutex<Option<Lent>>);
+
+/// Points to the lent context; the lifetime is a stand-in.
+#[derive(Debug)]
+struct Lent(NonNull<Context<'static>>);
+
+#[expect(unsafe_code, reason = "the pointer is as good as the `&mut Context` it was made of")]
+// SAFETY: a `Context` may be used by any one thread at a time (`is_send` below), the mutex of `Loan`
+// sees to it that it is one.
+unsafe impl Send for Lent {}
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Context<'_>>();
+};
+
+/// Why a context cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Its rule has returned.
+    Over,
+    /// It is being used, by a rule inside of a jaxpr that it inlines or by another thread.
+    Busy,
+}
+
+impl Loan {
+    /// Runs `borrow` with a loan of `context`, which ends when it returns.
+    pub(super) fn lend<T>(
+        py: Python<'_>,
+        context: &mut Context<'_>,
+        borrow: impl FnOnce(&Arc<Loan>) -> T,
+    ) -> T {
+        let lent = Lent(NonNull::from(context).cast());
+        let loan = Arc::new(Loan(Mutex::new(Some(lent))));
+        let _end = End { py, loan: &loan };
+        borrow(&loan)
+    }
+
+    /// Uses the context.
+    pub(super) fn with<T>(&self, job: impl FnOnce(&mut Context<'_>) -> T) -> Result<T, Refused> {
+        let mut lent = match self.0.try_lock() {
+            Ok(lent) => lent,
+            Err(TryLockError::Poisoned(lent)) => lent.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Refused::Busy),
+        };
+        let Some(Lent(context)) = lent.as_mut() else { return Err(Refused::Over) };
+        #[expect(unsafe_code, reason = "the loan has not ended")]
+        // SAFETY: `lend` borrows the context mutably until `End` takes the pointer away, which it
+        // does under the same mutex that is held here, so this is the only reference. The job
+        // takes a context of any lifetime, so it can keep nothing of it.
+        Ok(job(unsafe { context.as_mut() }))
+    }
+}
+
+/// Ends a loan, whichever way its user returns.
+struct End<'a, 'py> {
+    py: Python<'py>,
+    loan: &'a Loan,
+}
+
+impl Drop for End<'_, '_> {
+    fn drop(&mut self) {
+        // Another thread that still uses the context may need the interpreter to finish.
+        self.py.detach(|| {
+            let mut lent = self.loan.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *lent = None;
+        });
+    }
+}

@@ -1,0 +1,107 @@
+"""`allclose`: whether a model returns what the function returns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jax2onnx import _jax
+from jax2onnx._compare import difference
+from jax2onnx._inputs import Specs
+from jax2onnx._options import Layout, positions
+from jax2onnx._runtime import NCHW, Runnable, as_tensor
+from jax2onnx._trace import restored
+
+
+def allclose(
+    fn: Callable[..., Any],
+    model: Any,
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+    *,
+    enable_double_precision: bool = False,
+    inputs_as_nchw: Layout = None,
+    outputs_as_nchw: Layout = None,
+) -> tuple[bool, str]:
+    """Whether a model returns what a function returns, in ONNX Runtime.
+
+    Args:
+        fn: The function.
+        model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
+        inputs: The positional arguments of `fn`. Those that are shapes, as in `to_onnx`, become
+            random numbers; dimensions that are names become 2.
+        input_params: The keyword arguments of `fn` that are inputs of the model.
+        rtol: How far apart floats may be, relative to what JAX computes.
+        atol: How far apart they may be beside that. Integers must be equal.
+        enable_double_precision: Computes with 64-bit types, as an export with this option.
+        inputs_as_nchw: Inputs that the model takes as NCHW and `fn` as NHWC, as they were exported.
+        outputs_as_nchw: Outputs that the model returns as NCHW, likewise.
+
+    Returns:
+        Whether everything is close, and what is not.
+    """
+    with _jax.precision(double=enable_double_precision):
+        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
+        with restored(fn):
+            expected = jax.tree_util.tree_leaves_with_path(fn(*args, **kwargs))
+    runnable = Runnable(model)
+    feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
+    in_names = [value.name for value in runnable.inputs]
+    out_names = [value.name for value in runnable.outputs]
+    if len(feeds) != len(in_names):
+        return False, f"the model has {len(in_names)} inputs, the function {len(feeds)}"
+    if len(expected) != len(out_names):
+        return False, f"the model has {len(out_names)} outputs, the function {len(expected)}"
+    ranks = [array.ndim for array in feeds]
+    for i in positions("inputs_as_nchw", inputs_as_nchw, in_names, ranks):
+        feeds[i] = feeds[i].transpose(NCHW)
+    wanted = [as_tensor(leaf) for _, leaf in expected]
+    ranks = [array.ndim for array in wanted]
+    for i in positions("outputs_as_nchw", outputs_as_nchw, out_names, ranks):
+        wanted[i] = wanted[i].transpose(NCHW)
+    wrong = []
+    for name, one, other in zip(out_names, wanted, runnable.run(feeds), strict=True):
+        apart = difference(one, other, rtol, atol)
+        if apart is not None:
+            wrong.append(f"`{name}` differs: {apart}")
+    if wrong:
+        return False, "\n".join(wrong)
+    return True, f"all {len(wanted)} outputs agree (rtol={rtol:g}, atol={atol:g})"
+
+
+def arguments(
+    inputs: Sequence[Any], input_params: Mapping[str, Any] | None, *, double: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a function; those that are no arrays yet are drawn at random."""
+    specs = Specs(double=double)
+    typed = specs.positional(inputs), specs.keyword(input_params)
+    given = jax.tree_util.tree_leaves((tuple(inputs), dict(input_params or {})), is_leaf=_is_array)
+    leaves, tree = jax.tree_util.tree_flatten(typed)
+    if len(given) != len(leaves) or not all(map(_is_array, given)):
+        given = [None] * len(leaves)
+    random = np.random.default_rng(0)
+    values = [_value(spec, leaf, random) for spec, leaf in zip(leaves, given, strict=True)]
+    args, kwargs = jax.tree_util.tree_unflatten(tree, values)
+    return args, kwargs
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+
+
+def _value(spec: Any, leaf: Any, random: np.random.Generator) -> Any:
+    if leaf is not None:
+        return leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
+    shape = tuple(_jax.sizes(spec.shape, lambda _: 2))
+    if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):
+        keys = jax.random.split(jax.random.key(0, impl=_jax.key_implementation(spec.dtype).name), 9)
+        return jax.numpy.resize(keys, shape)
+    if jax.numpy.issubdtype(spec.dtype, np.floating):
+        return jax.numpy.asarray(random.standard_normal(shape), dtype=spec.dtype)
+    if jax.numpy.issubdtype(spec.dtype, np.complexfloating):
+        both = random.standard_normal((2, *shape))
+        return jax.numpy.asarray(both[0] + 1j * both[1], dtype=spec.dtype)
+    return jax.numpy.asarray(random.integers(0, 2, shape), dtype=spec.dtype)

@@ -1,0 +1,61 @@
+"""Says which inputs the symbolic dimensions come from, when JAX cannot trace with them."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from jax2onnx import _jax
+from jax2onnx._names import boundary_names, paths_of
+
+# Where messages have dimensions: in quotes, in shapes, at the end.
+_PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@contextmanager
+def explained(
+    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[None]:
+    """Adds a note to errors that speak of symbolic dimensions of the arguments."""
+    try:
+        yield
+    except Exception as error:
+        note = _note(error, _axes(signature, args, kwargs))
+        if note:
+            error.add_note(note)
+        raise
+
+
+def _axes(
+    signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, list[str]]:
+    """Where each dimension variable occurs: `axis 0 of the input `x``."""
+    names, _ = boundary_names(
+        signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
+    )
+    axes: dict[str, list[str]] = {}
+    for name, leaf in zip(names, jax.tree_util.tree_leaves((args, kwargs)), strict=True):
+        for axis, dim in enumerate(leaf.shape):
+            if _jax.is_symbolic(dim):
+                for variable in dict.fromkeys(_NAME.findall(str(dim))):
+                    axes.setdefault(variable, []).append(f"axis {axis} of the input `{name}`")
+    return axes
+
+
+def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
+    message = str(error).partition("\n")[0]
+    mentioned = {name for text in _PLACES.findall(message) for name in _NAME.findall(text)}
+    # Python's own messages name only the type.
+    found = [name for name in axes if name in mentioned or "_DimExpr" in mentioned]
+    if not found:
+        return None
+    lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
+    if "inconclusive" in message:
+        advice = "give it a number, or say more about it: jax.export.symbolic_shape has constraints"
+    else:
+        advice = "give it a number in `inputs`"
+    return "\n".join(["", *lines, f"  help: {advice}"])

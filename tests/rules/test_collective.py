@@ -1,0 +1,39 @@
+"""Collectives over an axis that `vmap` maps are reductions."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from checking import check_model, check_sizes, op_types
+from jax2onnx import to_onnx
+from models.random_values import normal
+
+COLLECTIVES = [lax.psum, lax.pmean, lax.pmax, lax.pmin]
+
+
+def mapped(collective: Any) -> Any:
+    def row(x: jax.Array, y: jax.Array) -> Any:
+        return collective((x, y), "batch"), x - collective(x, "batch")
+
+    return jax.vmap(row, axis_name="batch")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES, ids=lambda c: c.__name__)
+def test_a_mapped_axis(collective: Any) -> None:
+    fn = mapped(collective)
+    check_model(fn, (normal(3, 4), normal(3)))
+    if collective is not lax.pmean:  # for which JAX wants to know how many there are
+        check_sizes(fn, [("B", 4), ("B",)], *([normal(n, 4), normal(n)] for n in (1, 5)))
+
+
+def test_an_axis_without_elements() -> None:
+    """The sum of nothing has the shape of each operand's own result."""
+    check_model(mapped(lax.psum), (jnp.zeros((0, 4)), jnp.zeros(0)))
+
+
+def test_a_sum_is_one_node() -> None:
+    fn = jax.vmap(lambda x: lax.psum(x, "batch"), axis_name="batch", out_axes=None)
+    assert op_types(to_onnx(fn, [(3, 4)])) == ["ReduceSum"]

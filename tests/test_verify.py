@@ -1,0 +1,288 @@
+"""`verify` names the first value that differs from JAX's; `allclose` says whether one does."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from flax import nnx
+
+import jax2onnx
+from jax2onnx import _verify, allclose, to_onnx, verify
+from models.nnx.gpt import Attention, gpt
+from provenance_of import line_of
+
+X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    with jax2onnx.local_lowerings():
+        yield
+
+
+def _spoil(primitive: str, scope: str = "") -> None:
+    """A rule that is one hundredth off inside of a scope."""
+
+    @jax2onnx.lowering(primitive, override=True)
+    def spoiled(ctx: Any, *x: Any) -> Any:
+        (y,) = ctx.built_in(*x)
+        if not ctx.scope.startswith(scope):
+            return y
+        if y.is_complex:
+            return ctx.complex(y.real, ctx.op("Mul", y.imag, 1.01))
+        return ctx.op("Mul", y, 1.01)  # spoiled
+
+
+def _small_gpt(layers: int) -> Any:
+    # One size for all: what JAX compiled for one test serves the others.
+    return gpt(layers, width=8, heads=2, length=8)
+
+
+def _line(mark: str) -> int:
+    return line_of(mark, _line)
+
+
+def test_a_wrong_rule_in_the_middle_of_a_gpt_is_named() -> None:
+    model, args = _small_gpt(3)
+    _spoil("exp", "blocks.1/attn")
+    proto = to_onnx(model, list(args))
+    found = verify(model, proto, list(args))
+    assert not found
+    assert found.message.startswith("[value-differs] `exp` is not what JAX computes\n")
+    source, first = Attention.__call__.__code__.co_filename, 0
+    for number, text in enumerate(Path(source).read_text().splitlines(), 1):
+        first = number if "jax.nn.softmax" in text else first
+    assert f"models/nnx/gpt.py:{first}:47 in Attention.__call__ (blocks.1/attn)" in found.place
+    assert f"\n      | {' ' * 46}{'^' * len('jax.nn.softmax(scores, axis=-1)')}" in found.place
+    assert found.rule == f"_spoil.<locals>.spoiled:{_line('spoiled')}"
+    assert found.value.startswith("/blocks.1/attn/Mul")
+    assert "in JAX, " in found.message
+    assert found.compared > 100
+
+
+def test_a_right_gpt_is_right() -> None:
+    model, args = _small_gpt(2)
+    found = verify(model, to_onnx(model, list(args)), list(args))
+    assert found, found.message
+    assert found.compared > 150
+
+
+def test_symbolic_dimensions() -> None:
+    model, args = _small_gpt(1)
+    dims = jax.export.symbolic_shape("B, T", constraints=["T <= 8"])
+    proto = to_onnx(model, [jax.ShapeDtypeStruct(dims, jnp.int32)])
+    assert (found := verify(model, proto, list(args))), found
+    assert (found := verify(model, proto, [args[0][:1, :5]])), found
+    assert found.compared > 80
+    _spoil("tanh")
+    wrong = verify(model, to_onnx(model, [jax.ShapeDtypeStruct(dims, jnp.int32)]), list(args))
+    assert "`tanh` is not" in wrong.message
+
+
+def test_symbolic_dimensions_inside_of_loops() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        def body(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+            wide = jnp.concatenate([carry, row]).reshape(2, -1).sum(0)
+            return wide, jnp.broadcast_to(wide.sum(), (x.shape[0], 2))
+
+        total, rows = jax.lax.scan(body, jnp.zeros(x.shape[1]), x)
+        return rows.sum() + total * x.shape[0]
+
+    found = verify(fn, to_onnx(fn, [("B", "N")]), [X])
+    assert found, found
+
+
+def test_the_results_of_loops_are_compared() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = jnp.cos(x)
+        z = jax.lax.fori_loop(0, 3, lambda _, v: jnp.sin(v), y)  # the loop
+        return z * 2
+
+    _spoil("sin")
+    found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
+    assert f"test_verify.py:{_line('the loop')}:" in found.place
+    assert "fori_loop" in found.message
+
+
+def test_called_functions_are_looked_into() -> None:
+    @jax.jit
+    def inner(x: jax.Array) -> jax.Array:
+        y = jax.nn.relu(x)
+        return jnp.tanh(y)  # inside
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.checkpoint(inner)(x + 1) * 2
+
+    _spoil("tanh")
+    found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
+    assert f"test_verify.py:{_line('inside')}:" in found.place
+
+
+def test_a_rule_that_leaves_something_out() -> None:
+    jax2onnx.lowering("neg", override=True)(lambda ctx, x: x)
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = -x  # left out
+        return y + 1
+
+    found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
+    assert f"test_verify.py:{_line('left out')}:" in found.place
+
+
+def test_what_is_folded_into_a_constant() -> None:
+    _spoil("neg")
+
+    def fn(x: jax.Array) -> jax.Array:
+        scale = -jax.lax.iota(np.float32, 3)  # folded
+        return x * scale
+
+    proto = to_onnx(fn, [(3,)])
+    assert [node.op_type for node in proto.graph.node] == ["Mul"]
+    found = verify(fn, proto, [X[0]])
+    assert f"test_verify.py:{_line('folded')}:" in found.place
+
+
+def test_complex_numbers_and_keys() -> None:
+    def fn(z: jax.Array, key: jax.Array) -> Any:
+        one, two = jax.random.split(key)
+        noise = jax.random.normal(one, z.shape)
+        return jnp.exp(z) * noise, two
+
+    args = [(X + 1j * X[::-1]).astype(np.complex64), jax.random.key(3)]
+    proto = to_onnx(fn, args)
+    assert (found := verify(fn, proto, args)), found
+    assert (close := allclose(fn, proto, args)), close
+    _spoil("exp")
+    wrong = verify(fn, to_onnx(fn, args), args)
+    assert "`exp` is not what JAX computes" in wrong.message
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "uint32"])
+def test_element_types(dtype: str) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = x * x + x
+        return jnp.where(y > 1, y, jnp.asarray(3, dtype))
+
+    args = [jnp.asarray(np.abs(X) * 2, dtype)]
+    proto = to_onnx(fn, args)
+    assert (found := verify(fn, proto, args)), found
+    assert found.compared >= 4
+    close, message = allclose(fn, proto, args, rtol=0.1)
+    assert close, message
+
+
+def test_double_precision() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) * (1 + 1e-6)
+
+    args = [X.astype(np.float64)]
+    proto = to_onnx(fn, args, enable_double_precision=True)
+    assert (found := verify(fn, proto, args, enable_double_precision=True)), found
+    close, message = allclose(fn, proto, args, rtol=1e-12, enable_double_precision=True)
+    assert close, message
+
+    def other(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    close, message = allclose(other, proto, args, rtol=1e-7, atol=0, enable_double_precision=True)
+    assert not close
+    assert "`output` differs: 6 of 6 elements" in message
+
+
+def test_nan_and_infinity_have_their_places() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.log(x) / 2
+
+    proto = to_onnx(fn, [(4,)])
+    args = [np.array([-1, 0, 1, np.inf], np.float32)]
+    assert (found := verify(fn, proto, args)), found
+
+    def other(x: jax.Array) -> jax.Array:
+        return jnp.log(jnp.abs(x)) / 2
+
+    close, message = allclose(other, proto, args)
+    assert not close
+    assert message == (
+        "`output` differs: 1 of 4 elements (25 %), the most at [0]: 0 in JAX, nan in the model"
+    )
+
+
+def test_layouts() -> None:
+    def fn(image: jax.Array) -> jax.Array:
+        return image * jnp.arange(3, dtype=image.dtype)
+
+    image = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
+    layout: Any = {"inputs_as_nchw": ["image"], "outputs_as_nchw": [0]}
+    proto = to_onnx(fn, [("B", 2, 4, 3)], **layout)
+    assert (found := verify(fn, proto, [image], **layout)), found
+    close, message = allclose(fn, proto, [image], **layout)
+    assert close, message
+
+
+def test_models_in_files_with_weights_beside_them(tmp_path: Path) -> None:
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(64, 1024)), jnp.float32)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ weights)
+
+    path = to_onnx(fn, [("B", 64)], return_mode="file", output_path=tmp_path / "m.onnx")
+    proto = onnx.load(path)
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    x = np.ones((2, 64), np.float32)
+    assert (found := verify(fn, path, [x])), found
+    assert (found := verify(fn, to_onnx(fn, [("B", 64)], return_mode="ir"), [x])), found
+    assert allclose(fn, path, [x])[0]
+
+
+def test_batches_of_values_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, args = _small_gpt(1)
+    proto = to_onnx(model, list(args))
+    whole = verify(model, proto, list(args))
+    monkeypatch.setattr(_verify, "BATCH", 8000)
+    assert verify(model, proto, list(args)) == whole
+
+
+def test_an_older_export_with_other_options_is_matched() -> None:
+    model, args = _small_gpt(1)
+    proto = to_onnx(model, list(args), opset=19, input_names=["ids"], model_name="older")
+    for node in proto.graph.node:
+        node.name = f"renamed{node.name}"
+    found = verify(model, proto, list(args))
+    assert found, found
+    assert found.compared > 80
+
+
+def test_a_model_of_another_function() -> None:
+    proto = to_onnx(lambda x: jnp.cos(x) + 1, [(2, 3)])
+    found = verify(lambda x: jnp.sin(x) + 1, proto, [X])
+    assert not found
+    assert "the output `output` is not what JAX computes" in found.message
+    close, message = allclose(lambda x: (x, x), proto, [X])
+    assert (close, message) == (False, "the model has 1 outputs, the function 2")
+    with pytest.raises(jax2onnx.InvalidInputError, match=r"`x` of the model is float32\[2, 3\]"):
+        allclose(jnp.sin, proto, [X[:1]])
+    with pytest.raises(jax2onnx.InvalidInputError, match="there is no model"):
+        allclose(jnp.sin, "nowhere.onnx", [X])
+
+
+def test_shapes_become_random_numbers() -> None:
+    def fn(x: jax.Array, *, scale: float) -> jax.Array:
+        return jnp.tanh(x) * scale
+
+    proto = to_onnx(fn, [("B", "2*B")], {"scale": 2.0})
+    close, message = allclose(fn, proto, [("B", "2*B")], {"scale": 3.0})
+    assert (close, message) == (True, "all 1 outputs agree (rtol=0.001, atol=1e-05)")
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+    proto = to_onnx(norm, [(2, 3)])
+    before = np.asarray(norm.mean[...])
+    assert verify(norm, proto, [X])
+    assert allclose(norm, proto, [X])[0]
+    np.testing.assert_array_equal(np.asarray(norm.mean[...]), before)

@@ -1,0 +1,251 @@
+"""The page of `jax2onnx view`, used as a person would, in a browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from browser import Page, browser
+from jax2onnx import _core, to_onnx
+from models.nnx.gpt import gpt
+
+LIT = "[...state.strong].map((index) => nodes[index].name)"
+SEEN = "[...document.querySelectorAll('.r.lit')].map((row) => row.item.name)"
+WHERES = ["/blocks.0/attn/Where", "/blocks.1/attn/Where"]
+PICKED = "document.querySelector('.r.pick')?.item.name ?? null"
+STRONG = "[...document.querySelectorAll('.l.lit')].map((line) => Number(line.dataset.line))"
+INSPECTOR = "document.getElementById('inspector').innerText"
+
+
+def line(text: str) -> str:
+    """An expression for the line of the source that contains `text`."""
+    return f"[...document.querySelectorAll('.l')].find((l) => l.textContent.includes({text!r}))"
+
+
+def row(name: str) -> str:
+    """An expression for the row of a node, by the end of its name."""
+    return f"[...document.querySelectorAll('.r')].find((r) => r.item.name?.endsWith({name!r}))"
+
+
+def module(label: str) -> str:
+    """An expression for the row of a module."""
+    return f"[...document.querySelectorAll('.r.module')].find((r) => r.item.label === {label!r})"
+
+
+def pick(page: Page, name: str) -> None:
+    """Clicks on the row of a node, by the end of its name, wherever it is."""
+    page.evaluate(f"reveal(nodes.find((node) => node.name.endsWith({name!r})).index)")
+    page.frame()
+    page.click(row(name))
+
+
+def make(folder: Path, fn: Any, args: Any, **options: Any) -> Path:
+    model, page = folder / "model.onnx", folder / "page.html"
+    options = {"stacktrace_metadata": "sourcemap", "source_text": True, **options}
+    to_onnx(fn, list(args), return_mode="file", output_path=str(model), **options)
+    assert _core.main(["view", str(model), "-o", str(page)]) == 0
+    return page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("view")
+
+
+@pytest.fixture(scope="module")
+def tab(folder: Path) -> Iterator[Page]:
+    with browser(folder) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> str:
+    return make(folder, *gpt(layers=2)).as_uri()
+
+
+@pytest.fixture
+def page(tab: Page, address: str) -> Iterator[Page]:
+    tab.requests.clear()
+    tab.open(address)
+    tab.wait("document.querySelectorAll('.r').length > 5")
+    yield tab
+    assert tab.errors == []
+    assert tab.requests == [address], "the page loads nothing"
+
+
+def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
+    page.hover(line("scores = jnp.where"))
+    assert page.evaluate(LIT) == WHERES
+    page.hover("document.getElementById('facts')")
+    assert page.evaluate(LIT) == [], "only as long as it is pointed at"
+    page.click(line("scores = jnp.where"))
+    page.hover("document.getElementById('facts')")
+    assert page.evaluate(LIT) == WHERES, "a click keeps it"
+    assert "/blocks.0/attn/Where" in page.evaluate(SEEN), "and brings it into view"
+    assert "2 nodes from tests/models/nnx/gpt.py" in page.evaluate("$('lit').textContent")
+
+
+def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
+    page.click(line("x = block(x)"))
+    assert page.evaluate("state.weak.size") == 2 * 75
+    assert page.evaluate("document.querySelectorAll('.r.weak').length") > 3
+    assert "in what is called at" in page.evaluate("$('lit').textContent")
+
+
+def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
+    page.click(line("scores = jnp.where"))
+    page.click("document.getElementById('fold')")
+    page.wait(module("blocks.1"))
+    assert page.evaluate(f"{module('blocks.1')}.querySelector('.badge').textContent") == "1 lit"
+
+
+def test_picking_a_node_shows_its_line_and_stack(page: Page) -> None:
+    pick(page, "/blocks.0/attn/Where")
+    assert page.evaluate(PICKED) == "/blocks.0/attn/Where"
+    source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
+    strong = [source[number - 1].strip() for number in page.evaluate(STRONG)]
+    assert [text.split(" = ")[0] for text in strong] == ["causal", "scores"], "one was merged"
+    told = page.evaluate(INSPECTOR)
+    assert "/blocks.0/attn/Where" in told
+    assert "blocks.0/attn" in told
+    assert "drop_operand_broadcast.rewrite:" in told
+    for function in ("Attention.__call__", "Block.__call__", "GPT.__call__"):
+        assert function in told
+    expression = page.evaluate(
+        "[...CSS.highlights.get('expression')].map((range) => range.toString()).join()"
+    )
+    assert expression == "jnp.where(causal, scores, jnp.finfo(x.dtype).min)"
+    calls = page.evaluate("document.querySelectorAll('.l.call').length")
+    assert calls == 2, "the lines that lead there are marked, too"
+
+
+def test_links_lead_from_node_to_node_and_to_frames(page: Page) -> None:
+    pick(page, "/blocks.0/attn/Where")
+    page.click("[...inspector.querySelectorAll('button')].find((b) => b.innerText.includes('Div'))")
+    assert page.evaluate(PICKED) == "/blocks.0/attn/Div"
+    page.click("[...inspector.querySelectorAll('.stack button')].at(-1)")
+    assert page.evaluate("rowsOfLines.get(cursorLine).textContent.includes('x = block(x)')")
+
+
+def test_search(page: Page) -> None:
+    page.press("/", "/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.type("blocks.1 where")
+    page.wait("$('found').textContent === '1 node'")
+    assert page.evaluate("rows.map((row) => row.item.label ?? row.item.name)") == [
+        "blocks.1",
+        "attn",
+        "/blocks.1/attn/Where",
+    ]
+    page.press("Enter")
+    assert page.evaluate(PICKED) == "/blocks.1/attn/Where"
+    page.press("Escape")
+    assert page.evaluate("search.value") == ""
+    assert page.evaluate("rows.length") > 10
+    source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
+    number = next(n for n, text in enumerate(source, 1) if "scores = jnp.where" in text)
+    page.type(f"gpt.py:{number}")
+    assert page.evaluate("$('found').textContent") == "2 nodes", "lines can be searched for"
+    page.evaluate("search.value = 'no such thing'; find()")
+    assert page.evaluate("$('found').textContent") == "0 nodes"
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    page.evaluate("scroll.focus()")
+    page.press("Home")
+    page.evaluate("setAll(false)")
+    count = page.evaluate("rows.length")
+    page.press("ArrowRight")
+    assert page.evaluate("rows.length") > count, "the first module unfolds"
+    page.press("ArrowDown")
+    page.press("Enter")
+    assert page.evaluate(PICKED).startswith("/tokens/")
+    page.press("ArrowLeft")
+    page.press("ArrowLeft")
+    assert page.evaluate("rows.length") == count
+    page.press("Escape")
+    assert page.evaluate(PICKED) is None
+    page.evaluate("code.focus()")
+    page.press("ArrowDown")
+    assert page.evaluate("kept.line !== null")
+    theme = page.evaluate("document.documentElement.dataset.theme")
+    page.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") != theme
+    tree = page.evaluate(
+        "[scroll.getAttribute('role'), scroll.getAttribute('aria-activedescendant')]"
+    )
+    assert tree[0] == "tree"
+    assert (
+        page.evaluate(f"document.getElementById({tree[1]!r})?.getAttribute('role')") == "treeitem"
+    )
+
+
+def test_nodes_inside_nodes(tab: Page, tmp_path: Path) -> None:
+    def body(carry: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jnp.tanh(carry + x)
+        return carry, carry
+
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.scan(body, x[0], x)[1]
+
+    tab.open(make(tmp_path, fn, [jnp.ones((4, 3))]).as_uri())
+    tab.wait("document.querySelector('.r')")
+    tab.evaluate("setAll(true)")
+    tab.frame()
+    pick(tab, "/Tanh")
+    assert tab.evaluate("nodes[state.pick].op") == "Tanh"
+    assert tab.evaluate("nodes[nodes[state.pick].owner].op") == "Scan"
+    assert tab.evaluate("rows.find((row) => row.item.op === 'Tanh').depth") == 1
+    assert tab.errors == []
+
+
+def test_names_are_text(tab: Page, tmp_path: Path) -> None:
+    nasty = "</script><img src=x onerror=alert(1)>&amp;"
+
+    def fn(x: jax.Array) -> jax.Array:
+        with jax.named_scope(nasty.replace("/", "|")):
+            return jnp.sin(x)
+
+    tab.open(make(tmp_path, fn, [jnp.ones(2)], input_names=[nasty]).as_uri())
+    tab.wait("document.querySelector('.r')")
+    tab.evaluate("setAll(true); keepNode(nodes.find((node) => node.op === 'Sin'))")
+    assert nasty in tab.evaluate(INSPECTOR)
+    assert tab.evaluate("document.querySelectorAll('img').length") == 0
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("level", [None, "minimal", "full"])
+def test_models_that_say_less(tab: Page, tmp_path: Path, level: str | None) -> None:
+    options = {"stacktrace_metadata": level, "source_text": False}
+    tab.open(make(tmp_path, *gpt(layers=1), **options).as_uri())
+    tab.wait("document.querySelector('.r')")
+    tab.evaluate("keepNode(nodes[20])")
+    tab.frame()
+    told = tab.evaluate(INSPECTOR)
+    assert ("does not say where" in told) == (level is None)
+    assert ("__call__" in told) == (level is not None)
+    assert tab.errors == []
+
+
+def test_thousands_of_nodes_are_no_burden(tab: Page, tmp_path: Path) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        for layer in range(60):
+            with jax.named_scope(f"layers.{layer}"):
+                for step in range(20):
+                    x = jnp.sin(x) * (layer + step / 7)
+        return x
+
+    tab.open(make(tmp_path, fn, [jnp.ones(3)]).as_uri())
+    tab.wait("document.querySelector('.r')")
+    assert tab.evaluate("nodes.length") > 2000
+    took = tab.evaluate(
+        "(() => { const start = performance.now(); setAll(true); paintRows(); paintArcs();"
+        " search.value = 'layers.30 sin'; find(); paintRows(); clearSearch();"
+        " keepLine([...lines.values()][0]); paintRows(); return performance.now() - start; })()"
+    )
+    assert took < 2000
+    assert tab.evaluate("document.querySelectorAll('.r').length") < 100, "only what is seen exists"
+    assert tab.errors == []

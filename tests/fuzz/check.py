@@ -108,7 +108,7 @@ def _run(
         bad = compare.wrong_as_a_whole(sized, wanted, expected, found, size)
         if bad:
             name, mask = bad[0]
-            at = tuple(int(i[0]) for i in np.nonzero(mask))
+            at = tuple(map(int, np.argwhere(mask)[0]))
             pairs = dict(zip(wanted, found, strict=True))
             message = f"{name}{list(at)}: {base[name][at]} becomes {pairs[name][at]}, size {size}"
             stage = f"optimised: {key[0]}, onnxruntime's optimiser {key[1]}"
@@ -125,7 +125,7 @@ def _difference(
         if one.shape != other.shape or one.dtype != other.dtype:
             lines.append(f"{value.name}: {other.dtype}{other.shape} is {one.dtype}{one.shape}")
         elif mask.any():
-            at = tuple(int(i[0]) for i in np.nonzero(mask))
+            at = tuple(map(int, np.argwhere(mask)[0]))
             lines.append(
                 f"{value.name}{list(at)} ({mask.sum()} of {mask.size}): JAX {other[at]!r}, "
                 f"onnxruntime {one[at]!r}"

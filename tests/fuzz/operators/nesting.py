@@ -180,7 +180,10 @@ def grad(draw: Draw) -> None:
     how = draw.choose(["jax.grad", "jax.value_and_grad", "jax.jacrev"])
     text = f"{how}({f.name})({x.name})"
     is_tuple = how == "jax.value_and_grad"
-    draw.add("grad", text, [x], Kind.MIXES, functions=[f], is_tuple=is_tuple)
+    try:
+        draw.add("grad", text, [x], Kind.MIXES, functions=[f], is_tuple=is_tuple)
+    except ValueError as error:
+        raise Reject("a loop without an end has no derivative") from error
 
 
 def jvp(draw: Draw) -> None:

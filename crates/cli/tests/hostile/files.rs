@@ -31,7 +31,7 @@ fn run(path: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 fn a_model_that_is_cut_short_is_an_error() {
     let whole = seed("map.onnx");
     within(8 * MIB, || {
-        for len in 0..whole.len() {
+        for len in (0..whole.len()).step_by(7) {
             // The last fields of a model may be missing without a trace.
             fuzz::model(&whole[..len]);
         }

@@ -7,3 +7,4 @@ mod names;
 mod read;
 mod sample;
 mod save;
+mod skim;

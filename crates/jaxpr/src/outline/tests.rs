@@ -61,7 +61,6 @@ impl Text {
             scope: scope.into(),
             external: None,
             functions: functions.into(),
-            external: None,
         });
         self
     }

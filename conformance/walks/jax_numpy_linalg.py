@@ -47,7 +47,7 @@ TABLE = Table(
         "matmul": [call(A, RIGHT)],
         "outer": [call(V, W)],
         "vecdot": [call(V, W), call(A, W)],
-        "tensordot": [call(A, P, 1)],
+        "tensordot": [call(A, P, axes=1)],
         "tensorinv": [call(floats(4, 2, 2), ind=1)],
         "tensorsolve": [call(floats(2, 2, 4), floats(2, 2))],
     }

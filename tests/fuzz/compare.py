@@ -10,6 +10,8 @@ What is known to differ, and allowed:
 - complex numbers with infinite or NaN parts;
 - derivatives where something is not finite: XLA takes a product with a mask for a choice, and
   computes inside functions with more precision than it says.
+
+ONNX Runtime itself crashes on a loop inside two conditions that it finds to be constant.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -36,6 +36,9 @@ TABLE = Path(__file__).parent.parent / "crates/onnx/src/schema/table.rs"
 BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
 MAX_INT = 2**31 - 1
 
+# Kernels that onnxruntime 1.30 does not have yet: models are to run there, too.
+TOO_NEW = {"Where": {"int8", "uint32"}}
+
 Row = tuple[int, ...]
 """One mask per type constraint: all combinations of them run."""
 WrongTypes = dict[tuple[str, str], set[str]]
@@ -132,7 +135,9 @@ class Schema:
         if not measured:
             return [show_row("row", "", row) for row in merge(self.kernel_rows())]
         found = []
-        for variant, (free, bindings) in sorted(measured.items()):
+        too_new = TOO_NEW.get(self.schema.name, set())
+        for variant, (free, running) in sorted(measured.items()):
+            bindings = {binding for binding in running if too_new.isdisjoint(binding)}
             data = free.index(0) if 0 in free else None
             kinds = {"row": set(bindings)}
             for kind, types in wrong.items():

@@ -29,7 +29,9 @@ def check(functions, args, rtol=1e-5, atol=0.0):
 def test_gamma_function(dtype):
     places = [1e-30, 1e-3, 0.3, 0.5, 1, 1.4616, 1.7, 2, 3, 7.25, 40, 171, 3e4]
     x = np.array([*places, *(-x for x in places), -0.5, -1, -2, -3.7, *ENDS], dtype)
-    check({"lgamma": lax.lgamma, "digamma": lax.digamma}, [x], ERROR[dtype], ERROR[dtype])
+    check({"lgamma": lax.lgamma}, [x], ERROR[dtype], ERROR[dtype])
+    # What it is at zero, JAX has changed from one version to another.
+    check({"digamma": lax.digamma}, [x[x != 0]], ERROR[dtype], ERROR[dtype])
 
 
 def test_gamma_function_overflows_where_that_of_jax_does():
@@ -65,7 +67,7 @@ def test_zeta(dtype):
     q = [1e-3, 0.5, 1, 2.5, 10, 50, 0, -0.5, -1, -2, -2.5, NAN, INF]
     check({"zeta": lax.zeta}, grid(x, q, dtype=dtype), 10 * ERROR[dtype])
     m = [0, 1, 2, 3, 6, 0.5, -1, NAN]
-    x = [1e-2, 0.5, 1, 2.5, 10, 50, 0, -0.5, -1, -2.5, NAN, INF]
+    x = [1e-2, 0.5, 1, 2.5, 10, 50, -0.5, -1, -2.5, NAN, INF]
     check({"polygamma": lax.polygamma}, grid(m, x, dtype=dtype), 20 * ERROR[dtype])
 
 
@@ -79,7 +81,8 @@ def test_incomplete_integrals(dtype):
     error = 20 * ERROR[dtype]
     places = [0, 1e-3, 0.1, 0.5, 1, 1.1, 2, 3.7, 10, 30, 100, -1, NAN, INF]
     gamma = {"lower": lax.igamma, "upper": lax.igammac, "slope": lax.igamma_grad_a}
-    check(gamma, grid(places, places, dtype=dtype), error, error)
+    # Of an infinite order JAX has changed the answer from one version to another.
+    check(gamma, grid(places[:-1], places, dtype=dtype), error, error)
     places = [0, 1e-3, 0.5, 1, 2, 5.5, 30, -1, NAN, INF]
     x = [0, 1e-3, 0.3, 0.5, 0.8, 0.99, 1, -0.1, 1.1, NAN]
     check({"beta": lax.betainc}, grid(places, places, x, dtype=dtype), error, error)
@@ -94,7 +97,7 @@ def test_bfloat16_is_rounded_once():
         return lambda x: getattr(lax, name)(x.astype(jnp.bfloat16)).astype(jnp.float32)
 
     for name, found, expected in results({name: narrow(name) for name in names}, [x]):
-        normal = np.abs(expected) > 1e-37
+        normal = (np.abs(expected) > 1e-37) & ((x != 0) | (name != "digamma"))
         assert_near(name, found[normal], expected[normal], 2**-7, 2e-6)
 
 

@@ -60,7 +60,7 @@ fn moving_takes_any_type_that_holds_the_bits() {
     };
     assert_eq!(chosen(Bool).as_deref(), Some("Where:u8"));
     assert_eq!(chosen(I16).as_deref(), Some("Where:i32"));
-    assert_eq!(chosen(U16).as_deref(), Some("Where:u32"));
+    assert_eq!(chosen(U16).as_deref(), Some("Where:i32"));
     assert_eq!(chosen(U64).as_deref(), Some("Where:i64"));
     assert_eq!(chosen(BF16).as_deref(), Some("Where:f32"));
 }

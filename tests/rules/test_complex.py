@@ -130,6 +130,7 @@ def test_powers():
 ELEMENTWISE = {
     "parts": lambda z, w: (z.real, w.imag, lax.complex(z.imag, w.real), z.conj()),
     "logarithm": lambda z, w: jnp.log2(z),
+    "unstacked": lambda z, w: [*jnp.unstack(z), *jnp.unstack(w, axis=-1)],
     "sums": lambda z, w: (z + w, z - w, -z, z + 1, 2j - w),
     "products": lambda z, w: (z * w, z * 3, 1j * z),
     "equality": lambda z, w: (z == w, z != w, z == z, z != 0),

@@ -16,7 +16,7 @@ pub(super) fn stack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 pub(super) fn unstack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let axis: i64 = cx.param("axis")?;
-    let count = cx.out_count();
+    let count = cx.out_widths().count();
     if count == 0 {
         return Ok(Vec::new());
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.experimental
+import numpy as np
 
 from jax2onnx._walk import cells
 
@@ -41,6 +42,12 @@ def traceback() -> object:
     from jax.extend import source_info_util
 
     return source_info_util.current().traceback
+
+
+def unwrapped(array: Any) -> Any:
+    """The NumPy array that a constant of a jaxpr is made of, or else the constant itself."""
+    value = getattr(array, "val", None)  # JAX 0.8 wraps them
+    return value if isinstance(value, np.ndarray) else array
 
 
 def is_symbolic(dim: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jax2onnx import _jax
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._walk import Branch, Walker, call_definitions, cells, instance_dict, join
 
@@ -102,6 +103,7 @@ def _scope_variables(module: Any) -> Mapping[str, Any] | None:
 
 def _identity(array: Any) -> object:
     """A key that an array and what JAX makes of it while tracing share."""
+    array = _jax.unwrapped(array)
     if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays
         # A transposed view begins where the array does.
         return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

@@ -39,8 +39,16 @@ impl Model {
                     return Err(Failure::Request(format!("{}: {why}", map.display())));
                 }
             }
-            None => model.find_map(),
+            None => model.find_map("give it with --map"),
         }
+        Ok(model)
+    }
+
+    /// Opens the model file at `path` with the map that it carries or that lies beside it.
+    pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
+        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let mut model = Self::without_map(Some(path), proto);
+        model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
     }
 
@@ -48,7 +56,7 @@ impl Model {
     pub(crate) fn from_bytes(bytes: &[u8]) -> onnx::Result<Self> {
         let proto = onnx::skim(bytes)?;
         let mut model = Self::without_map(None, proto);
-        model.find_map();
+        model.find_map("");
         Ok(model)
     }
 
@@ -70,7 +78,8 @@ impl Model {
         Ok(Ok(()))
     }
 
-    fn find_map(&mut self) {
+    /// Looks for the map; `help` says what to do if it is elsewhere.
+    fn find_map(&mut self, help: &str) {
         if let Some(text) = property(&self.proto.metadata_props, SOURCE_MAP) {
             match SourceMap::parse(text) {
                 Ok(map) => self.map = Some(map),
@@ -86,8 +95,8 @@ impl Model {
         beside.push(".map");
         let candidates = [PathBuf::from(beside), path.with_extension("map")];
         let Some(map) = candidates.iter().find(|path| path.is_file()) else {
-            let remark = "the model's source map lies elsewhere: give it with --map";
-            return self.remarks.push(remark.to_owned());
+            let remark = format!("the model's source map lies elsewhere: {help}");
+            return self.remarks.push(remark);
         };
         match self.use_map(map) {
             Ok(Ok(())) => {}

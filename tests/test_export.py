@@ -109,6 +109,15 @@ WRONG = {
     "no shape": (["model.py:net", "--input=f32"], "write type and shape"),
     "a type": (["model.py:net", "--input=f33[2]"], "types are bf16"),
     "a dimension": (["model.py:net", "--input=f32[2,-]"], "`f32[2,-]` is no input"),
+    "a type of 64 bits": (
+        ["model.py:net", "--input=i64[2,3]"],
+        "`i64[2,3]` would be int32: JAX has types of 64 bits only on request\n"
+        "  help: add --set enable_double_precision=True",
+    ),
+    "a dimension that is too large": (
+        ["model.py:net", "--input=f32[99999999999999999999,3]"],
+        "the largest dimension that ONNX has is 9223372036854775807",
+    ),
     "an option": (["model.py:net", "--set=color=red"], "write OPTION=VALUE with model_name"),
     "a level": (["model.py:net", "--stacktrace=everything"], "[possible values: minimal, full"),
     "too few inputs": (["model.py:net"], "wrong-arguments"),
@@ -123,6 +132,28 @@ def test_wrong_usage(folder, case):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(folder.glob("**/*.onnx"))
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["-o=./{}", "--set=source_map={}", "--set=record_primitive_calls_file={}"],
+)
+@pytest.mark.parametrize("file", ["model.py", "again.py"])
+def test_the_source_is_not_replaced(folder, option, file):
+    (folder / "again.py").write_text("from model import net\n")
+    before = (folder / file).read_text()
+    done = export(folder, "again.py:net", "--input=f32[2,3]", option.format(file))
+    assert done.returncode == 2
+    assert "is the file of the function" in done.stderr
+    assert (folder / file).read_text() == before
+    assert not list(folder.glob("*.onnx"))
+
+
+def test_types_of_64_bits_on_request(folder):
+    double = "--set=enable_double_precision=True"
+    assert export(folder, "model.py:net", "--input=f64[2,3]", double).returncode == 0
+    [value] = onnx.load(folder / "net.onnx").graph.input
+    assert value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
 
 
 def test_what_cannot_be_exported(folder):

@@ -47,6 +47,20 @@ CASES = {
     "folder as output_path": lambda: _export(return_mode="file", output_path="models/"),
     "unwritable source_map": lambda: _export(source_map="/dev/null/m.map"),
     "unwritable record": lambda: _export(record_primitive_calls_file="/dev/null/r.jsonl"),
+    "a map over the model": lambda: _export(
+        return_mode="file", output_path="m.onnx", source_map="./m.onnx"
+    ),
+    "a map over the weights": lambda: _export(
+        return_mode="file", output_path="m.onnx", source_map="m.onnx.data"
+    ),
+    "a record over the map": lambda: _export(
+        source_map="m.map", record_primitive_calls_file="m.map"
+    ),
+    "a model over the function": lambda: _export(
+        return_mode="file", output_path="tests/models/unsupported.py"
+    ),
+    "a dimension that is too large": lambda: to_onnx(two_inputs, [(2,), (10**20,)]),
+    "a text with one that is too large": lambda: to_onnx(two_inputs, [(2,), f"B, {10**20}"]),
     "too few input_names": lambda: _export(input_names=["a"]),
     "input_names twice the same": lambda: _export(input_names=["a", "a"]),
     "too many output_names": lambda: _export(output_names=["a", "b"]),

@@ -252,6 +252,8 @@ def convert(
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
+    if function is not None:
+        options.check_sources({"the file of the function": function[0]})
     check_arguments(signature, args, kwargs, function)
 
     _progress.stage("tracing")

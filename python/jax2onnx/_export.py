@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jax2onnx._options import is_same_file
 from jax2onnx.errors import InvalidInputError, Jax2OnnxError
 
 FAILED, WRONG_USAGE = 1, 2
@@ -45,8 +46,9 @@ def run(
     try:
         options = _options(settings, opset, stacktrace)
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
-        fn, name = _load(function)
+        fn, name, file = _load(function)
         path = output or Path(f"{name}.onnx")
+        _check_source(file, path, options)
         with _progress.shown():
             written = to_onnx(
                 fn, args, kwargs or None, return_mode="file", output_path=path, **options
@@ -65,13 +67,14 @@ def run(
     return 0
 
 
-def _load(function: str) -> tuple[Any, str]:
-    """The function that `FILE.py:NAME` or `package.module:NAME` names, and its last name."""
+def _load(function: str) -> tuple[Any, str, str | None]:
+    """What `FILE.py:NAME` or `package.module:NAME` names: function, last name and file."""
     source, colon, path = function.rpartition(":")
     if not colon or not source or not path:
         raise _wrong(f"`{function}` names no function", "write FILE.py:FUNCTION")
     is_call, path = path.endswith("()"), path.removesuffix("()")
     value: Any = _module(source)
+    file = getattr(value, "__file__", None)
     for part in path.split("."):
         if not hasattr(value, part):
             known = ", ".join(n for n in sorted(vars(value)) if not n.startswith("_"))
@@ -85,7 +88,16 @@ def _load(function: str) -> tuple[Any, str]:
         )
     if not callable(value):
         raise _wrong(f"`{path}` is {type(value).__name__}, which cannot be called", "")
-    return value, path.rpartition(".")[2]
+    return value, path.rpartition(".")[2], file
+
+
+def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> None:
+    """Nothing is written over the file that is exported from, wherever its functions lie."""
+    names = ("source_map", "record_primitive_calls_file")
+    outputs = {"--output": output} | {f"--set {name}": options.get(name) for name in names}
+    for name, path in outputs.items():
+        if file is not None and isinstance(path, str | Path) and is_same_file(str(path), file):
+            raise _wrong(f"`{name}` is the file of the function: `{path}`", "give it another file")
 
 
 def _module(source: str) -> ModuleType:
@@ -138,13 +150,24 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
 
 
 def _dtype(name: str, text: str, double: bool) -> Any:
+    import jax
     import jax.numpy as jnp
 
+    from jax2onnx import _jax
+
     try:
-        return jnp.dtype(_SHORT.get(name, name or ("float64" if double else "float32")))
+        dtype = jnp.dtype(_SHORT.get(name, name or ("float64" if double else "float32")))
     except TypeError:
         known = ", ".join([*_SHORT, "bool"])
         raise _wrong(f"`{text}` has no type that JAX has", f"types are {known}") from None
+    with _jax.precision(double=double):
+        traced = jax.dtypes.canonicalize_dtype(dtype)
+    if traced != dtype:
+        raise _wrong(
+            f"`{text}` would be {traced}: JAX has types of 64 bits only on request",
+            "add --set enable_double_precision=True",
+        )
+    return dtype
 
 
 def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:

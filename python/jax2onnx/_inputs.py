@@ -19,6 +19,9 @@ _ACCEPTED = (
 )
 
 
+# Dimensions are signed numbers of 64 bits.
+LARGEST = 2**63 - 1
+
 _PARENTHESES = re.compile(r"\(.*\)")
 
 
@@ -85,11 +88,13 @@ class Specs:
     def _dimension(self, where: str, shape: Any, dim: Any) -> Any:
         if isinstance(dim, str):
             return self._symbolic(where, shape, dim)[0]
-        if isinstance(dim, numbers.Integral) and int(dim) >= 0:
-            return int(dim)
         if _jax.is_symbolic(dim):
             return dim
-        raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
+        if not isinstance(dim, numbers.Integral) or int(dim) < 0:
+            raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
+        if int(dim) > LARGEST:
+            raise _invalid(where, shape, f"the largest dimension that ONNX has is {LARGEST}")
+        return int(dim)
 
     def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
         """The dimensions that a text such as `B` or `B, T + 1` says."""
@@ -98,11 +103,12 @@ class Specs:
         if self._symbols is None:
             self._symbols = export.SymbolicScope()
         try:
-            return tuple(export.symbolic_shape(text, scope=self._symbols))
+            dims = export.symbolic_shape(text, scope=self._symbols)
         except ValueError as error:
             kind = "shape" if _is_shape_text(text) else "dimension"
             right = "write a name or an expression such as 2*T + 1"
             raise _invalid(where, shape, f"{text!r} is no {kind}; {right}") from error
+        return self._shape(where, dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
         """Takes over the scope of symbolic dimensions that the user made."""

@@ -1,7 +1,7 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jax2onnx._metadata import Level, detail
@@ -29,6 +29,37 @@ class Options:
     source_map: str | None
     record: str | None
     functions: str
+
+    def check_sources(self, files: Mapping[str, str]) -> None:
+        """Raises when the export would replace one of the user's files, given with what it is."""
+        for name, path in self._outputs():
+            for what, file in files.items():
+                if is_same_file(path, file):
+                    raise InvalidInputError(
+                        "same-file", f"{name} is {what}: `{path}`", help="give it another file"
+                    )
+
+    def check_apart(self) -> None:
+        """Raises when two outputs are one file, of which only the last would remain."""
+        outputs = self._outputs()
+        for index, (name, path) in enumerate(outputs):
+            for other, taken in outputs[:index]:
+                if is_same_file(path, taken):
+                    raise InvalidInputError(
+                        "same-file",
+                        f"{other} and {name} are the same file: `{path}`",
+                        help="give each a file of its own",
+                    )
+
+    def _outputs(self) -> list[tuple[str, str]]:
+        data = None if self.path is None or self.self_contained else f"{self.path}.data"
+        outputs = {
+            "`output_path`": self.path,
+            "the data file of `output_path`": data,
+            "`source_map`": self.source_map,
+            "`record_primitive_calls_file`": self.record,
+        }
+        return [(name, path) for name, path in outputs.items() if path is not None]
 
 
 def check_options(
@@ -67,7 +98,7 @@ def check_options(
             f'`output_path` has no effect with `return_mode="{mode}"`',
             help='add return_mode="file" to write the model',
         )
-    return Options(
+    options = Options(
         model_name=model_name,
         opset=opset,
         return_mode=mode,
@@ -78,6 +109,8 @@ def check_options(
         record=_path("record_primitive_calls_file", record_primitive_calls_file),
         functions=_choice("functions", functions, FUNCTIONS),
     )
+    options.check_apart()
+    return options
 
 
 def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence[int]) -> list[int]:
@@ -114,6 +147,13 @@ def _path(name: str, value: object) -> str | None:
             raise _invalid(name, value, "that is a folder: put the name of a file behind it")
         return path
     raise _invalid(name, value, "give a path")
+
+
+def is_same_file(a: str, b: str) -> bool:
+    """Whether two paths lead to one file, there already or not."""
+    if os.path.exists(a) and os.path.exists(b):
+        return os.path.samefile(a, b)
+    return os.path.normcase(os.path.realpath(a)) == os.path.normcase(os.path.realpath(b))
 
 
 def _invalid(name: str, value: object, help: str) -> InvalidInputError:

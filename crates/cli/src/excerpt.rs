@@ -24,6 +24,7 @@ pub(crate) struct Excerpts<'m> {
     model: &'m Model,
     roots: Vec<PathBuf>,
     files: RefCell<FxHashMap<String, Found>>,
+    opened: RefCell<Vec<PathBuf>>,
 }
 
 impl<'m> Excerpts<'m> {
@@ -32,7 +33,7 @@ impl<'m> Excerpts<'m> {
         let mut roots = vec![PathBuf::new()];
         let folder = model.path.as_deref().and_then(Path::parent);
         roots.extend(folder.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned));
-        Self { model, roots, files: RefCell::default() }
+        Self { model, roots, files: RefCell::default(), opened: RefCell::default() }
     }
 
     /// The text of `file` as it was exported.
@@ -52,13 +53,20 @@ impl<'m> Excerpts<'m> {
         text.lines().nth(index).map(str::to_owned)
     }
 
+    /// The files of the file system whose texts were asked for.
+    pub(crate) fn opened(&self) -> Vec<PathBuf> {
+        self.opened.borrow().clone()
+    }
+
     fn find(&self, file: &str) -> Found {
         let known = self.model.map.as_ref().and_then(|map| map.file(file));
         let (wanted, embedded) = known.unwrap_or_default();
         let mut changed = false;
         // A map that knows a file without its digest has a reason: it is a package's.
         if known.is_none() || wanted.is_some() {
-            for bytes in self.roots.iter().filter_map(|root| read(&root.join(file))) {
+            for path in self.roots.iter().map(|root| root.join(file)) {
+                let Some(bytes) = read(&path) else { continue };
+                self.opened.borrow_mut().push(path);
                 if wanted.is_some_and(|wanted| wanted != digest(&bytes)) {
                     changed = true;
                     continue;

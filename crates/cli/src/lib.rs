@@ -9,6 +9,7 @@ pub mod fuzz;
 mod log;
 mod model;
 mod nearest;
+mod outputs;
 mod page;
 mod profile;
 mod style;

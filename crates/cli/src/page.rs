@@ -87,10 +87,9 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     if frames.is_empty() {
         return;
     }
-    text.styled(
-        Style::Dim,
-        if all { "  the whole stack, innermost first:\n" } else { "  called from\n" },
-    );
+    let title = if all { "  the whole stack, innermost first:" } else { "  called from" };
+    text.styled(Style::Dim, title);
+    text.line("");
     for frame in frames {
         let line = excerpts.line(frame.file, frame.span.line).filter(|_| frame.is_user);
         let style = if frame.is_user { Style::Cyan } else { Style::Dim };

@@ -49,9 +49,14 @@ impl Text {
         Self { text: String::new(), colors }
     }
 
-    /// Appends `text`, which may have several lines.
+    /// Appends `text` to the line; ends of lines in it, such as in a name, are made visible.
     pub(crate) fn put(&mut self, text: &str) {
-        self.text.push_str(&harmless(text));
+        self.text.push_str(&on_one_line(text));
+    }
+
+    /// Appends several lines, each with its end.
+    pub(crate) fn lines(&mut self, lines: &str) {
+        self.text.push_str(&harmless(lines));
     }
 
     /// Appends `text` in the given style.
@@ -90,13 +95,24 @@ impl Text {
 
 /// The text with control characters made visible, except ends of lines and tabs.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_reordering(c);
+    escaped(text, |c| c != '\n')
+}
+
+/// The text with control characters made visible, except tabs.
+pub(crate) fn on_one_line(text: &str) -> Cow<'_, str> {
+    escaped(text, |_| true)
+}
+
+fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let harmful = |c: char| ((c.is_control() && c != '\t') || is_reordering(c)) && counts(c);
     if !text.contains(harmful) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
-        if harmful(c) {
+        if c == '\n' && harmful(c) {
+            clean.push_str("\\n");
+        } else if harmful(c) {
             clean.extend(c.escape_unicode());
         } else {
             clean.push(c);
@@ -126,6 +142,7 @@ mod tests {
 
     #[test]
     fn names_cannot_command_the_terminal() {
+        assert_eq!(on_one_line("a\nb\r"), "a\\nb\\u{d}");
         assert_eq!(harmless("a\x1b[2Jb\r\u{202e}c\n\td"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\n\td");
     }
 }

@@ -1,6 +1,6 @@
 //! Text in columns.
 
-use crate::style::{Style, Text};
+use crate::style::{Style, Text, on_one_line};
 
 /// No column is made narrower than this to fit the line.
 const NARROWEST: usize = 8;
@@ -26,7 +26,7 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
             text.put(&" ".repeat(width.saturating_sub(length(&cell)) + 2));
         }
         text.trim_end();
-        text.put("\n");
+        text.line("");
     };
     line(text, &mut columns.iter().map(|(title, _)| (*title, Style::Bold)));
     let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
@@ -35,7 +35,7 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
         match &row[..] {
             [heading] => {
                 text.styled(Style::Bold, &cut(heading, width));
-                text.put("\n");
+                text.line("");
             }
             cells => {
                 let styles = columns.iter().map(|(_, style)| *style);
@@ -45,15 +45,16 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
     }
 }
 
-/// Characters of a cell.
+/// Characters of a cell, as it is shown.
 pub(crate) fn length(text: &str) -> usize {
-    text.chars().count()
+    on_one_line(text).chars().count()
 }
 
 /// The text, or as much of it as fits, with an ellipsis.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    if length(text) <= width {
-        return text.to_owned();
+    let text = on_one_line(text);
+    if length(&text) <= width {
+        return text.into_owned();
     }
     let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
     kept.push('…');

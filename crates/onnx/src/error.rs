@@ -48,6 +48,9 @@ pub enum Error {
     /// Bytes that should be a model are none.
     #[error("not an ONNX model, or a damaged one: {0}")]
     Read(String),
+    /// Graphs inside graphs inside graphs: deeper than protobuf's own readers go.
+    #[error("its graphs are nested too deeply")]
+    TooDeep,
     /// The model does not fit into one protobuf message.
     #[error(
         "the model takes {0} bytes in one file, more than protobuf's limit of 2 GiB; \

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-use crate::wire::{DEEPEST, Payload, Wire, damaged};
+use crate::wire::{DEEPEST, Payload, Wire, damaged, too_deep};
 use crate::{Error, Result};
 
 /// The locations of all external data of the model file at `path`, as they are written there.
@@ -63,7 +63,7 @@ struct Scanner<R> {
 impl<R: Read + Seek> Scanner<R> {
     fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<()> {
         if depth > DEEPEST {
-            return Err(damaged());
+            return Err(too_deep());
         }
         let mut key = String::new();
         let mut value = None;

@@ -18,7 +18,7 @@ use crate::proto::{
     TrainingInfoProto, TypeProto, ValueInfoProto,
 };
 use crate::read::complete;
-use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
+use crate::wire::{DEEPEST, Field, Payload, TooDeep, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
 /// Bytes of data that a tensor or an attribute may have to keep them.
@@ -74,6 +74,7 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
     skimmer.message(Kind::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
+        _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => Error::TooDeep,
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
         io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
         io::ErrorKind::OutOfMemory => {
@@ -204,7 +205,7 @@ impl<R: Read + Seek> Skimmer<R> {
     /// Appends the message of `kind` that ends at `end`, less its bulk data, to `out`.
     fn message(&mut self, kind: Kind, end: u64, depth: u32, out: &mut Vec<u8>) -> io::Result<()> {
         if depth > DEEPEST {
-            return Err(damaged());
+            return Err(too_deep());
         }
         self.spend(kind.size() as u64)?;
         let (mut bulk, mut dropped) = (Vec::new(), false);

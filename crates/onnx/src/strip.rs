@@ -8,7 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use crate::save::replace_file;
-use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint};
+use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
 /// What was removed from a file.
@@ -147,7 +147,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
     /// Notes the cuts in a message and returns by how many bytes it gets shorter.
     fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<u64> {
         if depth > DEEPEST {
-            return Err(damaged());
+            return Err(too_deep());
         }
         let mut shorter = 0;
         loop {

@@ -100,6 +100,16 @@ pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
     into.push(value.to_le_bytes()[0]);
 }
 
+/// Messages that nest deeper than [`DEEPEST`].
+#[derive(Debug, thiserror::Error)]
+#[error("its graphs are nested too deeply")]
+pub(crate) struct TooDeep;
+
+/// What a file is told whose messages nest deeper than [`DEEPEST`].
+pub(crate) fn too_deep() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, TooDeep)
+}
+
 /// What a file that breaks the format is told.
 pub(crate) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or a damaged one")

@@ -39,7 +39,7 @@ pub(crate) struct Diff {
 
 impl Diff {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
-        let (a, b) = (Side::open(&self.a, None)?, Side::open(&self.b, None)?);
+        let (a, b) = (Side::open(&self.a)?, Side::open(&self.b)?);
         for remark in a.remarks.iter().chain(&b.remarks) {
             terminal.remark(remark)?;
         }

@@ -78,7 +78,7 @@ impl Profile {
             return Ok(Status::Yes);
         }
         if let Some(which) = self.folded {
-            text.put(&folded(&shares, which));
+            text.lines(&folded(&shares, which));
         } else if let Some(file) = &self.annotate {
             annotate(&mut text, &times, &shares, &excerpts, file)?;
         } else {

@@ -10,6 +10,7 @@ use provenance::{
 };
 
 use crate::failure::{Failure, Status};
+use crate::outputs::{keep_apart, weights};
 use crate::terminal::Terminal;
 
 /// What every key of this project begins with.
@@ -55,7 +56,7 @@ enum Key {
     Stacktrace,
     /// The stack of the equation.
     JaxTraceback,
-    /// The source map of the model.
+    /// The source map of the model, or the digest of one that is a file.
     Sourcemap,
 }
 
@@ -73,8 +74,14 @@ impl Key {
 
 impl Strip {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        if self.map.is_some() && self.keep.contains(&Key::Sourcemap) {
+            let why = "`--keep sourcemap` leaves the source map in the model, \
+                       `--map` moves it out: choose one";
+            return Err(Failure::Request(why.to_owned()));
+        }
         let model_failure = |error| Failure::model(self.model.clone(), error);
         let model = onnx::skim_file(&self.model).map_err(model_failure)?;
+        self.check_outputs()?;
         self.check_data_files()?;
         let mut digest_of_map = None;
         if let Some(path) = &self.map {
@@ -88,12 +95,10 @@ impl Strip {
             digest_of_map = Some(digest(text.as_bytes()));
         }
         let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
-        let moved = self.map.is_some();
+        // A map that is a file already is kept by its digest, which leads to it.
+        let kept_map = kept.contains(&SOURCE_MAP);
         let drop = |key: &str| {
-            key.starts_with(OURS)
-                && (!kept.contains(&key) || (moved && key == SOURCE_MAP))
-                // It tells nothing, and leads to the map whose digest it is.
-                && (key != SOURCE_MAP_DIGEST || moved)
+            key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
         };
         let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
         let stripped = onnx::strip_file(&self.model, &self.out, &drop, &add)
@@ -110,6 +115,16 @@ impl Strip {
         }
         terminal.show(&text)?;
         Ok(Status::Yes)
+    }
+
+    /// Only the model itself may be replaced.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let weights = weights(&self.model)?;
+        let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
+        keep_apart(("--out", &self.out), weights())?;
+        let Some(map) = &self.map else { return Ok(()) };
+        let models = [("the model", self.model.as_path()), ("the file of `--out`", &self.out)];
+        keep_apart(("--map", map), models.into_iter().chain(weights()))
     }
 
     fn no_map(&self, props: &[onnx::proto::StringStringEntryProto]) -> Failure {

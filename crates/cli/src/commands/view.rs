@@ -9,6 +9,7 @@ use super::profile::known;
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
+use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
 use crate::terminal::Terminal;
 use crate::view::{Timed, data, page};
@@ -58,6 +59,7 @@ impl View {
                 data(&index, &excerpts, &title, Some(&timed))
             }
         };
+        self.check_out(&model, &excerpts)?;
         let page = page(&data);
         onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::model(self.out.clone(), error))?;
@@ -66,5 +68,17 @@ impl View {
         text.line(&format!("{}: {count} nodes, {kilobytes} KB", self.out.display()));
         terminal.show(&text)?;
         Ok(Status::Yes)
+    }
+
+    /// The page is none of the files that it was made of.
+    fn check_out(&self, model: &Model, excerpts: &Excerpts<'_>) -> Result<(), Failure> {
+        let (weights, sources) = (weights(&self.model)?, excerpts.opened());
+        let others = [("the model", self.model.as_path())]
+            .into_iter()
+            .chain(model.map_path.iter().map(|path| ("its source map", path.as_path())))
+            .chain(self.profile.iter().map(|path| ("the profile", path.as_path())))
+            .chain(weights.iter().map(|path| ("its weights", path.as_path())))
+            .chain(sources.iter().map(|path| ("its source", path.as_path())));
+        keep_apart(("--out", &self.out), others)
     }
 }

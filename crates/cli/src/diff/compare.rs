@@ -1,14 +1,15 @@
 //! What is different between nodes that belong together, and which have no partner.
 
-use onnx::proto::{TensorProto, ValueInfoProto};
+use onnx::proto::TensorProto;
 
 use super::contents::same;
+use super::interface::{Places, interface, places};
 use super::matching::{Matching, attributes, matching};
 use super::pattern::{is_constant, pattern};
 use super::side::{Operand, Side};
 use super::weights;
 use crate::failure::Failure;
-use crate::model::{tensor_text, type_text};
+use crate::model::tensor_text;
 
 /// What happened to something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,13 +78,16 @@ impl Difference {
 /// Compares two models, the contents of their parameters only if `contents` is set.
 pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Difference, Failure> {
     let mut matching = matching(a, b);
-    let strangers = Pair { a, b, matching: &matching, contents }.strangers()?;
+    let inputs = &places(&a.index.graph.input, &b.index.graph.input);
+    let outputs = &places(&a.index.graph.output, &b.index.graph.output);
+    let strangers = Pair { a, b, matching: &matching, inputs, outputs, contents }.strangers()?;
     for (x, y) in strangers {
         matching.of_a[x] = None;
         matching.of_b[y] = None;
     }
-    let mut difference = Difference { model: model(a, b), ..Difference::default() };
-    let pair = Pair { a, b, matching: &matching, contents };
+    let mut difference =
+        Difference { model: interface(a, b, inputs, outputs), ..Default::default() };
+    let pair = Pair { a, b, matching: &matching, inputs, outputs, contents };
     difference.model.extend(pair.results(0, 0)?);
     for (node, partner) in matching.of_a.iter().enumerate() {
         let change = match partner {
@@ -110,46 +114,6 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
     Ok(difference)
 }
 
-/// Opsets, IR version, inputs and outputs.
-fn model(a: &Side<'_>, b: &Side<'_>) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut entry = |what: &str, old: Option<String>, new: Option<String>| {
-        if old != new {
-            let text = |side: Option<String>| side.unwrap_or_else(|| "none".to_owned());
-            found.push(format!("{what}: {} → {}", text(old), text(new)));
-        }
-    };
-    let (x, y) = (&a.index.model.proto, &b.index.model.proto);
-    entry("IR version", Some(x.ir_version.to_string()), Some(y.ir_version.to_string()));
-    let version = |model: &onnx::proto::ModelProto, domain: &str| {
-        let found = model.opset_import.iter().find(|set| set.domain == domain);
-        found.map(|set| set.version.to_string())
-    };
-    let mut domains: Vec<&str> =
-        x.opset_import.iter().chain(&y.opset_import).map(|set| set.domain.as_str()).collect();
-    domains.sort_unstable();
-    domains.dedup();
-    for domain in domains {
-        let name = if domain.is_empty() { "opset".to_owned() } else { format!("opset {domain}") };
-        entry(&name, version(x, domain), version(y, domain));
-    }
-    let lists = [
-        ("input", &a.index.graph.input, &b.index.graph.input),
-        ("output", &a.index.graph.output, &b.index.graph.output),
-    ];
-    for (what, old, new) in lists {
-        let text = |list: &[ValueInfoProto], at: usize| {
-            let value = list.get(at)?;
-            let ty = value.r#type.as_ref().map_or("?".to_owned(), type_text);
-            Some(format!("{}: {ty}", value.name))
-        };
-        for at in 0..old.len().max(new.len()) {
-            entry(&format!("{what} {at}"), text(old, at), text(new, at));
-        }
-    }
-    found
-}
-
 /// What an operand is called: by its name, and in many layers alike by the node that computes it.
 fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
     if name.is_empty() {
@@ -168,10 +132,18 @@ fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
     Detail { exact: name.to_owned(), alike }
 }
 
+/// What something was and is; two things may look the same.
+fn became(old: &str, new: &str) -> String {
+    if old == new { format!("another {new}") } else { format!("{old} → {new}") }
+}
+
 struct Pair<'p, 'a, 'b> {
     a: &'p Side<'a>,
     b: &'p Side<'b>,
     matching: &'p Matching,
+    /// Which inputs and outputs of the models belong together.
+    inputs: &'p Places,
+    outputs: &'p Places,
     contents: bool,
 }
 
@@ -228,8 +200,8 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
                 let named = old.exact != new.exact;
                 let exact = |d: &Detail| if named { d.exact.clone() } else { d.alike.clone() };
                 details.push(Detail {
-                    exact: format!("input {at}: {} → {}", exact(&old), exact(&new)),
-                    alike: format!("input {at}: {} → {}", old.alike, new.alike),
+                    exact: format!("input {at}: {}", became(&exact(&old), &exact(&new))),
+                    alike: format!("input {at}: {}", became(&old.alike, &new.alike)),
                 });
             }
         }
@@ -269,7 +241,8 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
                 self.matching.of_a[x] == Some(y) && at == place
             }
             (Operand::Input(x, at), Operand::Input(y, place)) => {
-                at == place && self.matching.body_of_a(x) == Some(y)
+                let same = if x == 0 { self.inputs[at] == Some(place) } else { at == place };
+                same && self.matching.body_of_a(x) == Some(y)
             }
             (Operand::Tensor(old), Operand::Tensor(new)) => {
                 // Constants without names of their own are numbered; those are small.
@@ -286,10 +259,12 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
     fn results(&self, body_a: usize, body_b: usize) -> Result<Vec<String>, Failure> {
         let (old, new) = (&self.a.outputs[body_a], &self.b.outputs[body_b]);
         let mut found = Vec::new();
-        for (at, (from, to)) in old.iter().zip(new).enumerate() {
+        for (at, from) in old.iter().enumerate() {
+            let place = if body_a == 0 { self.outputs[at] } else { Some(at) };
+            let Some(to) = place.and_then(|place| new.get(place)) else { continue };
             if !self.same_value(body_a, from, body_b, to)? {
                 let (x, y) = (operand(self.a, body_a, from), operand(self.b, body_b, to));
-                found.push(format!("output {at} computed by: {} → {}", x.alike, y.alike));
+                found.push(format!("output {at} computed by: {}", became(&x.alike, &y.alike)));
             }
         }
         if old.len() != new.len() {

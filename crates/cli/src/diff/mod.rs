@@ -2,6 +2,7 @@
 
 mod compare;
 mod contents;
+mod interface;
 mod matching;
 mod pattern;
 mod report;

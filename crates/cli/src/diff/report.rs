@@ -225,13 +225,14 @@ fn summary(found: &Difference) -> String {
 pub(crate) fn value(a: &Side<'_>, b: &Side<'_>, found: &Difference) -> Value {
     let node = |side: &Side<'_>, node: Option<usize>| {
         let node = node?;
-        let place = side.place(node);
+        let site = side.origins[node].as_ref().and_then(|origin| origin.site.as_ref());
         Some(json!({
             "name": side.index.nodes[node].proto.name,
             "module": side.scopes[node],
             "result": side.index.results(&side.index.nodes[node]),
-            "file": place.map(|place| place.0),
-            "line": place.map(|place| place.1),
+            "file": site.map(|site| site.file).filter(|file| !file.is_empty()),
+            "function": site.map(|site| site.function),
+            "line": site.map(|site| site.span.line),
         }))
     };
     let nodes: Vec<Value> = found

@@ -32,11 +32,8 @@ pub(crate) struct Side<'m> {
 
 impl<'m> Side<'m> {
     /// Opens a model for comparison: tensors say where in the file their contents are.
-    pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Model, Failure> {
-        let mut model = Model::open(path, map)?;
-        model.proto =
-            onnx::skim_located(path).map_err(|error| Failure::model(path.to_owned(), error))?;
-        Ok(model)
+    pub(crate) fn open(path: &Path) -> Result<Model, Failure> {
+        Model::open_alone(path)
     }
 
     /// Lists what is in `model`.

@@ -21,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) proto: ModelProto,
     /// Where its nodes came from, if it carries a map or one lies beside it.
     pub(crate) map: Option<SourceMap>,
+    /// The file that the map was read from, if it is not in the model.
+    pub(crate) map_path: Option<PathBuf>,
     /// What a person should know about the map: that it is missing, damaged or another's.
     pub(crate) remarks: Vec<String>,
 }
@@ -30,24 +32,37 @@ impl Model {
     /// or that lies beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
         let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
-        let mut model = Self { path: Some(path.to_owned()), proto, map: None, remarks: vec![] };
+        let mut model = Self::without_map(Some(path), proto);
         match map {
             Some(map) => {
                 if let Err(why) = model.use_map(map)? {
                     return Err(Failure::Request(format!("{}: {why}", map.display())));
                 }
             }
-            None => model.find_map(),
+            None => model.find_map("give it with --map"),
         }
+        Ok(model)
+    }
+
+    /// Opens the model file at `path` with the map that it carries or that lies beside it.
+    pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
+        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let mut model = Self::without_map(Some(path), proto);
+        model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
     }
 
     /// Reads a model from memory.
     pub(crate) fn from_bytes(bytes: &[u8]) -> onnx::Result<Self> {
         let proto = onnx::skim(bytes)?;
-        let mut model = Self { path: None, proto, map: None, remarks: vec![] };
-        model.find_map();
+        let mut model = Self::without_map(None, proto);
+        model.find_map("");
         Ok(model)
+    }
+
+    fn without_map(path: Option<&Path>, proto: ModelProto) -> Self {
+        let path = path.map(Path::to_owned);
+        Self { path, proto, map: None, map_path: None, remarks: vec![] }
     }
 
     /// Uses the map file at `path`, unless it belongs to another export.
@@ -57,12 +72,14 @@ impl Model {
         if wanted.is_some_and(|wanted| wanted != digest(text.as_bytes())) {
             return Ok(Err("this is the source map of another export".to_owned()));
         }
+        self.map_path = Some(path.to_owned());
         let map = SourceMap::parse(&text);
         self.map = Some(map.map_err(|error| Failure::Map { path: path.to_owned(), error })?);
         Ok(Ok(()))
     }
 
-    fn find_map(&mut self) {
+    /// Looks for the map; `help` says what to do if it is elsewhere.
+    fn find_map(&mut self, help: &str) {
         if let Some(text) = property(&self.proto.metadata_props, SOURCE_MAP) {
             match SourceMap::parse(text) {
                 Ok(map) => self.map = Some(map),
@@ -78,8 +95,8 @@ impl Model {
         beside.push(".map");
         let candidates = [PathBuf::from(beside), path.with_extension("map")];
         let Some(map) = candidates.iter().find(|path| path.is_file()) else {
-            let remark = "the model's source map lies elsewhere: give it with --map";
-            return self.remarks.push(remark.to_owned());
+            let remark = format!("the model's source map lies elsewhere: {help}");
+            return self.remarks.push(remark);
         };
         match self.use_map(map) {
             Ok(Ok(())) => {}

@@ -166,5 +166,32 @@ fn frame<'m>(file: &'m str, function: &'m str, line: u32, is_user: bool) -> Fram
 
 /// `/blocks.3/q/MatMul` → `blocks.3/q`
 fn scope_of_name(name: &str) -> &str {
-    name.strip_prefix('/').and_then(|path| path.rsplit_once('/')).map_or("", |(scope, _)| scope)
+    let path = name.strip_prefix('/').unwrap_or_default();
+    let whole = path.strip_suffix('/').unwrap_or(path);
+    let own = match whole.rsplit_once('/') {
+        // onnxruntime appends to a node's name what it did to it: `/q/Mul_4/QuickGeluFusion/`.
+        Some((own, last)) if last.ends_with("Fusion") => own,
+        _ => whole,
+    };
+    own.rsplit_once('/').map_or("", |(scope, _)| scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_modules() {
+        for (name, scope) in [
+            ("/blocks.3/q/MatMul", "blocks.3/q"),
+            ("/MatMul", ""),
+            ("a/b", ""),
+            ("/Mul_4/QuickGeluFusion/", ""),
+            ("/q/MatMul/MatMulAddFusion", "q"),
+            ("", ""),
+            ("//", ""),
+        ] {
+            assert_eq!(scope_of_name(name), scope, "{name}");
+        }
+    }
 }

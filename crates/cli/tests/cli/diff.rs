@@ -194,3 +194,59 @@ fn trouble_has_its_own_status() {
     let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
     assert!(error.contains("outside the folder of the model"), "{error}");
 }
+
+/// Runtimes take inputs and outputs by name: their order is told once, and what reads them is as
+/// it was.
+#[test]
+fn another_order_of_inputs_is_told_once() {
+    let folder = folder();
+    let two = |swap: bool| {
+        edited(&folder, "mlp.onnx", |model| {
+            let graph = model.graph.as_mut().unwrap();
+            let mut neg = graph.node[0].clone();
+            (neg.op_type, neg.name) = ("Neg".to_owned(), "/Neg".to_owned());
+            neg.attribute.clear();
+            (neg.input, neg.output) = (vec!["other".to_owned()], vec!["negated".to_owned()]);
+            graph.node.push(neg);
+            for (list, name) in [(&mut graph.input, "other"), (&mut graph.output, "negated")] {
+                let value =
+                    onnx::proto::ValueInfoProto { name: name.to_owned(), ..list[0].clone() };
+                list.insert(usize::from(!swap), value);
+            }
+        })
+    };
+    let first = path(&folder, "first.onnx");
+    fs::rename(two(false), &first).unwrap();
+    let text = differences(&first, &two(true), "");
+    let expected = "inputs in another order: x, other → other, x\n\
+                    outputs in another order: output, negated → negated, output\n\n\
+                    the model's interface or version changed\n";
+    assert_eq!(text, expected);
+}
+
+/// Without a file, the function says where a node came from.
+#[test]
+fn files_that_are_not_known_are_null() {
+    let folder = folder();
+    let mut model = onnx::read_file("tests/models/minimal.onnx".as_ref()).unwrap();
+    model.graph.as_mut().unwrap().node[0].op_type = "Neg".to_owned();
+    let out = path(&folder, "edited.onnx");
+    Model::from(model).save(out.as_ref(), Placement::Inline).unwrap();
+    let json = differences("tests/models/minimal.onnx", &out, "--json");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let node = &json["nodes"][0]["a"];
+    assert_eq!(node["file"], Value::Null);
+    assert!(node["function"].is_string() && node["line"].is_u64(), "{node}");
+}
+
+#[test]
+fn a_map_that_is_not_there_can_be_put_there() {
+    let folder = folder();
+    let (model, map) = (path(&folder, "m.onnx"), path(&folder, "elsewhere"));
+    output(&format!("strip tests/profiled/mlp.onnx -o {model} --map {map}"));
+    let Run { status, errors, .. } = run(&format!("diff {model} tests/profiled/mlp.onnx"));
+    assert_eq!(status, 0);
+    assert!(errors.contains(&format!("lies elsewhere: copy it to {model}.map")), "{errors}");
+    fs::rename(&map, format!("{model}.map")).unwrap();
+    assert_eq!(output(&format!("diff {model} tests/profiled/mlp.onnx")), "");
+}

@@ -58,12 +58,15 @@ fn a_model_can_be_stripped_in_place_and_its_map_kept() {
     let profile = output("profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json");
     // The commands find the map beside the model.
     assert_eq!(output(&format!("profile {out} tests/profiled/mlp.profile.json")), profile);
-    // Another strip leaves the digest, by which the map is found; there is nothing to move.
+    // Another strip can leave the digest, by which the map is found; there is nothing to move.
     let before = fs::read(&out).unwrap();
-    output(&format!("strip {out} -o {out}"));
+    output(&format!("strip {out} -o {out} --keep sourcemap"));
     assert_eq!(fs::read(&out).unwrap(), before);
+    let error = trouble(&format!("strip {out} -o {out} --keep sourcemap --map {map}"));
+    assert!(error.contains("choose one"), "{error}");
     assert!(trouble(&format!("strip {out} -o {out} --map {map}")).contains("is a file already"));
-    output(&format!("strip tests/profiled/mlp.onnx -o {out}"));
+    output(&format!("strip {out} -o {out}"));
+    assert!(!contains(&fs::read(&out).unwrap(), KEY), "the digest is provenance, too");
     let error = trouble(&format!("strip {out} -o {out} --map {map}"));
     assert!(error.contains("there is no source map to move"), "{error}");
 }
@@ -98,4 +101,19 @@ fn failures_leave_what_was_there() {
     trouble(&format!("strip tests/profiled/none.onnx -o {out}"));
     let Run { status, errors, .. } = run("strip tests/profiled/mlp.onnx -o tests");
     assert_eq!(status, 2, "{errors}");
+}
+
+#[test]
+fn the_map_replaces_no_model() {
+    let folder = folder();
+    let (model, out) = (path(&folder, "m.onnx"), path(&folder, "out.onnx"));
+    fs::copy(data("mlp.onnx"), &model).unwrap();
+    let before = fs::read(&model).unwrap();
+    let error = trouble(&format!("strip {model} -o {out} --map {model}"));
+    assert!(error.contains("this is the model, which `--map` would replace"), "{error}");
+    let detour = path(&folder, "./out.onnx");
+    let error = trouble(&format!("strip {model} -o {out} --map {detour}"));
+    assert!(error.contains("this is the file of `--out`"), "{error}");
+    assert_eq!(fs::read(&model).unwrap(), before);
+    assert!(!folder.path().join("out.onnx").exists());
 }

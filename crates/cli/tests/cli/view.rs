@@ -63,3 +63,38 @@ fn any_model_has_a_page() {
     assert!(error.starts_with("error: tests/profiled/loops.py: "), "{error}");
     trouble(&format!("view {bare} -o {out} --profile tests/profiled/loops.py"));
 }
+
+#[test]
+fn the_page_replaces_nothing_it_is_made_of() {
+    let folder = folder();
+    let file = "crates/cli/tests/profiled/loops.py";
+    let names = ["m.onnx", "m.onnx.map", "m.onnx.data", "p.json", file, "crates/../m.onnx"];
+    let [model, map, weights, profile, source, detour] = names.map(|name| path(&folder, name));
+    let mut proto = onnx::read_file(&data("loops.onnx")).unwrap();
+    let first = proto.graph.as_mut().unwrap().initializer.first_mut().unwrap();
+    first.raw_data = None;
+    first.set_data_location(onnx::proto::DataLocation::External);
+    first.external_data = vec![onnx::proto::StringStringEntryProto {
+        key: "location".to_owned(),
+        value: "m.onnx.data".to_owned(),
+    }];
+    onnx::Model::from(proto).save(model.as_ref(), onnx::Placement::Inline).unwrap();
+    fs::write(&weights, "weights").unwrap();
+    fs::copy(data("loops.profile.json"), &profile).unwrap();
+    output(&format!("strip {model} -o {model} --map {map}"));
+    fs::create_dir_all(folder.path().join("crates/cli/tests/profiled")).unwrap();
+    fs::copy(data("loops.py"), &source).unwrap();
+    for (out, what) in [
+        (&model, "this is the model"),
+        (&detour, "this is the model"),
+        (&map, "this is its source map"),
+        (&weights, "this is its weights"),
+        (&profile, "this is the profile"),
+        (&source, "this is its source"),
+    ] {
+        let before = fs::read(out).unwrap();
+        let error = trouble(&format!("view {model} -o {out} --profile {profile}"));
+        assert!(error.contains(what), "{error}");
+        assert_eq!(fs::read(out).unwrap(), before);
+    }
+}

@@ -78,7 +78,7 @@ fn deep_nesting_is_an_error() {
     within(64 * MIB, || fuzz::model(&bytes));
     let (status, _, errors) = show(&bytes, &[]);
     assert_eq!(status, Some(2), "{errors}");
-    assert!(errors.contains("broken"), "{errors}");
+    assert!(errors.ends_with("model.onnx: its graphs are nested too deeply\n"), "{errors}");
 }
 
 #[test]
@@ -119,6 +119,9 @@ fn data_outside_of_the_folder_is_told_and_not_opened() {
     let warnings: Vec<&str> = output.lines().filter(|line| line.starts_with("warning")).collect();
     assert_eq!(warnings.len(), 2, "{output}");
     assert!(output.contains("folder: ../../secret.bin") && output.contains("folder: /etc/passwd"));
+    let (_, output, _) = show(&model(&graph), &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 2, "{output}");
 }
 
 #[test]
@@ -168,6 +171,19 @@ fn names_cannot_command_the_terminal() {
         assert_eq!(status, Some(0), "{errors}");
         assert!(!output.contains(['\x1b', '\x07']), "{output}");
     }
+}
+
+#[test]
+fn names_cannot_end_lines() {
+    let plain = model(&node("/a b", &["x"], &["y"], "Neg"));
+    let bytes = model(&node("/a\nb", &["x"], &["y"], "Neg"));
+    for arguments in [&[][..], &["--by", "op"]] {
+        let (status, output, errors) = show(&bytes, arguments);
+        assert_eq!(status, Some(0), "{errors}");
+        let expected = show(&plain, arguments).1.lines().count();
+        assert_eq!(output.lines().count(), expected, "{output}");
+    }
+    assert!(show(&bytes, &[]).1.contains("a\\nb"));
 }
 
 #[test]

@@ -23,14 +23,18 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
         write_finding(text, index, &excerpts, finding);
     }
     if explanation.hidden > 0 {
-        text.line(&format!("\n… and {} more nodes", explanation.hidden));
+        text.line("");
+        text.line(&format!("… and {} more nodes", explanation.hidden));
     }
     for (name, like) in &explanation.unknown {
         text.line(&format!("the model has no node or value `{name}`"));
         if is_made_up(name) {
             text.line(
                 "  help: the runtime made this node while it optimised the model; explain the \
-                 optimised model instead\n        (SessionOptions.optimized_model_filepath), or \
+                 optimised model instead",
+            );
+            text.line(
+                "        (SessionOptions.optimized_model_filepath), or \
                  switch optimisation off to see the exported name",
             );
         } else if !like.is_empty() {

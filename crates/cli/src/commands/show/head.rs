@@ -48,9 +48,14 @@ pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
             text.line(&format!("          {:<width$}  {ty}{place}", tensor.name));
         }
     }
-    outside(text, tensors);
+    for warning in warnings(tensors) {
+        title(text, "warning");
+        text.styled(Style::Yellow, &warning);
+        text.line("");
+    }
     title(text, "nodes");
-    text.line(&format!("{}\n", index.nodes.len()));
+    text.line(&index.nodes.len().to_string());
+    text.line("");
 }
 
 fn title(text: &mut Text, title: &str) {
@@ -73,7 +78,7 @@ fn external(tensor: &TensorProto) -> Option<&str> {
 }
 
 /// Names files outside the model's folder, which runtimes refuse to open. This program opens none.
-fn outside(text: &mut Text, tensors: &[TensorProto]) {
+pub(super) fn warnings(tensors: &[TensorProto]) -> Vec<String> {
     let leaves = |file: &&str| {
         let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         !Path::new(file).components().all(inside)
@@ -81,11 +86,7 @@ fn outside(text: &mut Text, tensors: &[TensorProto]) {
     let mut files: Vec<&str> = tensors.iter().filter_map(external).filter(leaves).collect();
     files.sort_unstable();
     files.dedup();
-    for file in files {
-        title(text, "warning");
-        text.styled(Style::Yellow, &format!("data lies outside the model's folder: {file}"));
-        text.line("");
-    }
+    files.iter().map(|file| format!("data lies outside the model's folder: {file}")).collect()
 }
 
 fn elements(tensor: &TensorProto) -> Option<u64> {

@@ -4,6 +4,7 @@ use onnx::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::head::warnings;
 use crate::model::{Frame, Index, Origin, tensor_text, type_text};
 
 /// `jax2onnx show --json`
@@ -16,6 +17,7 @@ pub(super) struct ModelJson<'a, 'm> {
     inputs: Vec<Value>,
     outputs: Vec<Value>,
     parameters: Vec<Value>,
+    warnings: Vec<String>,
     nodes: Nodes<'a, 'm>,
 }
 
@@ -41,6 +43,7 @@ pub(super) fn model<'a, 'm>(index: &'a Index<'m>) -> ModelJson<'a, 'm> {
         inputs: values(&graph.input),
         outputs: values(&graph.output),
         parameters: graph.initializer.iter().map(parameter).collect(),
+        warnings: warnings(&graph.initializer),
         nodes: Nodes(index),
     }
 }

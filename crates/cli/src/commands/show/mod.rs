@@ -88,7 +88,7 @@ impl Show {
     ) -> Result<Status, Failure> {
         if self.text {
             let mut text = terminal.text();
-            text.put(&onnx::text::print_model(&model.proto));
+            text.lines(&onnx::text::print_model(&model.proto));
             terminal.show(&text)?;
             return Ok(Status::Yes);
         }

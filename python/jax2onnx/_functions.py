@@ -63,6 +63,7 @@ class Functions:
 
     def __init__(self, *, modules: bool) -> None:
         self._modules = modules
+        self._marks = modules or bool(_decorated)
         self._running: list[Any] = []
 
     @property
@@ -71,7 +72,7 @@ class Functions:
         return f"{'modules' if self._modules else ''}{len(_decorated)}" if self else ""
 
     def __bool__(self) -> bool:
-        return self._modules or bool(_decorated)
+        return self._marks
 
     @property
     def classes(self) -> list[type]:
@@ -101,6 +102,8 @@ class Functions:
 
     def run(self, module: Any, call: Any, args: Any, kwargs: Any, *, is_root: bool) -> Any:
         """Runs the call of a module: as a function, if it is to be one."""
+        if not self._marks:
+            return call(*args, **kwargs)
         # A method that calls the one it overrides is still the same call.
         again = bool(self._running) and self._running[-1] is module
         function = None if again else self._of(type(module), is_root=is_root)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from jax2onnx import _jax
@@ -53,9 +54,10 @@ def tree_of(fn: Any) -> Tree:
     names = Names()
     for index, (name, obj, branch) in enumerate(branches):
         prefix = "" if index == alone else name
+        collection = "params." if _has_collection(obj) else ""
         modules.extend((module, join(prefix, path)) for module, path in branch.modules)
         for array, path in branch.arrays:
-            full = join(prefix, _without_collection(obj, path)).replace("/", ".")
+            full = join(prefix, path.removeprefix(collection)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
     key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
     objects = [(obj, id(obj) in walker.loose) for obj in walker.seen.values()]
@@ -87,12 +89,10 @@ def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
     return None
 
 
-def _without_collection(root: Any, path: str) -> str:
-    """Drops the collection `params` of a variables dictionary or of a module bound to one."""
+def _has_collection(root: Any) -> bool:
+    """Whether it is a variables dictionary with `params`, or a module bound to one."""
     variables = root if isinstance(root, Mapping) else _scope_variables(root)
-    if variables is not None and isinstance(variables.get("params"), Mapping):
-        return path.removeprefix("params.")
-    return path
+    return variables is not None and isinstance(variables.get("params"), Mapping)
 
 
 def _scope_variables(module: Any) -> Mapping[str, Any] | None:
@@ -103,6 +103,8 @@ def _scope_variables(module: Any) -> Mapping[str, Any] | None:
 
 def _identity(array: Any) -> object:
     """A key that an array and what JAX makes of it while tracing share."""
+    if isinstance(array, jax.Array):
+        return id(array)
     array = _jax.unwrapped(array)
     if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays
         # A transposed view begins where the array does.

@@ -6,12 +6,13 @@ it is traced these updates are tracers, which must not stay behind.
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from operator import is_
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jax2onnx._walk import instance_dict, slots
+from jax2onnx._walk import instance_dict, once_per_type, slots
 
 # Flax modules may be updated only in the trace that made them: the attribute that remembers it, and
 # what it is in the current trace.
@@ -25,6 +26,20 @@ _CONTAINERS: tuple[Any, ...] = (dict, list, set)
 _IMMUTABLE = (jax.Array, np.ndarray, tuple)
 
 
+class _Parts(NamedTuple):
+    """What of the objects of a type can change, beside their dictionaries."""
+
+    containers: list[Any]
+    slots: tuple[Any, ...]
+
+
+@once_per_type
+def _mutable_parts(kind: type) -> _Parts | None:
+    if issubclass(kind, _IMMUTABLE):
+        return None
+    return _Parts([c for c in _CONTAINERS if issubclass(kind, c)], slots(kind))
+
+
 class Snapshot:
     """The shallow contents of a number of objects, each given with whether it is loose: a variable
     of a function, which other code may use at the same time.
@@ -34,14 +49,14 @@ class Snapshot:
         self._containers: list[tuple[Any, Any, bool]] = []
         self._slots: list[tuple[Any, Any, Any]] = []
         for obj, loose in objects:
-            if isinstance(obj, _IMMUTABLE):
+            parts = _mutable_parts(type(obj))
+            if parts is None:
                 continue
-            for kind in _CONTAINERS:
-                if isinstance(obj, kind):
-                    self._containers.append((obj, kind.copy(obj), loose))
+            for container in parts.containers:
+                self._containers.append((obj, container.copy(obj), loose))
             if stored := instance_dict(obj):
                 self._containers.append((stored, stored.copy(), loose))
-            for slot in slots(type(obj)):
+            for slot in parts.slots:
                 self._slots.append((slot, obj, _get(slot, obj)))
 
     def adopt(self) -> None:
@@ -78,9 +93,11 @@ def _same(one: Any, other: Any) -> bool:
     """Whether two containers of one type hold the same objects."""
     if isinstance(one, set):
         return bool(one == other)
+    if len(one) != len(other):
+        return False
     if isinstance(one, dict):
-        return list(map(id, one.values())) == list(map(id, other.values())) and [*one] == [*other]
-    return list(map(id, one)) == list(map(id, other))
+        return all(map(is_, one.values(), other.values())) and [*one] == [*other]
+    return all(map(is_, one, other))
 
 
 def _has_tracers(container: Any) -> bool:

@@ -106,7 +106,8 @@ class Walker:
         return self._readers.setdefault(type(obj), _reader(obj))
 
 
-def _once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
+def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
+    """A function of types that remembers what it said of each."""
     remember: Any = functools.lru_cache(maxsize=1024)
     return remember(function)  # type: ignore[no-any-return]
 
@@ -116,7 +117,7 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-@_once_per_type
+@once_per_type
 def _is_opaque(kind: type) -> bool:
     """Whether a type holds no parameters because of where it is defined."""
     package = kind.__module__.partition(".")[0]
@@ -127,7 +128,7 @@ def _is_opaque(kind: type) -> bool:
     return file is None or file.startswith(_STDLIB)
 
 
-@_once_per_type
+@once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
     """The Python classes that define the `__call__` of a module's type; none if it is no module."""
     if hasattr(kind, "__jax_array__"):
@@ -229,7 +230,7 @@ def instance_dict(obj: Any) -> dict[str, Any]:
         return {}
 
 
-@_once_per_type
+@once_per_type
 def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
     """The slots that a type and its bases declare."""
     return tuple(

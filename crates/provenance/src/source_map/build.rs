@@ -6,8 +6,8 @@ use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{
-    CallEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry, SourceMap, StackEntry,
-    Tables, VERSION, default_output,
+    CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry,
+    SourceMap, StackEntry, Tables, VERSION, default_output,
 };
 use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
 
@@ -72,6 +72,7 @@ struct Builder<'a> {
     scopes: Interner<String>,
     emitters: Interner<EmitterEntry>,
     calls: Interner<CallEntry>,
+    callers: Vec<CallersEntry>,
     known_stacks: FxHashMap<StackId, i64>,
     known_calls: FxHashMap<CallId, i64>,
     known_origins: FxHashMap<OriginId, u32>,
@@ -102,6 +103,7 @@ impl SourceMap {
             scopes: Interner::new(),
             emitters: Interner::new(),
             calls: Interner::new(),
+            callers: Vec::new(),
             known_stacks: FxHashMap::default(),
             known_calls: FxHashMap::default(),
             known_origins: FxHashMap::default(),
@@ -117,6 +119,7 @@ impl SourceMap {
             scopes: builder.scopes.finish(),
             emitters: builder.emitters.finish(),
             calls: builder.calls.finish(),
+            callers: builder.callers,
             origins: builder.entries,
             inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
@@ -142,9 +145,7 @@ impl Builder<'_> {
             return *known;
         }
         let origin = self.origins.get(id);
-        let others = origin.also.iter().copied().chain(self.origins.other_callers(origin));
-        let others: Vec<OriginId> = others.collect();
-        let also = others.into_iter().map(|other| self.origin(other)).collect();
+        let also = origin.also.iter().map(|other| self.origin(*other)).collect();
         let call = match (origin.call, self.function) {
             (Some(call), _) => self.call(call),
             (None, Some(function)) => {
@@ -173,6 +174,13 @@ impl Builder<'_> {
         let stack = call.stack.map_or(-1, |stack| self.stack(stack));
         let position = i64::from(self.calls.add(CallEntry(stack, caller, emitter)));
         self.known_calls.insert(id, position);
+        let others = self.origins.calls_beside(id).iter();
+        let others = others.filter_map(|other| self.origins.get(*other).call);
+        let others = others.filter_map(|other| u32::try_from(self.call(other)).ok());
+        let others: Vec<u32> = others.collect();
+        if let (false, Ok(first)) = (others.is_empty(), u32::try_from(position)) {
+            self.callers.push(CallersEntry(first, others));
+        }
         position
     }
 

@@ -102,6 +102,11 @@ impl Tables {
             before(call.1, own, "call")?;
             before(call.2, self.emitters.len(), "emitter")?;
         }
+        for callers in &self.callers {
+            for call in std::iter::once(&callers.0).chain(&callers.1) {
+                within(*call, self.calls.len(), "call")?;
+            }
+        }
         for origin in &self.origins {
             before(origin.0, self.calls.len(), "call")?;
             within(origin.1, self.scopes.len(), "scope")?;

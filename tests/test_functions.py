@@ -635,6 +635,20 @@ def test_the_source_map_knows_functions_after_inlining(tmp_path: Path) -> None:
             assert caller in [*(frame.line for frame in sources[0].stack), second]
 
 
+@onnx_function
+def scaled(x: Any) -> Any:
+    return x * 3.5  # constant
+
+
+def test_the_source_map_knows_the_constants_of_functions() -> None:
+    model = to_onnx(lambda x: scaled(scaled(x)), [X], stacktrace_metadata="sourcemap")
+    found = SourceMap.load(model)
+    assert [node.op_type for node in model.functions[0].node] == ["Constant", "Mul"]
+    for node in model.functions[0].node:
+        (source,) = found.lookup(node.name)
+        assert source.site.line == line_of("constant", scaled), node.name
+
+
 def test_every_node_of_an_optimised_model_is_found(tmp_path: Path) -> None:
     model, args = gpt(layers=3)
     exported = to_onnx(model, args, functions="modules", stacktrace_metadata="sourcemap")

@@ -1,5 +1,6 @@
 //! From a conversion's tables to the map: what the nodes refer to, and nothing else.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
 use indexmap::IndexSet;
@@ -15,12 +16,12 @@ use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
 #[derive(Clone, Debug)]
 pub struct MapNode<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Where it came from.
     pub origin: OriginId,
     /// The positions of the nodes whose results it reads.
     pub inputs: Vec<usize>,
-    /// The names of its results.
+    /// The names of its results; empty if a name is not that result's own.
     pub outputs: Vec<&'a str>,
 }
 
@@ -130,14 +131,14 @@ impl SourceMap {
 
 impl Builder<'_> {
     fn node(&mut self, node: &MapNode<'_>) -> NodeEntry {
-        let usual = |(i, name): (usize, &&str)| default_output(node.name, i) == **name;
+        let usual = |(i, name): (usize, &&str)| default_output(&node.name, i) == **name;
         let outputs = if node.outputs.iter().enumerate().all(usual) && node.outputs.len() == 1 {
             Vec::new()
         } else {
             node.outputs.iter().map(|name| (*name).to_owned()).collect()
         };
         let inputs = node.inputs.iter().filter_map(|i| u32::try_from(*i).ok()).collect();
-        NodeEntry(node.name.to_owned(), self.origin(node.origin), inputs, outputs)
+        NodeEntry(node.name.clone().into_owned(), self.origin(node.origin), inputs, outputs)
     }
 
     fn origin(&mut self, id: OriginId) -> u32 {

@@ -16,6 +16,7 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _core, to_onnx
+from provenance_of import line_of
 
 HEAD = '<ir_version: 10, opset_import: ["": 23, "local": 1]>\n'
 
@@ -295,3 +296,54 @@ def test_text_syntax_is_read_by_onnx(tmp_path: Path, capfd: pytest.CaptureFixtur
     x, w = ones(5, 8), ones(8, 3)
     results = [session(m.SerializeToString()).run(None, {"x": x, "w": w}) for m in (model, read)]
     np.testing.assert_array_equal(results[0][0], results[1][0])
+
+
+@jax2onnx.onnx_function
+def inner(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.tanh(a) + b  # body
+
+
+def outer(x: jax.Array, z: jax.Array) -> jax.Array:
+    y = inner(x, z)  # first
+    return inner(jnp.abs(y), z)  # second
+
+
+@pytest.mark.parametrize("detail", ["sourcemap", "full"])
+def test_a_node_of_a_function_has_its_own_line_and_all_callers(
+    detail: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.onnx"
+    to_onnx(outer, [(2,), (2,)], return_mode="file", output_path=path, stacktrace_metadata=detail)
+    body = line_of("body", inner)
+    first, second = (line_of(which, outer) for which in ("first", "second"))
+    (finding,) = explain(capfd, path, "_inlfunc_inner_token_0_/inner/Add")["findings"]
+    assert finding["node"]["name"] == "/inner/Add"
+    assert finding["node"]["function"].endswith(".inner")
+    (source,) = finding["node"]["sources"]
+    assert source["site"]["line"] == body
+    lines = [
+        [frame["line"] for frame in stack if frame["file"].endswith("test_explain.py")]
+        for stack in (source["stack"], *source["callers"])
+    ]
+    assert lines == [[body, first], [second]]
+
+
+def test_time_in_a_function_is_that_of_its_body(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.onnx"
+    to_onnx(
+        outer, [(2,), (2,)], return_mode="file", output_path=path, stacktrace_metadata="sourcemap"
+    )
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "profile")
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    run = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    run.run(None, {value.name: ones(2) for value in run.get_inputs()})
+    profile = run.end_profiling()
+    expected = {line_of("body", inner), line_of("second", outer)}  # the latter calls `abs`
+    for model in (path, tmp_path / "optimised.onnx"):
+        assert _core.main(["profile", str(model), profile, "--json"]) == 0
+        lines = json.loads(capfd.readouterr().out)["lines"]
+        assert {entry["line"] for entry in lines} == expected

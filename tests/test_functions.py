@@ -604,7 +604,7 @@ def test_bodies_name_their_line_and_calls_name_theirs() -> None:
     assert metadata(sin)[CALLSITE] == f"twice:{body}"
     sites = [metadata(node)[CALLSITE] for node in model.graph.node]
     assert sites == [f"two_callers:{first}", *[f"two_callers:{second}"] * 2]
-    own, other = metadata(sin)[JAX_TRACEBACK].split("also from:\n")  # one line calls it twice
+    own, other = metadata(sin)[JAX_TRACEBACK].split("or called from:\n")  # one line calls it twice
 
     def users(traceback: str) -> list[str]:
         frames = re.findall(r"test_functions\.py:(\d+ \(\w+\))", traceback)
@@ -629,9 +629,24 @@ def test_the_source_map_knows_functions_after_inlining(tmp_path: Path) -> None:
         for (node, sources), caller in zip(
             found.lookup_model(inlined), (first, second, second), strict=True
         ):
-            lines = [source.site.line for source in sources]
-            assert lines[0] == body, node.name
-            assert caller in lines
+            assert {source.site.line for source in sources} == {body}, node.name
+            (stack,) = sources[0].callers
+            assert [frame.line for frame in stack] == [second]
+            assert caller in [*(frame.line for frame in sources[0].stack), second]
+
+
+@onnx_function
+def scaled(x: Any) -> Any:
+    return x * 3.5  # constant
+
+
+def test_the_source_map_knows_the_constants_of_functions() -> None:
+    model = to_onnx(lambda x: scaled(scaled(x)), [X], stacktrace_metadata="sourcemap")
+    found = SourceMap.load(model)
+    assert [node.op_type for node in model.functions[0].node] == ["Constant", "Mul"]
+    for node in model.functions[0].node:
+        (source,) = found.lookup(node.name)
+        assert source.site.line == line_of("constant", scaled), node.name
 
 
 def test_every_node_of_an_optimised_model_is_found(tmp_path: Path) -> None:

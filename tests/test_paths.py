@@ -101,3 +101,16 @@ def test_files_below_the_working_directory_keep_their_folders(
     own = [entry for entry in traceback(node) if entry.startswith("er/private_model.py:")]
     assert own[0] == f"er/private_model.py:{line} (helper)"
     assert JAX_TRACEBACK in metadata(node)
+
+
+def test_files_outside_the_working_directory_have_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("bob", "alice"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "alice")
+    entry = load(tmp_path / "alice" / ".." / "bob")["entry"]
+    for level in ("full", "sourcemap"):
+        text = written(entry(level))
+        assert "private_model.py" in text
+        assert "bob" not in text

@@ -268,3 +268,25 @@ def test_no_map_is_an_error(tmp_path: Path) -> None:
 def test_names_that_the_map_does_not_know() -> None:
     fn, args = mlp()
     assert SourceMap.load(export(fn, args)).lookup("nobody") == []
+
+
+def sums(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    n = x.shape[0]
+    total = x.sum(axis=1).reshape(n, 1)  # of: first
+    other = jnp.sum(jnp.cos(x), axis=1, keepdims=True)  # of: second
+    last = jnp.sum(jnp.sin(x), axis=1)  # of: third
+    return total + other, last[:, None]  # of: axis
+
+
+def test_a_reduction_names_its_own_line_and_no_other_ones() -> None:
+    text = Path(__file__).read_text().splitlines()
+    names = {i: line.split("# of: ")[1] for i, line in enumerate(text, 1) if "  # of: " in line}
+    model = export(sums, [("B", 3)])
+    sources = SourceMap.load(model)
+    lines = [
+        [names[source.site.line] for source in sources.lookup(node.name) if source.site]
+        for node in model.graph.node
+        if node.op_type == "ReduceSum"
+    ]
+    # The sum and the reshape of the first line, which are two expressions.
+    assert lines == [["first", "first"], ["second"], ["third", "axis"]]

@@ -122,6 +122,10 @@ class Source:
     def stack(self) -> list[Frame]:
         """All frames, innermost first, through every enclosing call."""
 
+    @property
+    def callers(self) -> list[list[Frame]]:
+        """The stacks of the other calls of the functions that the node is inside of."""
+
 @final
 class SourceMap:
     """Where the nodes of a model came from."""

@@ -87,6 +87,8 @@ class SourceMap:
             return found
         own = self.lookup(node.name)
         shown = set(map(repr, own))
+        if own and inlined:
+            found = [source for source in found if not source.rule.startswith("onnx_function.")]
         return own + [source for source in found if repr(source) not in shown]
 
     def _groups(self, nodes: Any) -> list[list[Any]]:

@@ -84,12 +84,23 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     let site = origin.stack.iter().position(|frame| Some(frame) == origin.site.as_ref());
     let frames = if all { &origin.stack[..] } else { &origin.stack[site.map_or(0, |at| at + 1)..] };
     let frames: Vec<_> = frames.iter().filter(|frame| all || !frame.is_jax).collect();
-    if frames.is_empty() {
-        return;
-    }
     let title = if all { "  the whole stack, innermost first:" } else { "  called from" };
-    text.styled(Style::Dim, title);
-    text.line("");
+    stack(text, excerpts, title, &frames);
+    for caller in origin.callers.iter().take(SOURCES) {
+        let frames: Vec<_> = caller.iter().filter(|frame| all || !frame.is_jax).collect();
+        stack(text, excerpts, "  or from", &frames);
+    }
+    let hidden = origin.callers.len().saturating_sub(SOURCES);
+    if hidden > 0 {
+        text.line(&format!("  … or from {hidden} more places"));
+    }
+}
+
+fn stack(text: &mut Text, excerpts: &Excerpts<'_>, title: &str, frames: &[&Frame<'_>]) {
+    if !frames.is_empty() {
+        text.styled(Style::Dim, title);
+        text.line("");
+    }
     for frame in frames {
         let line = excerpts.line(frame.file, frame.span.line).filter(|_| frame.is_user);
         let style = if frame.is_user { Style::Cyan } else { Style::Dim };

@@ -1,8 +1,11 @@
 //! The model's nodes, as the source map sees them.
 
+use std::borrow::Cow;
+
 use provenance::MapNode;
 use rustc_hash::FxHashMap;
 
+use crate::function_constants::function_constants;
 use crate::{BlockId, Graph, NodeId, Op, ValueId};
 
 /// The names of the inputs of all blocks: values that no node computes.
@@ -16,7 +19,8 @@ pub fn map_inputs(graph: &Graph) -> Vec<&str> {
 
 /// All nodes of all blocks, named, with the nodes whose results they read. Of a call of a function
 /// that is the node in the function which computes what it returns: once runtimes have inlined it,
-/// the way leads there and not past it. Of several results it is not said which is which.
+/// the way leads there and not past it. Of several results it is not said which is which. Nodes that
+/// make the constants of functions come last.
 pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
     let nodes = graph.all_nodes();
     let functions: FxHashMap<Op, BlockId> =
@@ -32,11 +36,18 @@ pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
         };
         let producers = read.into_iter().filter_map(|value| graph.producer(value));
         MapNode {
-            name: &node.name,
+            name: Cow::Borrowed(&node.name),
             origin: node.origin,
             inputs: producers.filter_map(|id| positions.get(&id).copied()).collect(),
             outputs: node.outputs.iter().map(|value| graph.value(*value).name.as_str()).collect(),
         }
     };
-    nodes.iter().map(entry).collect()
+    // A constant is called the same wherever it is read, so only its node has a name of its own.
+    let constants = function_constants(graph).into_iter().flatten().map(|constant| MapNode {
+        name: Cow::Owned(constant.name),
+        origin: graph.node(constant.reader).origin,
+        inputs: Vec::new(),
+        outputs: vec![""],
+    });
+    nodes.iter().map(entry).chain(constants).collect()
 }

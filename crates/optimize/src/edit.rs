@@ -2,12 +2,15 @@
 //! for provenance, names and the work list.
 
 use onnx::{Attrs, Builder, Graph, NodeId, Source, Use, ValueId};
-use provenance::{OriginId, Origins, Stage};
-use rustc_hash::FxHashMap;
+use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
+use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use crate::rewrite::{Match, can_be_output};
 use crate::{Error, Options, Problem, Report, Rewrite, Skip, Verify};
+
+/// Where a node came from, whoever emitted it.
+type Place = (Option<CallId>, ScopeId);
 
 /// Lends the graph to passes and rewrites.
 #[derive(Debug)]
@@ -17,6 +20,9 @@ pub struct Editor<'a> {
     /// The origins that a node takes over from those that went: merged once, at the end, so that a
     /// node that swallows thousands does not copy its list thousands of times.
     inherited: FxHashMap<NodeId, Vec<OriginId>>,
+    /// Of nodes with several readers: the places of readers that went. Whoever replaced those
+    /// stands for these places; the replacement of the last reader does not.
+    settled: FxHashMap<NodeId, FxHashSet<Place>>,
     /// The nodes whose neighbourhood changed.
     touched: Vec<NodeId>,
     fuel: u64,
@@ -30,6 +36,7 @@ impl<'a> Editor<'a> {
             graph,
             origins,
             inherited: FxHashMap::default(),
+            settled: FxHashMap::default(),
             touched: Vec::new(),
             fuel: options.fuel.unwrap_or(u64::MAX),
             options: options.clone(),
@@ -154,9 +161,9 @@ impl<'a> Editor<'a> {
             }
         }
         let mut gone = Vec::new();
-        self.remove_unused(root, &mut gone);
+        self.remove_unused(root, Some(&mut gone));
         for &node in &fresh {
-            self.remove_unused(node, &mut Vec::new());
+            self.remove_unused(node, None);
         }
         fresh.retain(|node| self.graph.get(*node).is_some());
         if fresh.is_empty() {
@@ -241,8 +248,8 @@ impl<'a> Editor<'a> {
     }
 
     /// Removes `node` if nobody reads its results, and then whatever was computed for it alone. The
-    /// origins of what went are appended to `gone`.
-    pub(crate) fn remove_unused(&mut self, node: NodeId, gone: &mut Vec<OriginId>) {
+    /// origins of what went are appended to `gone`; without it, nothing takes their place.
+    pub(crate) fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
         let mut stack = vec![node];
         while let Some(id) = stack.pop() {
             let Some(node) = self.graph.get(id) else { continue };
@@ -250,19 +257,41 @@ impl<'a> Editor<'a> {
                 self.touched.push(id);
                 continue;
             }
-            gone.push(node.origin);
-            gone.extend(self.inherited.remove(&id).into_iter().flatten());
+            let origin = node.origin;
+            let settled = self.settled.remove(&id).unwrap_or_default();
+            let inherited = self.inherited.remove(&id).unwrap_or_default();
+            if let Some(gone) = gone.as_deref_mut() {
+                let mine = std::iter::once(origin).chain(inherited);
+                gone.extend(mine.filter(|id| !settled.contains(&self.place(*id))));
+            }
             let mut operands = Vec::new();
             collect_operands(self.graph, id, &mut operands);
             self.graph.remove_node(id);
             for value in operands {
-                stack.extend(self.graph.producer(value));
+                if let Some(producer) = self.graph.producer(value) {
+                    stack.push(producer);
+                    let here = gone.is_some() && self.graph.value(value).is_used();
+                    self.settle(producer, here.then_some(origin), &settled);
+                }
                 let mut uses = self.graph.value(value).uses();
                 if let (Some(Use::Operand(reader, _)), 0) = (uses.next(), uses.len()) {
                     self.touched.push(reader);
                 }
             }
         }
+    }
+
+    /// Notes that a reader of `node` went: one that came from `origin`, if others stay.
+    fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &FxHashSet<Place>) {
+        if origin.is_some() || !before.is_empty() {
+            let place = origin.map(|origin| self.place(origin));
+            self.settled.entry(node).or_default().extend(place.iter().chain(before));
+        }
+    }
+
+    fn place(&self, origin: OriginId) -> Place {
+        let origin = self.origins.get(origin);
+        (origin.call, origin.scope)
     }
 
     /// The graph, for a pass that changes what no node computes: constants, functions, attributes.

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Use, ValueId};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{Tensor, Type};
 
 /// A replacement of one node, found by looking at it and around it.
@@ -128,10 +128,15 @@ impl<'a> Match<'a> {
         self.emit(Op::onnx(op), inputs, attrs, Location::caller())
     }
 
-    /// Emits a node like `node`, with other operands. It must have one result and no subgraphs.
+    /// Emits a node like `node`, with other operands. It must have one result and no subgraphs. It
+    /// computes what `node` does, so that is where it comes from; the root's sources follow.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
-        self.emit(node.op, inputs, node.attrs.clone(), Location::caller())
+        let source = Source::Replacing { primary: node.origin, others: Vec::new() };
+        let of_root = std::mem::replace(&mut self.builder.source, source);
+        let made = self.emit(node.op, inputs, node.attrs.clone(), Location::caller());
+        self.builder.source = of_root;
+        made
     }
 
     fn emit(

@@ -96,6 +96,39 @@ fn what_stays_takes_over_the_sources_of_what_goes() {
 }
 
 #[test]
+fn the_last_reader_of_a_shared_node_does_not_take_over_all_sources() {
+    let text = r#"g (float[B,3] x) => (float[B,1] y, float[B,1] z) {
+        ["/first/Shape"] n = Shape <start = 0, end = 1> (x)
+        one = Constant <value_ints = [1]> ()
+        ["/first/Concat"] s = Concat <axis = 0> (n, one)
+        ["/first/ReduceSum"] a = ReduceSum <keepdims = 0> (x, one)
+        ["/first/Reshape"] y = Reshape (a, s)
+        ["/cos/Cos"] c = Cos (x)
+        ["/second/ReduceSum"] b = ReduceSum <keepdims = 0> (c, one)
+        ["/second/Reshape"] z = Reshape (b, s)
+    }"#;
+    let (graph, origins, _) = optimized(text, &Options::default());
+    assert_eq!(graph.all_nodes().len(), 3);
+    assert_eq!(scopes(&graph, &origins, 0), ["first"]);
+    assert_eq!(scopes(&graph, &origins, 2), ["second"]);
+}
+
+#[test]
+fn an_operator_that_moves_keeps_its_own_place() {
+    let text = r#"g (float[2,3] x) => (float[2,1] y, float[2,3] z) {
+        one = Constant <value_ints = [1]> ()
+        ["/sum/ReduceSum"] a = ReduceSum <keepdims = 0> (x, one)
+        ["/axis/Unsqueeze"] y = Unsqueeze (a, one)
+        ["/first/Transpose"] b = Transpose (x)
+        ["/relu/Relu"] c = Relu (b)
+        ["/second/Transpose"] z = Transpose (c)
+    }"#;
+    let (graph, origins, _) = optimized(text, &Options::default());
+    assert_eq!(scopes(&graph, &origins, 0), ["sum", "axis"]);
+    assert_eq!(scopes(&graph, &origins, 1), ["relu", "first", "second"]);
+}
+
+#[test]
 fn fuel_stops_everything() {
     let none = Options { fuel: Some(0), ..Options::default() };
     let (graph, _, report) = optimized(DENSE, &none);

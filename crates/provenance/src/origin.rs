@@ -244,6 +244,11 @@ impl Origins {
         self.callers = callers;
     }
 
+    /// The other calls of the function that `first` was the first to call.
+    pub fn calls_beside(&self, first: CallId) -> &[OriginId] {
+        self.callers.get(&first).map_or(&[], Vec::as_slice)
+    }
+
     /// The other callers of the functions that `origin` is inside of, innermost function first.
     pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
         let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);

@@ -10,6 +10,10 @@ pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
 /// Key of the equation's own traceback.
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
+/// The line before the traceback of what was merged into the node.
+pub const ALSO_FROM: &str = "also from:";
+/// The line before the traceback of another call of the function that the node is inside of.
+pub const OR_CALLED_FROM: &str = "or called from:";
 
 impl Origins {
     /// The frame that stands for an origin: the innermost one of the user's own code; if there is
@@ -84,8 +88,10 @@ impl Metadata<'_> {
         if lines.is_empty() {
             lines.extend(self.function.map(show));
         }
-        for other in origin.also.iter().copied().chain(self.origins.other_callers(origin)) {
-            lines.push("also from:".to_owned());
+        let also = origin.also.iter().map(|other| (ALSO_FROM, *other));
+        let callers = self.origins.other_callers(origin).map(|other| (OR_CALLED_FROM, other));
+        for (title, other) in also.chain(callers) {
+            lines.push(title.to_owned());
             lines.extend(frames(self.origins.get(other)).map(show));
         }
         lines.join("\n")

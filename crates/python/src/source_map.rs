@@ -62,6 +62,8 @@ pub(crate) struct Source {
     rule: String,
     /// All frames, innermost first, through every enclosing call.
     stack: Vec<Frame>,
+    /// The stacks of the other calls of the functions that the node is inside of.
+    callers: Vec<Vec<Frame>>,
 }
 
 #[pymethods]
@@ -141,6 +143,7 @@ impl SourceMap {
             scope: source.scope.to_owned(),
             rule: source.rule,
             stack: source.stack.iter().map(Frame::new).collect(),
+            callers: source.callers.iter().map(|s| s.iter().map(Frame::new).collect()).collect(),
         });
         sources.collect()
     }

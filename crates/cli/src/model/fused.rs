@@ -35,12 +35,18 @@ impl Index<'_> {
         if own.is_some_and(|own| map.node_name(own) == Some(&proto.name)) {
             return own.into_iter().collect();
         }
+        let inlined = map.find_inlined(&proto.name);
         let spent = self.groups.spent.get();
         let mut found = Vec::new();
         if spent < FUEL * self.nodes.len() {
             found = self.between(map, node);
             self.groups.spent.set(spent + found.len());
             found.truncate(MOST);
+        }
+        if let Some(inlined) = inlined {
+            // Its result may be known as that of the call, whose line is not its own.
+            found.retain(|node| *node != inlined && !map.is_call(*node));
+            found.insert(0, inlined);
         }
         if found.is_empty() {
             found.extend(own.or_else(|| map.find(&proto.name)));

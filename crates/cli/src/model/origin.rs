@@ -1,6 +1,8 @@
 //! Where a node came from, as far as the model tells.
 
-use provenance::{CALLSITE, JAX_TRACEBACK, MapFrame, PLUGIN, Source, SourceMap, Span};
+use provenance::{
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, SourceMap, Span,
+};
 
 use super::Index;
 use super::open::property;
@@ -32,8 +34,10 @@ pub(crate) struct Origin<'m> {
     pub(crate) scope: &'m str,
     /// The rule or rewrite that emitted the node; empty if it is not known.
     pub(crate) rule: String,
-    /// All frames, innermost first.
+    /// All frames, innermost first. In a function, they go on with its first call.
     pub(crate) stack: Vec<Frame<'m>>,
+    /// The frames of the other calls of the functions it is inside of.
+    pub(crate) callers: Vec<Vec<Frame<'m>>>,
 }
 
 impl Frame<'_> {
@@ -94,10 +98,16 @@ impl<'m> Index<'m> {
         let rule = property(props, PLUGIN).unwrap_or_default().to_owned();
         let site = property(props, CALLSITE).and_then(frame_of_call_site);
         let stacks = property(props, JAX_TRACEBACK).unwrap_or_default();
-        let mut stacks = stacks
-            .split("also from:\n")
-            .map(|stack| stack.lines().filter_map(frame_of_traceback).collect::<Vec<_>>());
-        let Some(mut stack) = stacks.next() else { return Vec::new() };
+        let mut stack: Vec<Frame<'m>> = Vec::new();
+        let mut others: Vec<(bool, Vec<Frame<'m>>)> = Vec::new();
+        for line in stacks.lines() {
+            if line == ALSO_FROM || line == OR_CALLED_FROM {
+                others.push((line == OR_CALLED_FROM, Vec::new()));
+            } else {
+                let open = others.last_mut().map_or(&mut stack, |(_, stack)| stack);
+                open.extend(frame_of_traceback(line));
+            }
+        }
         if site.is_none() && rule.is_empty() && stack.is_empty() {
             return Vec::new();
         }
@@ -108,13 +118,17 @@ impl<'m> Index<'m> {
         };
         let site = stack.iter().find(same).cloned().or(site);
         if let Some(file) = site.as_ref().map(|site| site.file) {
-            stack.iter_mut().for_each(|frame| frame.is_user = frame.file == file);
+            let others = others.iter_mut().filter(|(is_caller, _)| *is_caller);
+            let callers = others.flat_map(|(_, stack)| stack);
+            stack.iter_mut().chain(callers).for_each(|frame| frame.is_user = frame.file == file);
         }
         let site = site.map(|site| Frame { is_user: true, ..site });
-        let own = Origin { site, scope, rule, stack };
-        let merged = stacks.map(|stack| {
+        let (callers, merged): (Vec<_>, Vec<_>) = others.into_iter().partition(|other| other.0);
+        let callers = callers.into_iter().map(|(_, stack)| stack).collect();
+        let own = Origin { site, scope, rule, stack, callers };
+        let merged = merged.into_iter().map(|(_, stack)| {
             let site = stack.iter().find(|frame| !frame.is_jax).cloned();
-            Origin { site, scope, rule: String::new(), stack }
+            Origin { site, scope, rule: String::new(), stack, callers: Vec::new() }
         });
         std::iter::once(own).chain(merged).collect()
     }
@@ -138,6 +152,7 @@ fn origin_of_map<'m>(source: &Source<'m>) -> Origin<'m> {
         scope: source.scope,
         rule: source.rule.clone(),
         stack: source.stack.iter().map(frame_of_map).collect(),
+        callers: source.callers.iter().map(|s| s.iter().map(frame_of_map).collect()).collect(),
     }
 }
 

@@ -12,7 +12,8 @@ use prost::bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tensor::DType;
 
-use crate::names::{CONSTANT, Names};
+use crate::function_constants::{FunctionConstant, function_constants};
+use crate::names::CONSTANT;
 use crate::proto::{
     AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto,
     StringStringEntryProto, TensorProto, ValueInfoProto,
@@ -136,18 +137,15 @@ impl<'a> Encoder<'a> {
         if functions.is_empty() {
             return Ok(Vec::new());
         }
-        let mut node_names = Names::default();
-        for id in self.graph.all_nodes() {
-            node_names.unique(self.graph.node(id).name.clone(), "_");
-        }
+        let constants = function_constants(self.graph);
         let mut known = BTreeSet::new();
         let mut written = Vec::with_capacity(functions.len());
-        for function in functions {
+        for (function, constants) in functions.iter().zip(constants) {
             let Op { domain, name } = function.op;
             if !known.insert((domain, name)) {
                 return Err(Error::Graph(format!("two functions are called {domain}::{name}")));
             }
-            written.push(self.function(function, &mut node_names)?);
+            written.push(self.function(function, constants)?);
             if !domain.is_empty() {
                 self.domains.insert(domain);
             }
@@ -155,19 +153,21 @@ impl<'a> Encoder<'a> {
         Ok(written)
     }
 
-    fn function(&mut self, function: &Function, node_names: &mut Names) -> Result<FunctionProto> {
+    fn function(
+        &mut self,
+        function: &Function,
+        constants: Vec<FunctionConstant>,
+    ) -> Result<FunctionProto> {
         let outside = std::mem::take(&mut self.domains);
         let body = self.block(function.body, Kind::Function, 0)?;
         let opset_import = opset_imports(self.options.opset, &self.domains);
         self.domains.extend(outside);
 
-        let mut constants = std::mem::take(&mut self.constants);
-        constants.sort_unstable_keys();
+        self.constants.clear();
         let mut node = Vec::with_capacity(constants.len() + body.nodes.len());
-        for (id, reader) in constants {
-            let base = format!("/{}/Constant", function.op.name.replace('/', "."));
+        for FunctionConstant { value, reader, name } in constants {
             let metadata = self.metadata(self.graph.node(reader));
-            node.push(constant_node(node_names.unique(base, "_"), self.constant(id)?, metadata));
+            node.push(constant_node(name, self.constant(value)?, metadata));
         }
         node.extend(body.nodes);
         let names = |values: &[ValueInfoProto]| values.iter().map(|v| v.name.clone()).collect();

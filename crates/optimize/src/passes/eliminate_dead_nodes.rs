@@ -19,7 +19,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
             if !edit.spend(PASS.name) {
                 return Ok(changed);
             }
-            edit.remove_unused(id, &mut Vec::new());
+            edit.remove_unused(id, None);
             changed = Changed::Yes;
         } else if !all && let Some(first) = first_free_result(node) {
             changed |= prune(edit, id, first);
@@ -76,7 +76,7 @@ fn prune(edit: &mut Editor<'_>, id: NodeId, (first, offset): (usize, usize)) -> 
     }
     graph.remove_node(id);
     edit.hand_over(id, new);
-    dropped.into_iter().for_each(|node| edit.remove_unused(node, &mut Vec::new()));
+    dropped.into_iter().for_each(|node| edit.remove_unused(node, None));
     Changed::Yes
 }
 

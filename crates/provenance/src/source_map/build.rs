@@ -1,13 +1,14 @@
 //! From a conversion's tables to the map: what the nodes refer to, and nothing else.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::{
-    CallEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry, SourceMap, StackEntry,
-    Tables, VERSION, default_output,
+    CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry,
+    SourceMap, StackEntry, Tables, VERSION, default_output,
 };
 use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
 
@@ -15,12 +16,12 @@ use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
 #[derive(Clone, Debug)]
 pub struct MapNode<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub name: Cow<'a, str>,
     /// Where it came from.
     pub origin: OriginId,
     /// The positions of the nodes whose results it reads.
     pub inputs: Vec<usize>,
-    /// The names of its results.
+    /// The names of its results; empty if a name is not that result's own.
     pub outputs: Vec<&'a str>,
 }
 
@@ -72,6 +73,7 @@ struct Builder<'a> {
     scopes: Interner<String>,
     emitters: Interner<EmitterEntry>,
     calls: Interner<CallEntry>,
+    callers: Vec<CallersEntry>,
     known_stacks: FxHashMap<StackId, i64>,
     known_calls: FxHashMap<CallId, i64>,
     known_origins: FxHashMap<OriginId, u32>,
@@ -102,6 +104,7 @@ impl SourceMap {
             scopes: Interner::new(),
             emitters: Interner::new(),
             calls: Interner::new(),
+            callers: Vec::new(),
             known_stacks: FxHashMap::default(),
             known_calls: FxHashMap::default(),
             known_origins: FxHashMap::default(),
@@ -117,6 +120,7 @@ impl SourceMap {
             scopes: builder.scopes.finish(),
             emitters: builder.emitters.finish(),
             calls: builder.calls.finish(),
+            callers: builder.callers,
             origins: builder.entries,
             inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
@@ -127,14 +131,14 @@ impl SourceMap {
 
 impl Builder<'_> {
     fn node(&mut self, node: &MapNode<'_>) -> NodeEntry {
-        let usual = |(i, name): (usize, &&str)| default_output(node.name, i) == **name;
+        let usual = |(i, name): (usize, &&str)| default_output(&node.name, i) == **name;
         let outputs = if node.outputs.iter().enumerate().all(usual) && node.outputs.len() == 1 {
             Vec::new()
         } else {
             node.outputs.iter().map(|name| (*name).to_owned()).collect()
         };
         let inputs = node.inputs.iter().filter_map(|i| u32::try_from(*i).ok()).collect();
-        NodeEntry(node.name.to_owned(), self.origin(node.origin), inputs, outputs)
+        NodeEntry(node.name.clone().into_owned(), self.origin(node.origin), inputs, outputs)
     }
 
     fn origin(&mut self, id: OriginId) -> u32 {
@@ -142,9 +146,7 @@ impl Builder<'_> {
             return *known;
         }
         let origin = self.origins.get(id);
-        let others = origin.also.iter().copied().chain(self.origins.other_callers(origin));
-        let others: Vec<OriginId> = others.collect();
-        let also = others.into_iter().map(|other| self.origin(other)).collect();
+        let also = origin.also.iter().map(|other| self.origin(*other)).collect();
         let call = match (origin.call, self.function) {
             (Some(call), _) => self.call(call),
             (None, Some(function)) => {
@@ -173,6 +175,13 @@ impl Builder<'_> {
         let stack = call.stack.map_or(-1, |stack| self.stack(stack));
         let position = i64::from(self.calls.add(CallEntry(stack, caller, emitter)));
         self.known_calls.insert(id, position);
+        let others = self.origins.calls_beside(id).iter();
+        let others = others.filter_map(|other| self.origins.get(*other).call);
+        let others = others.filter_map(|other| u32::try_from(self.call(other)).ok());
+        let others: Vec<u32> = others.collect();
+        if let (false, Ok(first)) = (others.is_empty(), u32::try_from(position)) {
+            self.callers.push(CallersEntry(first, others));
+        }
         position
     }
 

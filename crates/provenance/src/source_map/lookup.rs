@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{SourceMap, Tables, default_output};
+use super::{CallEntry, SourceMap, Tables, default_output};
 use crate::Span;
 use crate::origin::function;
 
@@ -12,6 +12,8 @@ pub(super) struct Index {
     values: FxHashMap<String, usize>,
     nodes: FxHashMap<String, usize>,
     inputs: FxHashSet<String>,
+    /// Positions of callers, by the first call.
+    callers: FxHashMap<u32, usize>,
 }
 
 /// Frames of a stack that are told: Python itself allows a thousand.
@@ -44,8 +46,10 @@ pub struct Source<'a> {
     pub scope: &'a str,
     /// The rule or rewrite that emitted the node, such as `sin.lower:12`.
     pub rule: String,
-    /// All frames, innermost first.
+    /// All frames, innermost first. In a function, they go on with its first call.
     pub stack: Vec<MapFrame<'a>>,
+    /// The frames of the other calls of the functions it is inside of, innermost function first.
+    pub callers: Vec<Vec<MapFrame<'a>>>,
 }
 
 /// The name that a node or a value of a function had in the function. onnxruntime writes the
@@ -72,6 +76,8 @@ impl SourceMap {
             }
             index.nodes.insert(node.0.clone(), position);
         }
+        let callers = tables.callers.iter().enumerate();
+        index.callers.extend(callers.map(|(position, entry)| (entry.0, position)));
         index.inputs.extend(tables.inputs.iter().cloned());
         Self { tables, index }
     }
@@ -104,6 +110,19 @@ impl SourceMap {
     /// The name of a node.
     pub fn node_name(&self, node: usize) -> Option<&str> {
         self.tables.nodes.get(node).map(|entry| entry.0.as_str())
+    }
+
+    /// Whether a node calls a function.
+    pub fn is_call(&self, node: usize) -> bool {
+        let origin =
+            self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
+        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == "onnx_function")
+    }
+
+    /// The node of a function that `name` stands for, if inlining gave it this name.
+    pub fn find_inlined(&self, name: &str) -> Option<usize> {
+        let is_exported = self.index.nodes.contains_key(name);
+        self.find(before_inlining(name).filter(|_| !is_exported)?)
     }
 
     /// The sources of a node, its own first.
@@ -153,18 +172,37 @@ impl SourceMap {
         let tables = &self.tables;
         let origin = &tables.origins[origin];
         let emitter = &tables.emitters[origin.2 as usize];
-        let mut stack = Vec::new();
-        let mut call = origin.0;
-        for _ in 0..DEEPEST {
-            let entry = usize::try_from(call).ok().and_then(|i| tables.calls.get(i));
-            let Some(entry) = entry.filter(|_| stack.len() < DEEPEST) else { break };
-            self.frames(entry.0, &mut stack);
-            call = entry.1;
-        }
+        let stack = self.stack(origin.0);
         let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
         let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
         let rule = format!("{}:{}", function(&emitter.0, &emitter.1), emitter.3);
-        Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack }
+        let callers = self.callers(origin.0);
+        Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack, callers }
+    }
+
+    /// The call at a position and those that enclose it.
+    fn calls(&self, call: i64) -> impl Iterator<Item = (i64, &CallEntry)> {
+        let entry = |call: i64| Some((call, self.tables.calls.get(usize::try_from(call).ok()?)?));
+        std::iter::successors(entry(call), move |(_, call)| entry(call.1)).take(DEEPEST)
+    }
+
+    fn stack(&self, call: i64) -> Vec<MapFrame<'_>> {
+        let mut stack = Vec::new();
+        for (_, entry) in self.calls(call) {
+            if stack.len() >= DEEPEST {
+                break;
+            }
+            self.frames(entry.0, &mut stack);
+        }
+        stack
+    }
+
+    fn callers(&self, call: i64) -> Vec<Vec<MapFrame<'_>>> {
+        let first = |(call, _): (i64, &CallEntry)| u32::try_from(call).ok();
+        let functions = self.calls(call).skip(1).filter_map(first);
+        let functions = functions.filter_map(|call| self.index.callers.get(&call));
+        let others = functions.flat_map(|position| &self.tables.callers[*position].1).take(MOST);
+        others.map(|call| self.stack(i64::from(*call))).collect()
     }
 
     fn frames<'a>(&'a self, mut link: i64, into: &mut Vec<MapFrame<'a>>) {

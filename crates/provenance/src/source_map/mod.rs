@@ -40,6 +40,8 @@ struct Tables {
     scopes: Vec<String>,
     emitters: Vec<EmitterEntry>,
     calls: Vec<CallEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    callers: Vec<CallersEntry>,
     origins: Vec<OriginEntry>,
     inputs: Vec<String>,
     nodes: Vec<NodeEntry>,
@@ -64,6 +66,10 @@ struct EmitterEntry(String, String, String, u32);
 /// Stack, the enclosing call, what was lowering that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct CallEntry(i64, i64, i64);
+
+/// The first call of a function, the other calls of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct CallersEntry(u32, Vec<u32>);
 
 /// Call, scope, emitter, the origins that were merged into it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -102,6 +102,11 @@ impl Tables {
             before(call.1, own, "call")?;
             before(call.2, self.emitters.len(), "emitter")?;
         }
+        for callers in &self.callers {
+            for call in std::iter::once(&callers.0).chain(&callers.1) {
+                within(*call, self.calls.len(), "call")?;
+            }
+        }
         for origin in &self.origins {
             before(origin.0, self.calls.len(), "call")?;
             within(origin.1, self.scopes.len(), "scope")?;
@@ -157,8 +162,13 @@ mod tests {
         let b = origins.origin(Some(inner), scope, emitter);
         let b = origins.absorb(b, &[a]);
         let nodes = [
-            MapNode { name: "/Sin", origin: a, inputs: vec![], outputs: vec!["/Sin_output_0"] },
-            MapNode { name: "/Cos", origin: b, inputs: vec![0], outputs: vec!["y"] },
+            MapNode {
+                name: "/Sin".into(),
+                origin: a,
+                inputs: vec![],
+                outputs: vec!["/Sin_output_0"],
+            },
+            MapNode { name: "/Cos".into(), origin: b, inputs: vec![0], outputs: vec!["y"] },
         ];
         let text = |path: &str| Some(format!("text of {path}"));
         let sources = Sources { text: Some(&text), embed: true };

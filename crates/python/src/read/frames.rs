@@ -1,5 +1,6 @@
 //! Tracebacks into frames. Each distinct frame is looked at once.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -262,7 +263,7 @@ impl Roots {
 
     /// Whose code a file is, and the name it is written under.
     fn classify(&self, path: &str) -> (FrameKind, String) {
-        let (kind, relative) = self.relative(path);
+        let (kind, relative) = self.relative(&without_detours(path));
         (kind, if self.absolute { path.to_owned() } else { relative })
     }
 
@@ -297,6 +298,22 @@ impl Roots {
     }
 }
 
+/// A path without `.` and `..`, which would lead out of the folder that it begins with.
+fn without_detours(path: &str) -> Cow<'_, str> {
+    if !path.starts_with('/') || !path.split('/').any(|part| matches!(part, "." | "..")) {
+        return Cow::Borrowed(path);
+    }
+    let mut parts = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    Cow::Owned(format!("/{}", parts.join("/")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +331,9 @@ mod tests {
         let own = |kind, text: &str| (kind, text.to_owned());
         assert_eq!(classify("/home/me/project/a/b.py"), own(FrameKind::User, "a/b.py"));
         assert_eq!(classify("/elsewhere/c.py"), own(FrameKind::User, "c.py"));
+        assert_eq!(classify("/home/me/project/../../bob/c.py"), own(FrameKind::User, "c.py"));
+        assert_eq!(classify("/home/me/x/../project/./a/b.py"), own(FrameKind::User, "a/b.py"));
+        assert_eq!(classify("../../bob/c.py"), own(FrameKind::User, "c.py"));
         assert_eq!(classify("<stdin>"), own(FrameKind::User, "<stdin>"));
         assert_eq!(classify("/py/site-packages/jax/x.py"), own(FrameKind::Jax, "jax/x.py"));
         assert_eq!(classify("/src/jaxlib/x.py"), own(FrameKind::Jax, "jaxlib/x.py"));

@@ -46,6 +46,12 @@ pub(crate) enum Subject<'m> {
     Model,
 }
 
+impl Subject<'_> {
+    fn is_gone(&self) -> bool {
+        matches!(self, Subject::Gone(..))
+    }
+}
+
 /// Explains a log, a message or a name.
 pub(crate) fn explain<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
     let mut explanation = Explanation::default();
@@ -167,14 +173,18 @@ fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<Str
     if name.is_empty() {
         return None;
     }
-    if let Some(subject) = subject(index, name) {
+    // The source map knows nodes of functions by the names that inlining gives them, too; the node
+    // of the model says more.
+    let is_inlined = name.contains("_inlfunc_") && index.named(name).is_none();
+    if let Some(subject) = subject(index, name).filter(|s| !(is_inlined && s.is_gone())) {
         return Some((subject, None));
     }
     let functions: Vec<&str> =
         index.model.proto.functions.iter().map(|function| function.name.as_str()).collect();
     let mut originals = originals(name, &functions).into_iter();
-    let found = originals.find_map(|original| subject(index, &original))?;
-    Some((found, Some(name.to_owned())))
+    let found = originals.find_map(|original| subject(index, &original));
+    let renamed = found.map(|found| (found, Some(name.to_owned())));
+    renamed.or_else(|| subject(index, name).map(|found| (found, None)))
 }
 
 fn subject<'m>(index: &Index<'m>, name: &str) -> Option<Subject<'m>> {

@@ -74,11 +74,13 @@ pub(crate) fn node(index: &Index<'_>, node: usize) -> Value {
 
 /// One source of a node.
 pub(crate) fn source(origin: &Origin<'_>) -> Value {
+    let stack = |frames: &[Frame<'_>]| frames.iter().map(frame).collect::<Vec<_>>();
     json!({
         "site": origin.site.as_ref().map(frame),
         "scope": origin.scope,
         "rule": origin.rule,
-        "stack": origin.stack.iter().map(frame).collect::<Vec<_>>(),
+        "stack": stack(&origin.stack),
+        "callers": origin.callers.iter().map(|caller| stack(caller)).collect::<Vec<_>>(),
     })
 }
 

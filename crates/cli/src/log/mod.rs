@@ -11,6 +11,17 @@ pub(crate) use renamed::originals;
 
 use std::borrow::Cow;
 
+/// Characters of a name that are repeated; whatever is longer is no name that a person gave.
+const NAME: usize = 120;
+
+/// A name as it is shown.
+pub(crate) fn cut(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &name[..end])),
+        None => Cow::Borrowed(name),
+    }
+}
+
 /// The text without the colours that runtimes write to terminals.
 pub(crate) fn without_colors(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {

@@ -140,3 +140,50 @@ fn a_message_about_the_whole_model_is_explained() {
 fn without_provenance_the_node_is_told() {
     assert_snapshot!(output(&["explain", &model("off.onnx"), NESTED]));
 }
+
+#[test]
+fn a_file_that_is_not_there_is_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("serve");
+    let here = folder.path().to_str().unwrap();
+    for path in ["nofile.log", "./serve", "no/such/folder/xyzzyxyzzy", inside.to_str().unwrap()] {
+        let run = run(&["explain", &model("map.onnx"), path]);
+        assert_eq!((run.status, run.output.as_str()), (2, ""), "{path}");
+        assert!(run.errors.contains("no such file"), "{path}: {}", run.errors);
+    }
+    let run = run(&["explain", &model("map.onnx"), here]);
+    assert_eq!(run.status, 2);
+    assert!(run.errors.contains("folder"), "{}", run.errors);
+}
+
+#[test]
+fn the_end_of_a_long_log_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.log");
+    let log = "all is well so far\n".repeat(1_000_000) + NESTED;
+    std::fs::write(&file, &log).unwrap();
+    let by_file = run(&["explain", &model("map.onnx"), file.to_str().unwrap()]);
+    let piped = run_with(&["explain", &model("map.onnx")], Some(log.as_bytes()), false, usize::MAX);
+    for run in [by_file, piped] {
+        assert!(run.output.contains("layers.py:31"), "{}", run.output);
+        assert!(run.errors.contains("only its last 16 MiB"), "{}", run.errors);
+    }
+}
+
+#[test]
+fn logs_of_windows_are_read() {
+    let bytes: Vec<u8> = NESTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let run = run_with(&["explain", &model("map.onnx")], Some(&bytes), false, usize::MAX);
+    assert_eq!(run.output, output(&["explain", &model("map.onnx"), NESTED]));
+}
+
+#[test]
+fn endless_names_are_cut() {
+    let name = "x".repeat(3000);
+    let log = format!("running Add node. Name:'{name}' Status Message: why");
+    for argument in [&name, &log] {
+        let explained = run(&["explain", &model("map.onnx"), argument]);
+        assert_eq!(explained.status, 1);
+        assert!(explained.output.len() < 400, "{}", explained.output);
+    }
+}

@@ -163,7 +163,7 @@ fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'
 }
 
 /// What `name` is in the model, and `name` itself if it is called otherwise there.
-fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
+pub(super) fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
     if name.is_empty() {
         return None;
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::findings::{Explanation, Finding, Subject};
 use crate::commands::show::json as show_json;
 use crate::excerpt::Excerpts;
+use crate::log::cut;
 use crate::log::pattern::prefix;
 use crate::model::{Index, Origin};
 use crate::page;
@@ -26,7 +27,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
         text.line(&format!("\n… and {} more nodes", explanation.hidden));
     }
     for (name, like) in &explanation.unknown {
-        text.line(&format!("the model has no node or value `{name}`"));
+        text.line(&format!("the model has no node or value `{}`", cut(name)));
         if is_made_up(name) {
             text.line(
                 "  help: the runtime made this node while it optimised the model; explain the \
@@ -34,7 +35,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
                  switch optimisation off to see the exported name",
             );
         } else if !like.is_empty() {
-            let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
+            let like: Vec<String> = like.iter().map(|name| format!("`{}`", cut(name))).collect();
             text.line(&format!("  help: names like it: {}", like.join(", ")));
         }
     }
@@ -76,11 +77,13 @@ fn write_finding<'m>(
                 page::fact(text, "read by", &format!("{name} = {}", index.nodes[*reader].op()));
             }
         }
-        Subject::Gone(name, _) => page::fact(text, "node", &format!("{name} (as it was exported)")),
+        Subject::Gone(name, _) => {
+            page::fact(text, "node", &format!("{} (as it was exported)", cut(name)))
+        }
         Subject::Model => {}
     }
     if let Some(renamed) = &finding.renamed {
-        page::fact(text, "known as", renamed);
+        page::fact(text, "known as", &cut(renamed));
     }
     if let (Some((who, said)), Some(_)) = (&finding.said, &finding.meaning) {
         page::fact(text, "message", &format!("{who}: {}", shortened(said)));

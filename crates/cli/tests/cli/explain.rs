@@ -178,6 +178,71 @@ fn logs_of_windows_are_read() {
 }
 
 #[test]
+fn what_is_no_error_is_not_called_one() {
+    let loaded = "2026-11-15 10:00:00 INFO serve: placed /blocks.0/Tanh on the cpu\n";
+    let text = output(&["explain", &model("map.onnx"), loaded]);
+    assert!(text.starts_with("info: "), "{text}");
+    let infos: String =
+        (0..20).map(|i| format!("[I:onnxruntime:, x.cc:1 F] node name: /Reshape_{i} \n")).collect();
+    let text = output(&["explain", &model("map.onnx"), &(infos + NESTED)]);
+    assert!(text.starts_with("error[reshape-mismatch]"), "errors come first: {text}");
+}
+
+#[test]
+fn a_wrapped_message_means_the_same() {
+    for width in [72, 100] {
+        let mut wrapped = String::new();
+        let mut length = 0;
+        for word in NESTED.split_whitespace() {
+            let breaks = length > 0 && length + 1 + word.len() > width;
+            wrapped.push_str(if breaks {
+                "\n"
+            } else if length > 0 {
+                " "
+            } else {
+                ""
+            });
+            length = if breaks { word.len() } else { length + 1 + word.len() };
+            wrapped.push_str(word);
+        }
+        let explained = output(&["explain", &model("map.onnx"), &wrapped]);
+        assert_eq!(explained, output(&["explain", &model("map.onnx"), NESTED]));
+    }
+}
+
+#[test]
+fn what_is_fed_is_compared_with_the_inputs() {
+    for (log, expected) in [
+        ("INVALID_ARGUMENT : Invalid input name: zz", "no input `zz`; its inputs are `x`, `scale`"),
+        ("Invalid output name:nope", "no output `nope`; its outputs are `"),
+        (
+            "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))",
+            "an array of double was fed to an input of float; such inputs of the model: `x`",
+        ),
+        (
+            "Unexpected input data type. Actual: (tensor(float)), expected: (tensor(int32))",
+            "an input of int32; this model has no such input",
+        ),
+    ] {
+        let text = output(&["explain", &model("map.onnx"), log]);
+        assert!(text.contains("error[wrong-input]") && text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn the_message_of_another_model_is_doubted() {
+    let about = |op: &str| {
+        format!(
+            "Non-zero status code returned while running {op} node. Name:'/blocks.0/Tanh' Status Message: x"
+        )
+    };
+    let text = output(&["explain", &model("map.onnx"), &about("Gemm")]);
+    assert!(text.contains("about the operator Gemm, this node is Tanh"), "{text}");
+    let text = output(&["explain", &model("map.onnx"), &about("Tanh(13)")]);
+    assert!(!text.contains("another model"), "{text}");
+}
+
+#[test]
 fn endless_names_are_cut() {
     let name = "x".repeat(3000);
     let log = format!("running Add node. Name:'{name}' Status Message: why");

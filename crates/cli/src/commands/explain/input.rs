@@ -152,11 +152,14 @@ mod tests {
     #[test]
     fn the_end_of_a_stream_is_kept() {
         for len in [0, 3, 4, 5, 9, 64, 1001] {
-            let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let bytes: Vec<u8> = (0..len).map(|i: u32| i.to_le_bytes()[0]).collect();
             let (kept, is_cut) = tail(&mut &bytes[..], 4).unwrap();
             assert!(bytes.ends_with(&kept) && kept.len() >= bytes.len().min(3), "{len}");
             assert_eq!(is_cut, bytes.len() > 4);
-            assert!(!is_cut || (bytes.len() - kept.len()) % 2 == 0, "UTF-16 stays in step");
+            assert!(
+                !is_cut || (bytes.len() - kept.len()).is_multiple_of(2),
+                "UTF-16 stays in step"
+            );
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod findings;
 mod input;
+mod refine;
 mod report;
 
 use std::path::PathBuf;

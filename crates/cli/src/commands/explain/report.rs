@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::findings::{Explanation, Finding, Subject};
 use crate::commands::show::json as show_json;
 use crate::excerpt::Excerpts;
-use crate::log::cut;
 use crate::log::pattern::prefix;
+use crate::log::{Severity, cut};
 use crate::model::{Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
@@ -51,14 +51,16 @@ fn write_finding<'m>(
     finding: &Finding<'m>,
 ) {
     let origins = origins(index, finding);
+    let label = finding.severity.name();
+    let style = if finding.severity == Severity::Error { Style::Red } else { Style::Bold };
     match (&finding.meaning, &finding.said) {
         (Some(meaning), _) => {
-            text.styled(Style::Red, &format!("error[{}]", meaning.code));
+            text.styled(style, &format!("{label}[{}]", meaning.code));
             text.styled(Style::Bold, &format!(": {}", meaning.message));
             text.line("");
         }
         (None, Some((_, said))) => {
-            text.styled(Style::Red, "error");
+            text.styled(style, label);
             text.styled(Style::Bold, &format!(": {}", shortened(said)));
             text.line("");
         }
@@ -78,7 +80,7 @@ fn write_finding<'m>(
             }
         }
         Subject::Gone(name, _) => {
-            page::fact(text, "node", &format!("{} (as it was exported)", cut(name)))
+            page::fact(text, "node", &format!("{} (as it was exported)", cut(name)));
         }
         Subject::Model => {}
     }
@@ -91,6 +93,9 @@ fn write_finding<'m>(
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
         text.line("  note: the model does not say where this came from; export it with stacktrace_metadata=\"sourcemap\"");
+    }
+    if let Some(doubt) = &finding.doubt {
+        text.line(&format!("  note: {doubt}"));
     }
     if let Some(meaning) = &finding.meaning {
         text.styled(Style::Green, "  help: ");
@@ -149,6 +154,8 @@ pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Valu
             "code": meaning.map(|meaning| meaning.code),
             "message": meaning.map(|meaning| &meaning.message),
             "help": meaning.map(|meaning| meaning.help),
+            "severity": finding.said.as_ref().map(|_| finding.severity.name()),
+            "doubt": finding.doubt,
             "said": finding.said.as_ref().map(|(_, said)| said),
             "node": node.map(|node| show_json::node(index, node)),
             "sources": origins(index, finding).iter().map(show_json::source).collect::<Vec<_>>(),

@@ -252,3 +252,15 @@ fn endless_names_are_cut() {
         assert!(explained.output.len() < 400, "{}", explained.output);
     }
 }
+
+#[test]
+fn a_rejected_map_is_no_reason_to_export_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let beside = folder.path().join("beside.onnx");
+    std::fs::copy(model("beside.onnx"), &beside).unwrap();
+    std::fs::write(folder.path().join("beside.onnx.map"), "{}").unwrap();
+    let explained = run(&["explain", beside.to_str().unwrap(), "/blocks.0/Tanh"]);
+    assert!(explained.errors.contains("another export"), "{}", explained.errors);
+    assert!(explained.output.contains("does not say where"), "{}", explained.output);
+    assert!(!explained.output.contains("sourcemap"), "{}", explained.output);
+}

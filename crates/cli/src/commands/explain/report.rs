@@ -92,7 +92,12 @@ fn write_finding<'m>(
     }
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
-        text.line("  note: the model does not say where this came from; export it with stacktrace_metadata=\"sourcemap\"");
+        // A map that was found and rejected has been remarked upon: another export is no cure.
+        let cure = match index.model.remarks.is_empty() {
+            true => "; export it with stacktrace_metadata=\"sourcemap\"",
+            false => "",
+        };
+        text.line(&format!("  note: the model does not say where this came from{cure}"));
     }
     if let Some(doubt) = &finding.doubt {
         text.line(&format!("  note: {doubt}"));

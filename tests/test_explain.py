@@ -272,6 +272,57 @@ def test_an_error_is_raised_with_the_line_behind_it(kind: str, tmp_path: Path) -
     assert "[matmul-mismatch]" in note
 
 
+def test_an_error_that_another_led_to_is_explained_once() -> None:
+    model = exported()
+
+    def serve() -> None:
+        try:
+            session(model.SerializeToString()).run(None, {"x": ones(5, 8), "w": ones(9, 3)})
+        except Exception as error:
+            raise RuntimeError("no answer") from error
+
+    def serve_badly() -> None:
+        try:
+            session(model.SerializeToString()).run(None, {"x": ones(5, 8), "w": ones(9, 3)})
+        except Exception:
+            raise KeyError("lost")  # noqa: B904 (the context is what is tested)
+
+    for fail in (serve, serve_badly):
+        with pytest.raises((RuntimeError, KeyError)) as caught, jax2onnx.explain_errors(model):
+            fail()
+        (note,) = caught.value.__notes__
+        assert "[matmul-mismatch]" in note
+
+    def serve_nested() -> None:
+        try:
+            with jax2onnx.explain_errors(model):
+                serve()
+        except RuntimeError as error:
+            raise RuntimeError("outer") from error
+
+    with (
+        pytest.raises(RuntimeError, match="outer") as nested,
+        jax2onnx.explain_errors(model),
+        jax2onnx.explain_errors(model.SerializeToString()),
+    ):
+        serve_nested()
+    inner = nested.value.__cause__
+    assert inner is not None
+    assert len(inner.__notes__) == 1
+    assert not hasattr(nested.value, "__notes__")
+
+
+def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
+    model = to_onnx(lambda x, y: x + jnp.sin(y), [("B", 5), ("B", 5)])
+    feeds = {value.name: ones(2 + i, 5) for i, value in enumerate(model.graph.input)}
+    fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
+    with pytest.raises(fail) as caught, jax2onnx.explain_errors(model):
+        session(model.SerializeToString()).run(None, feeds)
+    (note,) = caught.value.__notes__
+    assert "[dimension-conflict]" in note
+    assert "the dimension `B` has two sizes in what was fed: 2 and 3" in note
+
+
 def test_what_cannot_be_explained_is_raised_all_the_same(tmp_path: Path) -> None:
     model = exported()
     (tmp_path / "model.onnx").write_bytes(b"no model")

@@ -13,7 +13,7 @@ TABLE = Table(
     {
         **each(
             """
-            dawsn digamma entr erf erfc erfcx erfinv expi expit gamma gammaln gammasgn i0 i0e i1 i1e
+            dawsn entr erf erfc erfcx erfinv expi expit gamma gammaln gammasgn i0 i0e i1 i1e
             log_ndtr loggamma logit ndtr spence
             """,
             call(X),
@@ -21,6 +21,8 @@ TABLE = Table(
             call(UNIT),
             call(SPECIAL),
         ),
+        # What it is at zero depends on the version of JAX.
+        "digamma": [call(X), call(POSITIVE), call(UNIT), call(SPECIAL[SPECIAL != 0])],
         **each("erfcinv ndtri", call(UNIT), call(SPECIAL)),
         **each("fresnel sici", call(X), call(POSITIVE)),
         **each("wofz", call(X), call(complexes(3, 4))),

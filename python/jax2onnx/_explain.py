@@ -13,7 +13,8 @@ def explain_errors(model: Any) -> Iterator[None]:
     """Explains errors that a runtime raises inside the block.
 
     An error of onnxruntime is raised as it is, with a note that names the line of Python behind the
-    node that failed, so that the traceback ends with it.
+    node that failed, so that the traceback ends with it. So is an error that was raised because of
+    one of onnxruntime.
 
     Args:
         model: The model that runs: its path, its bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
@@ -22,12 +23,32 @@ def explain_errors(model: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if _is_of_runtime(error):
-            _attach(error, model)
+        chain = _chain(error)
+        told = any(isinstance(n, _Note) for e in chain for n in getattr(e, "__notes__", ()))
+        reason = next((e for e in chain if _is_of_runtime(e)), None)
+        if reason is not None and not told:
+            _attach(error, reason, model)
         raise
 
 
-def _is_of_runtime(error: Exception) -> bool:
+class _Note(str):
+    """A note of this module, told from others so that nested blocks do not repeat it."""
+
+    __slots__ = ()
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and those that led to it, as a traceback shows them, last first."""
+    chain: list[BaseException] = []
+    reason: BaseException | None = error
+    while reason is not None and all(reason is not known for known in chain):
+        chain.append(reason)
+        context = None if reason.__suppress_context__ else reason.__context__
+        reason = reason.__cause__ or context
+    return chain
+
+
+def _is_of_runtime(error: BaseException) -> bool:
     """Whether a runtime raised the error, by its type or by the code that raised it."""
     origins = [type(error).__module__]
     traceback = error.__traceback__
@@ -37,15 +58,15 @@ def _is_of_runtime(error: Exception) -> bool:
     return {origins[0].split(".")[0], origins[-1].split(".")[0]}.intersection(RUNTIMES) != set()
 
 
-def _attach(error: Exception, model: Any) -> None:
+def _attach(error: BaseException, reason: BaseException, model: Any) -> None:
     from jax2onnx import _core
 
     try:
-        note = _core.explain(_source(model), str(error))
+        note = _core.explain(_source(model), str(reason))
     except Exception as why:  # the error that is explained must not be replaced by another
         note = f"jax2onnx cannot explain this: {why}"
     if note is not None:
-        error.add_note(note)
+        error.add_note(_Note(note))
 
 
 def _source(model: Any) -> str | bytes:

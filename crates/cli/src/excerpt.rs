@@ -4,10 +4,10 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use provenance::digest;
+use provenance::{digest, source_text};
 use rustc_hash::FxHashMap;
 
 use crate::model::Model;
@@ -46,6 +46,14 @@ impl<'m> Excerpts<'m> {
         found
     }
 
+    /// What a person should know about the text of `file`: the model has no digest to tell whether
+    /// it is the text that was exported.
+    pub(crate) fn doubt(&self, file: &str) -> Option<String> {
+        let is_known = self.model.map.as_ref().is_some_and(|map| map.file(file).is_some());
+        (!is_known && self.text(file).is_ok())
+            .then(|| format!("`{file}` is not verified: it may have changed since the export"))
+    }
+
     /// One line of `file`, counted from 1.
     pub(crate) fn line(&self, file: &str, number: u32) -> Option<String> {
         let text = self.text(file).ok()?;
@@ -61,26 +69,45 @@ impl<'m> Excerpts<'m> {
     fn find(&self, file: &str) -> Found {
         let known = self.model.map.as_ref().and_then(|map| map.file(file));
         let (wanted, embedded) = known.unwrap_or_default();
-        let mut changed = false;
+        let (mut changed, mut outside) = (false, false);
         // A map that knows a file without its digest has a reason: it is a package's.
         if known.is_none() || wanted.is_some() {
-            for path in self.roots.iter().map(|root| root.join(file)) {
-                let Some(bytes) = read(&path) else { continue };
-                self.opened.borrow_mut().push(path);
-                if wanted.is_some_and(|wanted| wanted != digest(&bytes)) {
-                    changed = true;
+            for root in &self.roots {
+                // A path in a model may lead anywhere: only a digest shows that the model was made
+                // of what lies there.
+                if wanted.is_none() && !is_below(root, file) {
+                    outside = true;
                     continue;
                 }
-                if let Ok(text) = String::from_utf8(bytes) {
+                let path = root.join(file);
+                let Some(text) = read(&path).map(source_text) else { continue };
+                self.opened.borrow_mut().push(path);
+                if wanted.is_none_or(|wanted| wanted == digest(text.as_bytes())) {
                     return Ok(text.into());
                 }
+                changed = true;
             }
         }
         match embedded {
             Some(text) => Ok(text.into()),
             None if changed => Err(format!("`{file}` has changed since the export")),
+            None if outside => Err(format!("`{file}` is not below this folder, and not verified")),
             None => Err(format!("`{file}` is not here")),
         }
+    }
+}
+
+/// Whether `file`, if it is there, lies below `root`, also when links are followed.
+fn is_below(root: &Path, file: &str) -> bool {
+    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(file).components().all(is_plain) {
+        return false;
+    }
+    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    match (root.canonicalize(), root.join(file).canonicalize()) {
+        (Ok(root), Ok(path)) => path.starts_with(root),
+        // It is not there.
+        _ => true,
     }
 }
 
@@ -94,4 +121,47 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_map(folder: &Path) -> Model {
+        let path = Some(folder.join("m.onnx"));
+        Model { path, proto: Default::default(), map: None, remarks: vec![] }
+    }
+
+    #[test]
+    fn what_no_digest_vouches_for_stays_below_the_folder() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("models");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(outer.path().join("secret.py"), "key = 1").unwrap();
+        std::fs::write(folder.join("own.py"), "x = 1").unwrap();
+        let model = without_map(&folder);
+        let excerpts = Excerpts::new(&model);
+        assert_eq!(&*excerpts.text("own.py").unwrap(), "x = 1");
+        assert!(excerpts.doubt("own.py").unwrap().contains("not verified"));
+        let absolute = outer.path().join("secret.py");
+        let mut paths = vec!["../secret.py", "x/../../secret.py", absolute.to_str().unwrap()];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&absolute, folder.join("link.py")).unwrap();
+            paths.push("link.py");
+        }
+        for path in paths {
+            assert!(excerpts.text(path).unwrap_err().contains("not below"), "{path}");
+            assert_eq!(excerpts.doubt(path), None);
+        }
+        assert!(excerpts.text("none.py").unwrap_err().contains("not here"));
+    }
+
+    #[test]
+    fn other_encodings_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.py"), b"# coding: latin-1\nn = '\xfc'\n").unwrap();
+        let model = without_map(folder.path());
+        assert_eq!(Excerpts::new(&model).line("a.py", 2).as_deref(), Some("n = 'ü'"));
+    }
 }

@@ -54,7 +54,7 @@ pub(crate) fn fact(text: &mut Text, title: &str, line: &str) {
 
 /// The places of all sources: the user's line of each, underlined.
 pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<'_>]) {
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
     let mut shown: Vec<&Frame<'_>> = Vec::new();
     for (i, origin) in origins.iter().enumerate() {
         let Some(site) = &origin.site else { continue };
@@ -64,18 +64,20 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
         shown.push(site);
         let label = if i == 0 { None } else { Some("merged into the same node".to_owned()) };
         frame(text, excerpts, site, origin.scope, label);
-        if let (false, Err(why)) = (site.file.is_empty(), excerpts.text(site.file)) {
-            notes.push(why);
-        }
+        let note = match excerpts.text(site.file) {
+            _ if site.file.is_empty() => None,
+            Err(why) => Some(format!("no excerpt: {why}")),
+            Ok(_) => excerpts.doubt(site.file),
+        };
+        notes.extend(note.filter(|note| !notes.contains(note)));
     }
     let sites: Vec<&Frame<'_>> = origins.iter().filter_map(|o| o.site.as_ref()).collect();
     let hidden = sites.iter().filter(|site| !shown.contains(*site)).count();
     if hidden > 0 {
         text.line(&format!("  … and {hidden} more sources"));
     }
-    notes.dedup();
     for note in notes {
-        text.line(&format!("  note: no excerpt: {note}"));
+        text.line(&format!("  note: {note}"));
     }
 }
 

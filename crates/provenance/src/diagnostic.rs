@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::{Frame, Span};
 
 /// A place in the user's program.
@@ -78,8 +80,12 @@ impl Place {
     fn render(&self, text: &mut String, line: &dyn Fn(&str, u32) -> Option<String>) {
         // Writing to a string cannot fail.
         let Span { line: number, column, end_line, end_column } = self.span;
+        let source = line(&self.path, number);
         let _ = write!(text, "  --> {}:{number}", self.file);
         if end_column > 0 {
+            // Python counts bytes, people and editors count characters.
+            let before = source.as_deref().and_then(|source| source.get(..column as usize));
+            let column = before.map_or(column as usize, |before| before.chars().count());
             let _ = write!(text, ":{}", column + 1);
         }
         let _ = write!(text, " in {}", self.function);
@@ -89,7 +95,7 @@ impl Place {
         if let Some(label) = &self.label {
             let _ = write!(text, ": {label}");
         }
-        let Some(source) = line(&self.path, number) else { return };
+        let Some(source) = source else { return };
         let source = source.trim_end();
         let width = number.to_string().len().max(4);
         let _ = write!(text, "\n {number:>width$} | {source}");
@@ -100,9 +106,12 @@ impl Place {
         };
         if !marked.is_empty() {
             // Tabs stay tabs so that the marks line up under what they mark.
-            let indent: String =
-                before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            let marks = "^".repeat(marked.chars().count());
+            let blank = |c: char| match c {
+                '\t' => "\t".to_owned(),
+                c => " ".repeat(c.width().unwrap_or_default()),
+            };
+            let indent: String = before.chars().map(blank).collect();
+            let marks = "^".repeat(marked.width().max(1));
             let _ = write!(text, "\n {:>width$} | {indent}{marks}", "");
         }
     }
@@ -134,6 +143,20 @@ mod tests {
         };
         let source = |_: &str, _: u32| Some("    w, v = jnp.linalg.eigh(cov)\n".to_owned());
         insta::assert_snapshot!(diagnostic.render(&source));
+    }
+
+    #[test]
+    fn wide_characters_are_underlined_whole() {
+        let source = |_: &str, _: u32| Some("f('日本', é) + x".to_owned());
+        let mut text = String::new();
+        place(Span { line: 1, column: 16, end_line: 1, end_column: 17 }).render(&mut text, &source);
+        assert!(text.contains("model.py:1:12 in"), "columns are characters: {text}");
+        let mut text = String::new();
+        place(Span { line: 1, column: 2, end_line: 1, end_column: 10 }).render(&mut text, &source);
+        assert!(text.ends_with("|   ^^^^^^"), "{text}");
+        let mut text = String::new();
+        place(Span { line: 1, column: 18, end_line: 1, end_column: 19 }).render(&mut text, &source);
+        assert!(text.ends_with(&format!("| {}^", " ".repeat(15))), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod diagnostic;
 mod origin;
 mod render;
 mod source_map;
+mod source_text;
 mod stack;
 
 pub use detail::{Detail, DetailError};
@@ -18,6 +19,7 @@ pub use source_map::{
     MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,
     Sources, digest,
 };
+pub use source_text::source_text;
 pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.

@@ -86,7 +86,7 @@ pub(crate) fn convert(
             function: function.as_ref(),
         };
         let map = (source_map || detail == Detail::SourceMap).then(|| {
-            let text = |path: &str| fs::read_to_string(path).ok();
+            let text = |path: &str| fs::read(path).ok().map(provenance::source_text);
             let sources = Sources { text: Some(&text), embed: embed_sources };
             let (inputs, nodes) = (onnx::map_inputs(&graph), onnx::map_nodes(&graph));
             let function = function.as_ref();

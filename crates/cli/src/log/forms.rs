@@ -73,6 +73,8 @@ pub(crate) struct Mention<'t> {
     pub(crate) runtime: Runtime,
     /// Operators, where the message says nothing else: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
+    /// The operator of a node that the message names.
+    pub(crate) op: Option<&'t str>,
     /// Whether the node that is meant has no name.
     pub(crate) unnamed: bool,
     /// The names of nodes or values: one, unless the runtime joined several.
@@ -113,12 +115,13 @@ fn mention<'t>(
     let unnamed = names.is_empty() && get("name").is_some();
     let ops = get("ops").or_else(|| get("op").filter(|_| unnamed));
     let ops = ops.map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
-    Mention { at, runtime, ops, unnamed, names, said: paragraph(runtime, text, at) }
+    let op = get("op").filter(|_| !names.is_empty());
+    Mention { at, runtime, ops, op, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
 /// The lines around `at` that belong together. onnxruntime indents the lines that continue a
 /// message, the others end one with an empty line.
-fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
+pub(crate) fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     let before = suffix(&text[..at], LONGEST);
     let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
     let after = prefix(&text[at..], LONGEST);

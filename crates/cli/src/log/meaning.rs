@@ -1,5 +1,6 @@
 //! What messages of runtimes mean in terms of the program that was exported.
 
+use super::cut;
 use super::pattern::{Captures, find, render};
 
 /// An explanation.
@@ -11,6 +12,16 @@ pub(crate) struct Meaning {
     pub(crate) message: String,
     /// What to do.
     pub(crate) help: &'static str,
+    /// Where in the message it says so.
+    pub(crate) at: usize,
+    blanks: Vec<(&'static str, String)>,
+}
+
+impl Meaning {
+    /// What the message has in a blank of its pattern.
+    pub(crate) fn blank(&self, key: &str) -> Option<&str> {
+        self.blanks.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Code, pattern of the message, what it means, what to do.
@@ -18,7 +29,8 @@ struct Entry(&'static str, &'static str, &'static str, &'static str);
 
 const SIZES: &str = "JAX fixes sizes when it traces: feed arrays of the exported shapes, or export the \
                      dimension by name, such as (\"B\", 4)";
-const NAMED: &str = "feed one size wherever the inputs of the model name the same dimension, or export them under \
+/// What to do about a dimension of two sizes.
+pub(crate) const NAMED: &str = "feed one size wherever the inputs of the model name the same dimension, or export them under \
                      different names";
 const INDICES: &str = "check the indices that are fed; JAX guards them with mode=\"clip\" or mode=\"fill\", \
                        but not with mode=\"promise_in_bounds\"";
@@ -27,6 +39,8 @@ const KERNEL: &str = "cast to float32 around this line, choose another execution
 const OPSET: &str = "use a newer runtime, or export with a lower opset=";
 const FEED: &str =
     "change what is fed to session.run, or export with the sizes and types that are fed";
+const NAMES: &str = "use the names of the model with session.run; an export names its inputs with input_names= and its outputs \
+                     with output_names=";
 const DAMAGED: &str = "a tool that changed the model after the export broke it; check the model as it was \
                        exported";
 
@@ -124,8 +138,14 @@ const ENTRIES: &[Entry] = &[
         "an array with {got} axes was fed as `{value}`, which has {want}", FEED),
     Entry("wrong-input", "Got invalid dimensions for input: {value} for the following",
         "the array that was fed as `{value}` has another shape", FEED),
-    Entry("wrong-input", "Unexpected input data type. Actual: (tensor({got})) , expected: (tensor({want}))",
-        "an array of {got} was fed to an input of {want}", FEED),
+    Entry("wrong-input", "Unexpected input data type. Actual: (tensor({got})) , expected: (tensor({want_type}))",
+        "an array of {got} was fed to an input of {want_type}", FEED),
+    Entry("wrong-input", "Unexpected input data type. Actual: (tensor({got})), expected: (tensor({want_type}))",
+        "an array of {got} was fed to an input of {want_type}", FEED),
+    Entry("wrong-input", "Invalid input name: {unknown_input}", "the model has no input `{unknown_input}`", NAMES),
+    Entry("wrong-input", "Invalid Feed Input Name:{unknown_input}", "the model has no input `{unknown_input}`", NAMES),
+    Entry("wrong-input", "Invalid output name:{unknown_output}", "the model has no output `{unknown_output}`", NAMES),
+    Entry("wrong-input", "Invalid Output Name:{unknown_output}", "the model has no output `{unknown_output}`", NAMES),
     Entry("wrong-input", "Required inputs ({feeds}) are missing from input feed ({given})",
         "nothing was fed for {feeds}; the arrays that were fed are called {given}", FEED),
     Entry("unused-initializer", "Removing initializer '{value}'.", "no node reads `{value}`",
@@ -144,8 +164,13 @@ const ENTRIES: &[Entry] = &[
 pub(crate) fn meaning(said: &str) -> Option<Meaning> {
     ENTRIES.iter().find_map(|Entry(code, pattern, message, help)| {
         // `{{` and `}}` in a pattern are braces of the message.
-        let (_, _, captures) = find_braced(pattern, said)?;
-        Some(Meaning { code, message: render(message, &captures), help })
+        let (at, _, captures) = find_braced(pattern, said)?;
+        let blanks: Vec<(&'static str, String)> = captures
+            .into_iter()
+            .map(|(key, value)| (key, cut(value.trim()).into_owned()))
+            .collect();
+        let captures = blanks.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        Some(Meaning { code, message: render(message, &captures), help, at, blanks })
     })
 }
 

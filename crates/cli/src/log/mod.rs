@@ -4,12 +4,27 @@ mod forms;
 mod meaning;
 pub(crate) mod pattern;
 mod renamed;
+mod severity;
+mod wrapped;
 
-pub(crate) use forms::{Mention, mentions};
-pub(crate) use meaning::{Meaning, meaning};
+pub(crate) use forms::{Mention, Runtime, mentions, paragraph};
+pub(crate) use meaning::{Meaning, NAMED, meaning};
 pub(crate) use renamed::originals;
+pub(crate) use severity::{Severity, guessed, severity};
+pub(crate) use wrapped::{unfolded, unwrapped};
 
 use std::borrow::Cow;
+
+/// Characters of a name that are repeated; whatever is longer is no name that a person gave.
+const NAME: usize = 120;
+
+/// A name as it is shown.
+pub(crate) fn cut(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &name[..end])),
+        None => Cow::Borrowed(name),
+    }
+}
 
 /// The text without the colours that runtimes write to terminals.
 pub(crate) fn without_colors(text: &str) -> Cow<'_, str> {

@@ -140,3 +140,127 @@ fn a_message_about_the_whole_model_is_explained() {
 fn without_provenance_the_node_is_told() {
     assert_snapshot!(output(&["explain", &model("off.onnx"), NESTED]));
 }
+
+#[test]
+fn a_file_that_is_not_there_is_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("serve");
+    let here = folder.path().to_str().unwrap();
+    for path in ["nofile.log", "./serve", "no/such/folder/xyzzyxyzzy", inside.to_str().unwrap()] {
+        let run = run(&["explain", &model("map.onnx"), path]);
+        assert_eq!((run.status, run.output.as_str()), (2, ""), "{path}");
+        assert!(run.errors.contains("no such file"), "{path}: {}", run.errors);
+    }
+    let run = run(&["explain", &model("map.onnx"), here]);
+    assert_eq!(run.status, 2);
+    assert!(run.errors.contains("folder"), "{}", run.errors);
+}
+
+#[test]
+fn the_end_of_a_long_log_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.log");
+    let log = "all is well so far\n".repeat(1_000_000) + NESTED;
+    std::fs::write(&file, &log).unwrap();
+    let by_file = run(&["explain", &model("map.onnx"), file.to_str().unwrap()]);
+    let piped = run_with(&["explain", &model("map.onnx")], Some(log.as_bytes()), false, usize::MAX);
+    for run in [by_file, piped] {
+        assert!(run.output.contains("layers.py:31"), "{}", run.output);
+        assert!(run.errors.contains("only its last 16 MiB"), "{}", run.errors);
+    }
+}
+
+#[test]
+fn logs_of_windows_are_read() {
+    let bytes: Vec<u8> = NESTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let run = run_with(&["explain", &model("map.onnx")], Some(&bytes), false, usize::MAX);
+    assert_eq!(run.output, output(&["explain", &model("map.onnx"), NESTED]));
+}
+
+#[test]
+fn what_is_no_error_is_not_called_one() {
+    let loaded = "2026-11-15 10:00:00 INFO serve: placed /blocks.0/Tanh on the cpu\n";
+    let text = output(&["explain", &model("map.onnx"), loaded]);
+    assert!(text.starts_with("info: "), "{text}");
+    let infos: String =
+        (0..20).map(|i| format!("[I:onnxruntime:, x.cc:1 F] node name: /Reshape_{i} \n")).collect();
+    let text = output(&["explain", &model("map.onnx"), &(infos + NESTED)]);
+    assert!(text.starts_with("error[reshape-mismatch]"), "errors come first: {text}");
+}
+
+#[test]
+fn a_wrapped_message_means_the_same() {
+    for width in [72, 100] {
+        let mut wrapped = String::new();
+        let mut length = 0;
+        for word in NESTED.split_whitespace() {
+            let breaks = length > 0 && length + 1 + word.len() > width;
+            wrapped.push_str(if breaks {
+                "\n"
+            } else if length > 0 {
+                " "
+            } else {
+                ""
+            });
+            length = if breaks { word.len() } else { length + 1 + word.len() };
+            wrapped.push_str(word);
+        }
+        let explained = output(&["explain", &model("map.onnx"), &wrapped]);
+        assert_eq!(explained, output(&["explain", &model("map.onnx"), NESTED]));
+    }
+}
+
+#[test]
+fn what_is_fed_is_compared_with_the_inputs() {
+    for (log, expected) in [
+        ("INVALID_ARGUMENT : Invalid input name: zz", "no input `zz`; its inputs are `x`, `scale`"),
+        ("Invalid output name:nope", "no output `nope`; its outputs are `"),
+        (
+            "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))",
+            "an array of double was fed to an input of float; such inputs of the model: `x`",
+        ),
+        (
+            "Unexpected input data type. Actual: (tensor(float)), expected: (tensor(int32))",
+            "an input of int32; this model has no such input",
+        ),
+    ] {
+        let text = output(&["explain", &model("map.onnx"), log]);
+        assert!(text.contains("error[wrong-input]") && text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn the_message_of_another_model_is_doubted() {
+    let about = |op: &str| {
+        format!(
+            "Non-zero status code returned while running {op} node. Name:'/blocks.0/Tanh' Status Message: x"
+        )
+    };
+    let text = output(&["explain", &model("map.onnx"), &about("Gemm")]);
+    assert!(text.contains("about the operator Gemm, this node is Tanh"), "{text}");
+    let text = output(&["explain", &model("map.onnx"), &about("Tanh(13)")]);
+    assert!(!text.contains("another model"), "{text}");
+}
+
+#[test]
+fn endless_names_are_cut() {
+    let name = "x".repeat(3000);
+    let log = format!("running Add node. Name:'{name}' Status Message: why");
+    for argument in [&name, &log] {
+        let explained = run(&["explain", &model("map.onnx"), argument]);
+        assert_eq!(explained.status, 1);
+        assert!(explained.output.len() < 400, "{}", explained.output);
+    }
+}
+
+#[test]
+fn a_rejected_map_is_no_reason_to_export_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let beside = folder.path().join("beside.onnx");
+    std::fs::copy(model("beside.onnx"), &beside).unwrap();
+    std::fs::write(folder.path().join("beside.onnx.map"), "{}").unwrap();
+    let explained = run(&["explain", beside.to_str().unwrap(), "/blocks.0/Tanh"]);
+    assert!(explained.errors.contains("another export"), "{}", explained.errors);
+    assert!(explained.output.contains("does not say where"), "{}", explained.output);
+    assert!(!explained.output.contains("sourcemap"), "{}", explained.output);
+}

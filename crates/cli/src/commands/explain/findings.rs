@@ -2,7 +2,11 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::log::{Meaning, Mention, meaning, mentions, originals};
+use super::refine::{refine, stranger};
+use crate::log::{
+    Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, originals, paragraph,
+    severity, unfolded, unwrapped,
+};
 use crate::model::{Index, Origin};
 use crate::nearest::nearest;
 
@@ -31,6 +35,17 @@ pub(crate) struct Finding<'m> {
     pub(crate) meaning: Option<Meaning>,
     /// Who said what.
     pub(crate) said: Option<(&'static str, String)>,
+    /// How bad it is.
+    pub(crate) severity: Severity,
+    /// A doubt about whether this is what the message means.
+    pub(crate) doubt: Option<String>,
+}
+
+impl<'m> Finding<'m> {
+    fn new((subject, renamed): (Subject<'m>, Option<String>)) -> Self {
+        let severity = Severity::Error;
+        Self { subject, renamed, meaning: None, said: None, severity, doubt: None }
+    }
 }
 
 /// What a finding is about.
@@ -54,29 +69,24 @@ impl Subject<'_> {
 
 /// Explains a log, a message or a name.
 pub(crate) fn explain<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
-    let mut explanation = Explanation::default();
-    let mut seen = FxHashSet::default();
     let name = log.trim();
-    if let Some((subject, renamed)) = resolve(index, name) {
-        explanation.add(&mut seen, Finding { subject, renamed, meaning: None, said: None });
+    let mut seen = FxHashSet::default();
+    if let Some(found) = resolve(index, name) {
+        let mut explanation = Explanation::default();
+        explanation.add(index, &mut seen, Finding::new(found));
         return explanation;
     }
-    for mention in innermost(index, mentions(log)) {
-        explanation.mention(index, &mut seen, &mention);
-    }
-    if explanation.findings.is_empty() {
-        explanation.words(index, &mut seen, log);
-    }
-    if explanation.findings.is_empty()
-        && let Some(known) = meaning(log)
-    {
-        let (subject, said) = (Subject::Model, Some(("the runtime", name.to_owned())));
-        let finding = Finding { subject, renamed: None, meaning: Some(known), said };
-        explanation.add(&mut seen, finding);
-    }
-    if !explanation.findings.is_empty() {
-        // Runtimes make up names beside those that they were given.
-        explanation.unknown.clear();
+    let mut explanation = explain_lines(index, log);
+    for join in [unwrapped, unfolded] {
+        if explanation.understood() >= explanation.findings.len().max(1) {
+            break;
+        }
+        let Some(log) = join(log) else { continue };
+        let joined = explain_lines(index, &log);
+        let rank = |e: &Explanation<'_>| (e.understood(), e.findings.len());
+        if rank(&joined) > rank(&explanation) {
+            explanation = joined;
+        }
     }
     let is_name = !name.contains(char::is_whitespace) && !name.is_empty();
     if explanation.findings.is_empty() && explanation.unknown.is_empty() && is_name {
@@ -85,8 +95,49 @@ pub(crate) fn explain<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
     explanation
 }
 
+/// Explains a log whose messages are not wrapped.
+fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
+    let mut explanation = Explanation::default();
+    let mut seen = FxHashSet::default();
+    let mut mentions: Vec<(Severity, Mention<'_>)> = innermost(index, mentions(log))
+        .into_iter()
+        .map(|mention| (severity(mention.said).unwrap_or(Severity::Error), mention))
+        .collect();
+    mentions.sort_by_key(|(severity, _)| *severity);
+    for (severity, mention) in mentions {
+        explanation.mention(index, &mut seen, severity, &mention);
+    }
+    if explanation.findings.is_empty() {
+        explanation.words(index, &mut seen, log);
+    }
+    if explanation.findings.is_empty()
+        && let Some(known) = meaning(log)
+    {
+        let said = paragraph(Runtime::Onnx, log, known.at);
+        let said = Some(("the runtime", said.to_owned()));
+        let new = Finding::new((Subject::Model, None));
+        explanation.add(index, &mut seen, Finding { meaning: Some(known), said, ..new });
+    }
+    if !explanation.findings.is_empty() {
+        // Runtimes make up names beside those that they were given.
+        explanation.unknown.clear();
+    }
+    explanation
+}
+
 impl<'m> Explanation<'m> {
-    fn mention(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mention: &Mention<'_>) {
+    /// How many findings have a message that is known.
+    fn understood(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.meaning.is_some()).count()
+    }
+
+    fn mention(
+        &mut self,
+        index: &Index<'m>,
+        seen: &mut FxHashSet<String>,
+        severity: Severity,
+        mention: &Mention<'_>,
+    ) {
         let said = || Some((mention.runtime.name(), mention.said.to_owned()));
         for op in &mention.ops {
             let is_meant = |node: &usize| {
@@ -94,12 +145,12 @@ impl<'m> Explanation<'m> {
                 node.op() == *op && (!mention.unnamed || node.proto.name.is_empty())
             };
             for node in (0..index.nodes.len()).filter(is_meant) {
-                let subject = Subject::Node(node);
-                self.add(seen, Finding { subject, renamed: None, meaning: None, said: said() });
+                let new = Finding::new((Subject::Node(node), None));
+                self.add(index, seen, Finding { said: said(), severity, ..new });
             }
         }
         for name in &mention.names {
-            let Some((subject, renamed)) = resolve(index, name) else {
+            let Some(found) = resolve(index, name) else {
                 let unknown = self.unknown.iter().any(|(known, _)| known == name);
                 if !unknown && self.unknown.len() < MOST {
                     let name = (*name).to_owned();
@@ -108,28 +159,41 @@ impl<'m> Explanation<'m> {
                 }
                 continue;
             };
-            self.add(seen, Finding { subject, renamed, meaning: None, said: said() });
+            let doubt = match (&found, mention.op) {
+                // OpenVINO has operators of its own.
+                ((Subject::Node(node), None), Some(op)) if mention.runtime != Runtime::OpenVino => {
+                    stranger(op, &index.nodes[*node])
+                }
+                _ => None,
+            };
+            self.add(index, seen, Finding { said: said(), severity, doubt, ..Finding::new(found) });
         }
     }
 
     /// Whatever words of the log are names in the model: there are more runtimes than forms.
     fn words(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, log: &str) {
         let is_border = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;=".contains(c);
+        let mut found = Vec::new();
         for line in log.lines() {
             for word in line.split(is_border) {
                 let word = word.trim_end_matches(['.', ':']);
                 // `x` or `Add` in a sentence are seldom meant as names.
                 let is_name = word.len() > 3 && word.contains(['/', '_', '.']);
-                if let (true, Some((subject, renamed))) = (is_name, resolve(index, word)) {
-                    let said = Some(("the log", line.trim().to_owned()));
-                    self.add(seen, Finding { subject, renamed, meaning: None, said });
+                if let (true, Some(subject)) = (is_name, resolve(index, word)) {
+                    let severity = severity(line).unwrap_or_else(|| guessed(line));
+                    found.push((severity, line.trim(), subject));
                 }
             }
+        }
+        found.sort_by_key(|(severity, ..)| *severity);
+        for (severity, line, subject) in found {
+            let said = Some(("the log", line.to_owned()));
+            self.add(index, seen, Finding { said, severity, ..Finding::new(subject) });
         }
     }
 
     /// Adds a finding, with what its message means, unless its subject was found before.
-    fn add(&mut self, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
+    fn add(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
         let key = match &finding.subject {
             Subject::Node(node) => format!("node {node}"),
             Subject::Value(name, _) | Subject::Gone(name, _) => format!("value {name}"),
@@ -141,6 +205,13 @@ impl<'m> Explanation<'m> {
         if self.findings.len() < MOST {
             let known = finding.said.as_ref().and_then(|(_, said)| meaning(said));
             finding.meaning = finding.meaning.or(known);
+            let node = match finding.subject {
+                Subject::Node(node) => Some(node),
+                _ => None,
+            };
+            if let Some(meaning) = &mut finding.meaning {
+                refine(index, node, meaning);
+            }
             self.findings.push(finding);
         } else {
             self.hidden += 1;
@@ -169,7 +240,7 @@ fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'
 }
 
 /// What `name` is in the model, and `name` itself if it is called otherwise there.
-fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
+pub(super) fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
     if name.is_empty() {
         return None;
     }

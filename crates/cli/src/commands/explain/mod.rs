@@ -1,11 +1,11 @@
 //! `jax2onnx explain`: from what a runtime says back to the line.
 
 mod findings;
+mod input;
+mod refine;
 mod report;
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -16,9 +16,6 @@ use crate::terminal::Terminal;
 
 pub(crate) use findings::explain;
 pub(crate) use report::write;
-
-/// No log that a person wants explained comes near this.
-const LARGEST: u64 = 1 << 24;
 
 /// Finds the line of Python behind an error of a runtime.
 ///
@@ -51,8 +48,8 @@ impl Explain {
         for remark in &model.remarks {
             terminal.remark(remark)?;
         }
-        let log = self.read(terminal)?;
         let index = Index::new(&model);
+        let log = input::read(self.log.as_deref(), &index, terminal)?;
         let log = without_colors(&log);
         let explanation = explain(&index, &log);
         if self.json {
@@ -63,31 +60,5 @@ impl Explain {
             terminal.show(&text)?;
         }
         Ok(if explanation.findings.is_empty() { Status::No } else { Status::Yes })
-    }
-
-    fn read(&self, terminal: &mut Terminal<'_>) -> Result<String, Failure> {
-        let mut bytes = Vec::new();
-        let path = match self.log.as_deref() {
-            None | Some("-") => {
-                let Some(input) = terminal.input.as_mut() else {
-                    let message = "nothing to explain: give a log file, a message or a name";
-                    return Err(Failure::Request(message.to_owned()));
-                };
-                let path = PathBuf::from("standard input");
-                input.take(LARGEST).read_to_end(&mut bytes).map_err(|error| (path.clone(), error))
-            }
-            Some(log) if Path::new(log).is_file() => {
-                let path = PathBuf::from(log);
-                let file = File::open(&path).map(|file| file.take(LARGEST));
-                let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
-                read.map_err(|error| (path, error))
-            }
-            Some(text) => return Ok(text.to_owned()),
-        };
-        let read = path.map_err(|(path, error)| Failure::Io { path, error })?;
-        if read as u64 == LARGEST {
-            terminal.remark(&format!("only the first {LARGEST} bytes of the log were read"))?;
-        }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -6,6 +6,7 @@ use super::findings::{Explanation, Finding, Subject};
 use crate::commands::show::json as show_json;
 use crate::excerpt::Excerpts;
 use crate::log::pattern::prefix;
+use crate::log::{Severity, cut};
 use crate::model::{Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
@@ -27,7 +28,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
         text.line(&format!("… and {} more nodes", explanation.hidden));
     }
     for (name, like) in &explanation.unknown {
-        text.line(&format!("the model has no node or value `{name}`"));
+        text.line(&format!("the model has no node or value `{}`", cut(name)));
         if is_made_up(name) {
             text.line(
                 "  help: the runtime made this node while it optimised the model; explain the \
@@ -38,7 +39,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
                  switch optimisation off to see the exported name",
             );
         } else if !like.is_empty() {
-            let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
+            let like: Vec<String> = like.iter().map(|name| format!("`{}`", cut(name))).collect();
             text.line(&format!("  help: names like it: {}", like.join(", ")));
         }
     }
@@ -54,14 +55,16 @@ fn write_finding<'m>(
     finding: &Finding<'m>,
 ) {
     let origins = origins(index, finding);
+    let label = finding.severity.name();
+    let style = if finding.severity == Severity::Error { Style::Red } else { Style::Bold };
     match (&finding.meaning, &finding.said) {
         (Some(meaning), _) => {
-            text.styled(Style::Red, &format!("error[{}]", meaning.code));
+            text.styled(style, &format!("{label}[{}]", meaning.code));
             text.styled(Style::Bold, &format!(": {}", meaning.message));
             text.line("");
         }
         (None, Some((_, said))) => {
-            text.styled(Style::Red, "error");
+            text.styled(style, label);
             text.styled(Style::Bold, &format!(": {}", shortened(said)));
             text.line("");
         }
@@ -80,18 +83,28 @@ fn write_finding<'m>(
                 page::fact(text, "read by", &format!("{name} = {}", index.nodes[*reader].op()));
             }
         }
-        Subject::Gone(name, _) => page::fact(text, "node", &format!("{name} (as it was exported)")),
+        Subject::Gone(name, _) => {
+            page::fact(text, "node", &format!("{} (as it was exported)", cut(name)));
+        }
         Subject::Model => {}
     }
     if let Some(renamed) = &finding.renamed {
-        page::fact(text, "known as", renamed);
+        page::fact(text, "known as", &cut(renamed));
     }
     if let (Some((who, said)), Some(_)) = (&finding.said, &finding.meaning) {
         page::fact(text, "message", &format!("{who}: {}", shortened(said)));
     }
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
-        text.line("  note: the model does not say where this came from; export it with stacktrace_metadata=\"sourcemap\"");
+        // A map that was found and rejected has been remarked upon: another export is no cure.
+        let cure = match index.model.remarks.is_empty() {
+            true => "; export it with stacktrace_metadata=\"sourcemap\"",
+            false => "",
+        };
+        text.line(&format!("  note: the model does not say where this came from{cure}"));
+    }
+    if let Some(doubt) = &finding.doubt {
+        text.line(&format!("  note: {doubt}"));
     }
     if let Some(meaning) = &finding.meaning {
         text.styled(Style::Green, "  help: ");
@@ -150,6 +163,8 @@ pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Valu
             "code": meaning.map(|meaning| meaning.code),
             "message": meaning.map(|meaning| &meaning.message),
             "help": meaning.map(|meaning| meaning.help),
+            "severity": finding.said.as_ref().map(|_| finding.severity.name()),
+            "doubt": finding.doubt,
             "said": finding.said.as_ref().map(|(_, said)| said),
             "node": node.map(|node| show_json::node(index, node)),
             "sources": origins(index, finding).iter().map(show_json::source).collect::<Vec<_>>(),

@@ -1,0 +1,87 @@
+//! How bad what a line of a log says is.
+
+use super::pattern::prefix;
+
+/// From worst to harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    Error,
+    Warning,
+    Info,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+        }
+    }
+}
+
+/// Bytes at the beginning of an entry in which its level stands.
+const HEAD: usize = 160;
+
+/// How runtimes and loggers write levels.
+#[rustfmt::skip]
+const MARKS: &[(&str, Severity)] = &[
+    ("[E:", Severity::Error), ("[F:", Severity::Error), ("[W:", Severity::Warning),
+    ("[I:", Severity::Info), ("[V:", Severity::Info),
+    ("[E]", Severity::Error), ("[F]", Severity::Error), ("[W]", Severity::Warning),
+    ("[I]", Severity::Info), ("[V]", Severity::Info),
+];
+
+/// As words of their own, whatever their case.
+#[rustfmt::skip]
+const LEVELS: &[(&str, Severity)] = &[
+    ("error", Severity::Error), ("fatal", Severity::Error), ("critical", Severity::Error),
+    ("warning", Severity::Warning), ("warn", Severity::Warning),
+    ("info", Severity::Info), ("debug", Severity::Info), ("trace", Severity::Info),
+    ("verbose", Severity::Info), ("notice", Severity::Info),
+];
+
+/// The level that a message has in its log; none if it does not say.
+pub(crate) fn severity(said: &str) -> Option<Severity> {
+    // An error of the runtime stays one, at whatever level a program logs it.
+    if said.contains("[ONNXRuntimeError]") || said.contains("Non-zero status code") {
+        return Some(Severity::Error);
+    }
+    let head = prefix(said.lines().next().unwrap_or_default(), HEAD);
+    let marks = MARKS.iter().filter_map(|(mark, severity)| Some((head.find(mark)?, *severity)));
+    let start = head.as_ptr() as usize;
+    let words = head.split(|c: char| !c.is_alphanumeric() && c != '_').filter_map(|word| {
+        let (_, severity) = LEVELS.iter().find(|(level, _)| word.eq_ignore_ascii_case(level))?;
+        Some((word.as_ptr() as usize - start, *severity))
+    });
+    marks.chain(words).min_by_key(|(at, _)| *at).map(|(_, severity)| severity)
+}
+
+/// The severity of a line that has no level: what went wrong says so in words.
+pub(crate) fn guessed(line: &str) -> Severity {
+    let line = line.to_ascii_lowercase();
+    let bad = ["error", "fail", "exception", "invalid", "cannot", "could not", "unsupported"];
+    if bad.iter().any(|word| line.contains(word)) { Severity::Error } else { Severity::Info }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_as_loggers_write_them() {
+        for (line, expected) in [
+            ("2026-11-15 10:00:00.1 [W:onnxruntime:, graph.cc:1 Clean] Error merging", "warning"),
+            ("[11/15/2026-10:00:00] [TRT] [V] Layer(x)", "info"),
+            ("INFO:root:loaded /a/Add", "info"),
+            ("2026-11-15 ERROR serve: while running", "error"),
+            ("INFO: [ONNXRuntimeError] : 1 : FAIL : x", "error"),
+            ("level=debug msg=\"error in /a/Add\"", "info"),
+        ] {
+            assert_eq!(severity(line).map(Severity::name), Some(expected), "{line}");
+        }
+        assert_eq!(severity("running Information_error_2"), None);
+        assert_eq!(guessed("cannot place /a").name(), "error");
+        assert_eq!(guessed("placed /a on cpu").name(), "info");
+    }
+}

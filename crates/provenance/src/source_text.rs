@@ -1,0 +1,20 @@
+//! The text of a Python file.
+
+/// The text of a source file. Python reads other encodings than UTF-8 if a comment names them
+/// (PEP 263); what is no UTF-8 is read as Latin-1, which has a character for every byte, so that
+/// lines can be shown and columns of the usual encodings fit.
+pub fn source_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_encodings_are_read() {
+        assert_eq!(source_text("a = 'ü'".into()), "a = 'ü'");
+        assert_eq!(source_text(b"a = '\xfc'".to_vec()), "a = 'ü'");
+    }
+}

@@ -129,7 +129,7 @@ mod tests {
 
     fn without_map(folder: &Path) -> Model {
         let path = Some(folder.join("m.onnx"));
-        Model { path, proto: Default::default(), map: None, remarks: vec![] }
+        Model { path, proto: Default::default(), map: None, map_path: None, remarks: vec![] }
     }
 
     #[test]

@@ -23,6 +23,10 @@ impl Severity {
 /// Bytes at the beginning of an entry in which its level stands.
 const HEAD: usize = 160;
 
+/// Bytes at the beginning of an entry that are looked at: one may be said to hold a whole log, and
+/// is asked for every name in it.
+const LOOKED_AT: usize = 2048;
+
 /// How runtimes and loggers write levels.
 #[rustfmt::skip]
 const MARKS: &[(&str, Severity)] = &[
@@ -43,6 +47,7 @@ const LEVELS: &[(&str, Severity)] = &[
 
 /// The level that a message has in its log; none if it does not say.
 pub(crate) fn severity(said: &str) -> Option<Severity> {
+    let said = prefix(said, LOOKED_AT);
     // An error of the runtime stays one, at whatever level a program logs it.
     if said.contains("[ONNXRuntimeError]") || said.contains("Non-zero status code") {
         return Some(Severity::Error);

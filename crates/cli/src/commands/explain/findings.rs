@@ -1,6 +1,7 @@
 //! Which nodes a log is about.
 
 use rustc_hash::FxHashSet;
+use std::cell::LazyCell;
 
 use super::refine::{refine, stranger};
 use crate::log::{
@@ -173,15 +174,17 @@ impl<'m> Explanation<'m> {
     /// Whatever words of the log are names in the model: there are more runtimes than forms.
     fn words(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, log: &str) {
         let is_border = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;=".contains(c);
-        let mut found = Vec::new();
+        let (mut found, mut known) = (Vec::new(), FxHashSet::default());
         for line in log.lines() {
+            let severity = LazyCell::new(|| severity(line).unwrap_or_else(|| guessed(line)));
             for word in line.split(is_border) {
                 let word = word.trim_end_matches(['.', ':']);
                 // `x` or `Add` in a sentence are seldom meant as names.
                 let is_name = word.len() > 3 && word.contains(['/', '_', '.']);
-                if let (true, Some(subject)) = (is_name, resolve(index, word)) {
-                    let severity = severity(line).unwrap_or_else(|| guessed(line));
-                    found.push((severity, line.trim(), subject));
+                if let (true, Some(subject)) = (is_name, resolve(index, word))
+                    && known.insert((word, severity.name()))
+                {
+                    found.push((*severity, line.trim(), subject));
                 }
             }
         }

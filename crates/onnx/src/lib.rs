@@ -12,6 +12,7 @@ mod infer;
 mod intern;
 mod locations;
 mod map;
+mod message;
 mod model;
 mod names;
 mod outputs;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
+use crate::message::Message;
 use crate::wire::{DEEPEST, Payload, Wire, damaged, too_deep};
 use crate::{Error, Result};
 
@@ -15,41 +16,15 @@ pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         let mut scanner = Scanner { wire: Wire::new(file), found: BTreeSet::new() };
-        scanner.message(Kind::Model, len, 0)?;
+        scanner.message(Message::Model, len, 0)?;
         Ok(scanner.found)
     };
     scan().map_err(|source| Error::Io { path: path.to_owned(), source })
 }
 
-/// The messages on the way to a tensor's location.
-#[derive(Clone, Copy)]
-enum Kind {
-    Model,
-    Training,
-    Graph,
-    Function,
-    Node,
-    Attribute,
-    Sparse,
-    Tensor,
-    ExternalData,
-}
-
-impl Kind {
-    /// What the field `tag` holds, if there may be a location in it.
-    fn field(self, tag: u64) -> Option<Kind> {
-        Some(match (self, tag) {
-            (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
-            (Kind::Model, 20) => Kind::Training,
-            (Kind::Model, 25) => Kind::Function,
-            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
-            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) | (Kind::Sparse, 1 | 2) => Kind::Tensor,
-            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
-            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
-            (Kind::Tensor, 13) => Kind::ExternalData,
-            _ => return None,
-        })
-    }
+/// What the field `number` holds, if there may be a location in it.
+fn inner(message: Message, number: u64) -> Option<Message> {
+    message.field(number).filter(|inner| !matches!(inner, Message::Value | Message::Entry))
 }
 
 /// Longer than any path that a system can open.
@@ -61,20 +36,20 @@ struct Scanner<R> {
 }
 
 impl<R: Read + Seek> Scanner<R> {
-    fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<()> {
+    fn message(&mut self, kind: Message, end: u64, depth: u32) -> io::Result<()> {
         if depth > DEEPEST {
             return Err(too_deep());
         }
         let mut key = String::new();
         let mut value = None;
         while let Some(field) = self.wire.field(end)? {
-            match (field.payload, kind.field(field.number)) {
+            match (field.payload, inner(kind, field.number)) {
                 (Payload::Bytes(len), Some(inner)) => {
                     self.message(inner, self.wire.at() + len, depth + 1)?;
                 }
                 (Payload::Bytes(len), None) => match (kind, field.number) {
-                    (Kind::ExternalData, 1) => key = self.text(len)?,
-                    (Kind::ExternalData, 2) => value = Some(self.text(len)?),
+                    (Message::ExternalData, 1) => key = self.text(len)?,
+                    (Message::ExternalData, 2) => value = Some(self.text(len)?),
                     _ => self.wire.skip(len)?,
                 },
                 (Payload::Fixed(len), _) => self.wire.skip(len)?,

@@ -9,9 +9,10 @@ use std::io::{self, Cursor, Read, Seek};
 use std::mem::size_of;
 use std::path::Path;
 
-use prost::Message;
+use prost::Message as _;
 use prost::bytes::Bytes;
 
+use crate::message::Message;
 use crate::proto::{
     AttributeProto, DataLocation, FunctionProto, GraphProto, ModelProto, NodeProto,
     SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
@@ -73,7 +74,7 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     let budget = LARGEST.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
     let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
-    skimmer.message(Kind::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
+    skimmer.message(Message::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
         _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => Error::TooDeep,
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
         io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
@@ -86,47 +87,18 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     complete(model.map_err(|error| Error::Read(error.to_string()))?)
 }
 
-/// The messages on the way to bulk data.
-#[derive(Clone, Copy)]
-enum Kind {
-    Model,
-    Training,
-    Graph,
-    Function,
-    Node,
-    Attribute,
-    Sparse,
-    Tensor,
-    Value,
-    Type,
-    TensorType,
-    Shape,
-}
-
-impl Kind {
+/// What skimming does with the messages of a model.
+impl Message {
     /// The message in the field `number`, if it may contain bulk data or is large once decoded.
-    fn field(self, number: u64) -> Option<Kind> {
-        Some(match (self, number) {
-            (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
-            (Kind::Model, 20) => Kind::Training,
-            (Kind::Model, 25) => Kind::Function,
-            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
-            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) | (Kind::Sparse, 1 | 2) => Kind::Tensor,
-            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
-            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
-            (Kind::Graph, 11..=13) | (Kind::Function, 12) => Kind::Value,
-            (Kind::Value, 2) => Kind::Type,
-            (Kind::Type, 1 | 8) => Kind::TensorType,
-            (Kind::TensorType, 2) => Kind::Shape,
-            _ => return None,
-        })
+    fn skimmed(self, number: u64) -> Option<Message> {
+        self.field(number).filter(|inner| !matches!(inner, Message::Entry | Message::ExternalData))
     }
 
     /// Whether the field `number` is bulk data.
     fn is_bulk(self, number: u64) -> bool {
         match self {
-            Kind::Tensor => matches!(number, 4..=7 | 9..=11),
-            Kind::Attribute => matches!(number, 4 | 7..=9),
+            Message::Tensor => matches!(number, 4..=7 | 9..=11),
+            Message::Attribute => matches!(number, 4 | 7..=9),
             _ => false,
         }
     }
@@ -134,30 +106,31 @@ impl Kind {
     /// The bytes that the decoded message takes, without what it refers to.
     fn size(self) -> usize {
         match self {
-            Kind::Model => size_of::<ModelProto>(),
-            Kind::Training => size_of::<TrainingInfoProto>(),
-            Kind::Graph => size_of::<GraphProto>(),
-            Kind::Function => size_of::<FunctionProto>(),
-            Kind::Node => size_of::<NodeProto>(),
-            Kind::Attribute => size_of::<AttributeProto>(),
-            Kind::Sparse => size_of::<SparseTensorProto>(),
-            Kind::Tensor => size_of::<TensorProto>(),
-            Kind::Value => size_of::<ValueInfoProto>(),
-            Kind::Type => size_of::<TypeProto>(),
-            Kind::TensorType => size_of::<TensorTypeProto>(),
-            Kind::Shape => size_of::<TensorShapeProto>(),
+            Message::Model => size_of::<ModelProto>(),
+            Message::Training => size_of::<TrainingInfoProto>(),
+            Message::Graph => size_of::<GraphProto>(),
+            Message::Function => size_of::<FunctionProto>(),
+            Message::Node => size_of::<NodeProto>(),
+            Message::Attribute => size_of::<AttributeProto>(),
+            Message::Sparse => size_of::<SparseTensorProto>(),
+            Message::Tensor => size_of::<TensorProto>(),
+            Message::Value => size_of::<ValueInfoProto>(),
+            Message::Type => size_of::<TypeProto>(),
+            Message::TensorType => size_of::<TensorTypeProto>(),
+            Message::Shape => size_of::<TensorShapeProto>(),
+            Message::Entry | Message::ExternalData => size_of::<StringStringEntryProto>(),
         }
     }
 
     /// Whether the field `number` says nothing about what the model computes: how work is divided
     /// among devices.
     fn is_skipped(self, number: u64) -> bool {
-        matches!((self, number), (Kind::Model, 26) | (Kind::Node, 10))
+        matches!((self, number), (Message::Model, 26) | (Message::Node, 10))
     }
 
     /// Whether the field `number` is a list of dimensions.
     fn is_dims(self, number: u64) -> bool {
-        matches!((self, number), (Kind::Tensor, 1) | (Kind::Sparse, 3))
+        matches!((self, number), (Message::Tensor, 1) | (Message::Sparse, 3))
     }
 }
 
@@ -203,7 +176,13 @@ struct Skimmer<R> {
 
 impl<R: Read + Seek> Skimmer<R> {
     /// Appends the message of `kind` that ends at `end`, less its bulk data, to `out`.
-    fn message(&mut self, kind: Kind, end: u64, depth: u32, out: &mut Vec<u8>) -> io::Result<()> {
+    fn message(
+        &mut self,
+        kind: Message,
+        end: u64,
+        depth: u32,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         if depth > DEEPEST {
             return Err(too_deep());
         }
@@ -212,7 +191,8 @@ impl<R: Read + Seek> Skimmer<R> {
         let mut places = Places::None;
         while let Some(field) = self.wire.field(end)? {
             let is_bulk = kind.is_bulk(field.number);
-            if let (Payload::Bytes(len), Some(inner)) = (field.payload, kind.field(field.number)) {
+            if let (Payload::Bytes(len), Some(inner)) = (field.payload, kind.skimmed(field.number))
+            {
                 let mut body = Vec::new();
                 self.message(inner, self.wire.at() + len, depth + 1, &mut body)?;
                 put_varint(field.tag, out);
@@ -253,7 +233,7 @@ impl<R: Read + Seek> Skimmer<R> {
             }
         }
         out.append(&mut bulk);
-        if let (Kind::Tensor, true, true) = (kind, self.locate, dropped) {
+        if let (Message::Tensor, true, true) = (kind, self.locate, dropped) {
             places.write(out);
         }
         Ok(())

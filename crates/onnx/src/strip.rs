@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
+use crate::message::Message;
 use crate::save::replace_file;
 use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
@@ -55,40 +56,10 @@ struct Edit {
     with: Vec<u8>,
 }
 
-/// The messages on the way to metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Model,
-    Training,
-    Graph,
-    Function,
-    Node,
-    Attribute,
-    Sparse,
-    Tensor,
-    Value,
-    Entry,
-}
-
-impl Kind {
-    /// What the field `number` holds, if there may be metadata in it.
-    fn field(self, number: u64) -> Option<Kind> {
-        Some(match (self, number) {
-            (Kind::Model, 7) | (Kind::Training, 1 | 2) | (Kind::Attribute, 6 | 11) => Kind::Graph,
-            (Kind::Model, 20) => Kind::Training,
-            (Kind::Model, 25) => Kind::Function,
-            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
-            (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) | (Kind::Sparse, 1 | 2) => Kind::Tensor,
-            (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Kind::Sparse,
-            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
-            (Kind::Graph, 11..=13) | (Kind::Function, 12) => Kind::Value,
-            (Kind::Model | Kind::Function, 14)
-            | (Kind::Graph | Kind::Tensor, 16)
-            | (Kind::Node, 9)
-            | (Kind::Value, 4) => Kind::Entry,
-            _ => return None,
-        })
-    }
+/// What the field `number` holds, if there may be metadata in it.
+fn inner(message: Message, number: u64) -> Option<Message> {
+    let ends = |inner: &Message| matches!(inner, Message::Type | Message::ExternalData);
+    message.field(number).filter(|inner| !ends(inner))
 }
 
 /// How much of a file is held while it is copied.
@@ -115,7 +86,7 @@ fn find_cuts<R: Read + Seek>(
 ) -> io::Result<(Vec<Edit>, usize)> {
     let add = add.iter().flat_map(|(key, value)| entry(key, value)).collect();
     let mut cuts = Cuts { wire: Wire::new(source), drop, add, edits: Vec::new(), entries: 0 };
-    cuts.message(Kind::Model, len, 0)?;
+    cuts.message(Message::Model, len, 0)?;
     // A length stands before what was cut out of its message, but is known only after it.
     cuts.edits.sort_unstable_by_key(|edit| edit.start);
     if !cuts.add.is_empty() {
@@ -145,7 +116,7 @@ fn put_header(tag: u64, len: u64, into: &mut Vec<u8>) {
 
 impl<R: Read + Seek> Cuts<'_, R> {
     /// Notes the cuts in a message and returns by how many bytes it gets shorter.
-    fn message(&mut self, kind: Kind, end: u64, depth: u32) -> io::Result<u64> {
+    fn message(&mut self, kind: Message, end: u64, depth: u32) -> io::Result<u64> {
         if depth > DEEPEST {
             return Err(too_deep());
         }
@@ -153,12 +124,12 @@ impl<R: Read + Seek> Cuts<'_, R> {
         loop {
             let start = self.wire.at();
             let Some(field) = self.wire.field(end)? else { return Ok(shorter) };
-            match (field.payload, kind.field(field.number)) {
-                (Payload::Bytes(len), Some(Kind::Entry)) => {
+            match (field.payload, inner(kind, field.number)) {
+                (Payload::Bytes(len), Some(Message::Entry)) => {
                     let end = self.wire.at() + len;
                     if self.is_dropped(end)? {
                         let with = match kind {
-                            Kind::Model => std::mem::take(&mut self.add),
+                            Message::Model => std::mem::take(&mut self.add),
                             _ => Vec::new(),
                         };
                         self.edits.push(Edit { start, end, with });
@@ -178,7 +149,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
     /// The cuts in a message inside another: if there are any, its length is written anew.
     fn nested(
         &mut self,
-        kind: Kind,
+        kind: Message,
         field: &Field,
         start: u64,
         len: u64,

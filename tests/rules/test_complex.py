@@ -29,14 +29,6 @@ Z, W = jnp.asarray(normal(4, 3)), jnp.asarray(normal(4, 3, seed=1))
 WHOLE = jnp.round(Z), jnp.round(W)
 
 
-@pytest.fixture
-def double():
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield {"enable_double_precision": True}
-    jax.config.update("jax_enable_x64", before)
-
-
 def check(fn, *args, within, **options):
     """Errors are measured by each number; what is not finite must be the same."""
     found = run(to_onnx(fn, list(args), **options), args)

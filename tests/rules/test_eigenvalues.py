@@ -23,14 +23,6 @@ def symmetric(*shape, seed=0, dtype=np.float32):
     return half + np.swapaxes(half, -1, -2)
 
 
-@pytest.fixture
-def double():
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield {"enable_double_precision": True}
-    jax.config.update("jax_enable_x64", before)
-
-
 def eigh(a, **options):
     v, w = lax.linalg.eigh(a, symmetrize_input=False, **options)
     return w, (v * w[..., None, :]) @ v.mT, v.mT @ v

@@ -23,14 +23,6 @@ def positive(*shape, seed=0, dtype=np.float32):
     return factor @ np.swapaxes(factor, -1, -2) + np.eye(shape[-1], dtype=dtype)
 
 
-@pytest.fixture
-def double():
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield {"enable_double_precision": True}
-    jax.config.update("jax_enable_x64", before)
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 4, 4), (0, 0), (2, 0, 0), (0, 3, 3)])
 def test_cholesky(shape):
     check_model(jnp.linalg.cholesky, [positive(*shape)])

@@ -83,42 +83,46 @@ const IGNORED_PARAMS: &[&str] = &[
     "sharding",
 ];
 
+/// What the rule of a primitive can do without its expansion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// There is none.
+    Missing,
+    /// It takes what the expansion leaves as it is.
+    Partial,
+    /// It takes everything; an expansion is better where there is one.
+    Complete,
+}
+
 /// Primitives that JAX is asked to put in terms of others, whatever their operands are.
-const EXPANDED: &[&str] = &[
-    "approx_top_k",
-    "call_hi_primitive",
-    "reduce",
-    "reduce_window",
-    "scan",
-    "scatter",
-    "select_and_gather_add",
-    "select_and_scatter_add",
+const EXPANDED: &[(&str, Rule)] = &[
+    ("approx_top_k", Rule::Missing),
+    ("call_hi_primitive", Rule::Missing),
+    ("reduce", Rule::Partial),
+    ("reduce_window", Rule::Partial),
+    ("scan", Rule::Complete),
+    ("scatter", Rule::Partial),
+    ("select_and_gather_add", Rule::Partial),
+    ("select_and_scatter_add", Rule::Partial),
 ];
 
-/// Those among them that have a rule for what stays as it is.
-const PARTLY_EXPANDED: &[&str] = &[
-    "reduce",
-    "reduce_window",
-    "scan",
-    "scatter",
-    "select_and_gather_add",
-    "select_and_scatter_add",
-];
+fn rule_beside_expansion(primitive: &str) -> Option<Rule> {
+    EXPANDED.iter().find(|(name, _)| *name == primitive).map(|(_, rule)| *rule)
+}
 
 /// Whether the rule of a primitive takes only what its expansion leaves of it.
 pub(crate) fn needs_expansion(primitive: &str) -> bool {
-    is_expanded(primitive) && primitive != "scan"
+    rule_beside_expansion(primitive).is_some_and(|rule| rule != Rule::Complete)
 }
 
 /// Whether JAX is asked to put a primitive in terms of others.
 pub(crate) fn is_expanded(primitive: &str) -> bool {
-    EXPANDED.contains(&primitive)
+    rule_beside_expansion(primitive).is_some()
 }
 
 /// Whether nothing but its expansion is ever read of a primitive, so that it can keep its name.
 pub(crate) fn is_always_expanded(primitive: &str) -> bool {
-    primitive.starts_with("random_")
-        || (is_expanded(primitive) && !PARTLY_EXPANDED.contains(&primitive))
+    primitive.starts_with("random_") || rule_beside_expansion(primitive) == Some(Rule::Missing)
 }
 
 /// The primitive of a call of a closed jaxpr, and its parameter.

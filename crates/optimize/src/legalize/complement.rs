@@ -138,19 +138,12 @@ fn erfc(b: &mut Builder<'_>, x: ValueId) -> onnx::Result<ValueId> {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::testing::show;
-    use crate::legalize::{Target, legalize};
-    use crate::testing::graph;
-    use provenance::Origins;
+    use crate::legalize::{Target, testing};
 
     fn legalized(body: &str, target: Target) -> String {
         let text =
             format!("g (float[3] x) => (float[3] y) <float one = {{1}}, float c = {{0.7}}> {body}");
-        let mut origins = Origins::default();
-        let mut graph = graph(&text, &mut origins);
-        legalize(&mut graph, &mut origins, 23, target).unwrap();
-        onnx::verify(&graph, Some(23)).unwrap();
-        show(&graph)
+        testing::legalized(&text, target)
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Type};
 
 use super::{Error, Target, legalize};
+use crate::testing::graph;
 
 pub(super) fn origin(origins: &mut Origins) -> OriginId {
     let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
@@ -58,6 +59,15 @@ pub(super) fn outcome(
     let result = graph.block(Graph::MAIN).outputs();
     assert!(result.iter().zip(&outputs).all(|(v, ty)| graph.ty(*v).dtype == ty.0));
     Ok(show(&graph))
+}
+
+/// Legalises a graph that is given as text, and says what became of it.
+pub(super) fn legalized(text: &str, target: Target) -> String {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    legalize(&mut graph, &mut origins, 23, target).unwrap();
+    onnx::verify(&graph, Some(23)).unwrap();
+    show(&graph)
 }
 
 /// The operators of the main graph in order, each with the element types of its results.

@@ -51,21 +51,14 @@ fn find(graph: &Graph, product: NodeId, index: usize) -> Option<Pair> {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::testing::show;
-    use crate::legalize::{Target, legalize};
-    use crate::testing::graph;
-    use provenance::Origins;
+    use crate::legalize::{Target, testing};
 
     fn legalized(perm: &str, target: Target) -> String {
         let text = format!(
             "g (float16[3,3,3] x, float[3,2] w) => (float[3,3,2] y) {{
                 t = Transpose <perm = {perm}> (x) c = Cast <to = 1> (t) y = MatMul (c, w) }}"
         );
-        let mut origins = Origins::default();
-        let mut graph = graph(&text, &mut origins);
-        legalize(&mut graph, &mut origins, 23, target).unwrap();
-        onnx::verify(&graph, Some(23)).unwrap();
-        show(&graph)
+        testing::legalized(&text, target)
     }
 
     #[test]

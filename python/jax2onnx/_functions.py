@@ -102,8 +102,6 @@ class Functions:
 
     def run(self, module: Any, call: Any, args: Any, kwargs: Any, *, is_root: bool) -> Any:
         """Runs the call of a module: as a function, if it is to be one."""
-        if not self._marks:
-            return call(*args, **kwargs)
         # A method that calls the one it overrides is still the same call.
         again = bool(self._running) and self._running[-1] is module
         function = None if again else self._of(type(module), is_root=is_root)

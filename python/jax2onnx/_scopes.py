@@ -10,7 +10,7 @@ import functools
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from jax2onnx._functions import Functions
 from jax2onnx._walk import Walker, call_definitions, join
 
 _thread = threading.local()
+_NO_SCOPE = nullcontext()
 
 
 class Scopes:
@@ -125,12 +126,13 @@ def _wrapper(original: Any) -> Any:
             return _bind(original, self)(*args, **kwargs)
         scope, known, is_root = scopes.enter(self)
         function = _bind(bare if known else original, self)
-        run = scopes.functions.run
+        functions = scopes.functions
         try:
-            if not scope:
-                return run(self, function, args, kwargs, is_root=is_root)
-            with jax.named_scope(scope):
-                return run(self, function, args, kwargs, is_root=is_root)
+            with jax.named_scope(scope) if scope else _NO_SCOPE:
+                if functions:
+                    return functions.run(self, function, args, kwargs, is_root=is_root)
+                # Every frame here is in the stack of every equation below it.
+                return function(*args, **kwargs)
         finally:
             scopes.leave()
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jax2onnx._walk import instance_dict, once_per_type, slots
+from jax2onnx._walk import has_dict, instance_dict, once_per_type, slots
 
 # Flax modules may be updated only in the trace that made them: the attribute that remembers it, and
 # what it is in the current trace.
@@ -27,9 +27,10 @@ _IMMUTABLE = (jax.Array, np.ndarray, tuple)
 
 
 class _Parts(NamedTuple):
-    """What of the objects of a type can change, beside their dictionaries."""
+    """What of the objects of a type can change."""
 
     containers: list[Any]
+    has_dict: bool
     slots: tuple[Any, ...]
 
 
@@ -37,7 +38,8 @@ class _Parts(NamedTuple):
 def _mutable_parts(kind: type) -> _Parts | None:
     if issubclass(kind, _IMMUTABLE):
         return None
-    return _Parts([c for c in _CONTAINERS if issubclass(kind, c)], slots(kind))
+    containers = [c for c in _CONTAINERS if issubclass(kind, c)]
+    return _Parts(containers, has_dict(kind), slots(kind))
 
 
 class Snapshot:
@@ -54,7 +56,7 @@ class Snapshot:
                 continue
             for container in parts.containers:
                 self._containers.append((obj, container.copy(obj), loose))
-            if stored := instance_dict(obj):
+            if parts.has_dict and (stored := instance_dict(obj)):
                 self._containers.append((stored, stored.copy(), loose))
             for slot in parts.slots:
                 self._slots.append((slot, obj, _get(slot, obj)))

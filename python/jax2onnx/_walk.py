@@ -11,7 +11,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -34,8 +34,8 @@ _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 # Types of which only the named attributes are walked; neither adds to a path.
 _ONLY = {
-    ("equinox.nn._stateful", "State"): ("_state",),
-    ("flax.core.scope", "Scope"): ("_variables", "rng_counters", "reservations"),
+    ("equinox.nn._stateful", "State"): frozenset({"_state"}),
+    ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"}),
 }
 
 # Attributes in which Flax keeps its own books.
@@ -51,6 +51,18 @@ class Branch:
 
     arrays: list[tuple[Any, str]] = field(default_factory=list)
     modules: list[tuple[Any, str]] = field(default_factory=list)
+
+
+class _Reader(NamedTuple):
+    """How the walk takes objects of a type that can hold others, or are arrays."""
+
+    read: Children
+    is_array: bool = False
+    is_module: bool = False
+    #: Whether they own the containers that they hold.
+    is_object: bool = False
+    #: Whether their own name is part of the paths below them.
+    is_step: bool = True
 
 
 class Walker:
@@ -69,7 +81,7 @@ class Walker:
         self.seen: dict[int, Any] = {}
         self.loose: set[int] = set()
         self.fingerprint: list[object] = []
-        self._readers: dict[type, Children | None] = {}
+        self._readers: dict[type, _Reader | None] = {}
 
     def walk(self, root: Any) -> Branch:
         """Breadth first, so that an object that is reachable in several ways has a short path."""
@@ -80,30 +92,30 @@ class Walker:
             parent, loose, children = queue.popleft()
             for name, obj in children:
                 kind = type(obj)
-                read = readers[kind] if kind in readers else self._learn(obj)
-                if read is None:
+                reader = readers[kind] if kind in readers else self._learn(obj)
+                if reader is None:
                     if kind in _PLAIN:
                         fingerprint.append(obj)
                     continue
-                if id(obj) in seen:
+                if (identity := id(obj)) in seen:
                     continue
-                seen[id(obj)] = obj
+                seen[identity] = obj
                 path = f"{parent}.{name}" if parent and name else parent or name
-                if read is _array:
-                    fingerprint.append(id(obj))
+                if reader.is_array:
+                    fingerprint.append(identity)
                     branch.arrays.append((obj, path))
                     continue
                 fingerprint.append(kind)
-                if call_definitions(kind):
+                if reader.is_module:
                     branch.modules.append((obj, path))
-                inside = loose and read not in _OBJECTS
+                inside = loose and not reader.is_object
                 if inside:
-                    self.loose.add(id(obj))
-                queue.append((parent if read is _chosen else path, inside, iter(read(obj))))
+                    self.loose.add(identity)
+                queue.append((path if reader.is_step else parent, inside, iter(reader.read(obj))))
         return branch
 
-    def _learn(self, obj: Any) -> Children | None:
-        return self._readers.setdefault(type(obj), _reader(obj))
+    def _learn(self, obj: Any) -> _Reader | None:
+        return self._readers.setdefault(type(obj), _reader_of(obj))
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
@@ -142,28 +154,35 @@ def call_definitions(kind: type) -> tuple[type, ...]:
     )
 
 
-def _reader(obj: Any) -> Children | None:
+def _reader_of(obj: Any) -> _Reader | None:
     """How to read what objects of the type of `obj` hold; None if they hold nothing."""
     kind = type(obj)
     if isinstance(obj, jax.Array | np.ndarray):
-        return None if isinstance(obj, jax.core.Tracer) else _array
+        return None if isinstance(obj, jax.core.Tracer) else _Reader(_nothing, is_array=True)
     if issubclass(kind, type | types.ModuleType):
         return None
+    is_module = bool(call_definitions(kind))
     for base, read in _BUILTIN:
         if issubclass(kind, base):
-            return read
+            return _Reader(read, is_module=is_module)
     if _is_opaque(kind) and kind is not types.SimpleNamespace:
         # Of these only what JAX makes of a function matters, such as a jitted one.
-        return (lambda obj: [("", getattr(obj, "__wrapped__", None))]) if callable(obj) else None
-    if (kind.__module__, kind.__qualname__) in _ONLY:
-        return _chosen
-    if hasattr(kind, "__jax_array__") or issubclass(kind, Mapping):
-        return _box
-    return attributes
+        return _Reader(_wrapped, is_module=is_module) if callable(obj) else None
+    if (only := _ONLY.get((kind.__module__, kind.__qualname__))) is not None:
+        chosen = _chosen(kind, only)
+        return _Reader(chosen, is_module=is_module, is_object=True, is_step=False)
+    # An array or a mapping in a box of its own: the box adds nothing to a path.
+    is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
+    read = _attributes(kind, unnamed=_CONTENT if is_box else frozenset())
+    return _Reader(read, is_module=is_module, is_object=True)
 
 
-def _array(_: Any) -> Pairs:
+def _nothing(_: Any) -> Pairs:
     return ()
+
+
+def _wrapped(obj: Any) -> Pairs:
+    return [("", getattr(obj, "__wrapped__", None))]
 
 
 def _dict(obj: dict[Any, Any]) -> Pairs:
@@ -184,42 +203,51 @@ def _tuple(obj: Any) -> Pairs:
     return _sequence(obj) if fields is None else zip(fields, obj, strict=True)
 
 
-def _chosen(obj: Any) -> Pairs:
-    kind = type(obj)
-    wanted = _ONLY[kind.__module__, kind.__qualname__]
-    return [("", value) for name, value in attributes(obj) if name in wanted]
-
-
-def _box(obj: Any) -> Pairs:
-    """An array or a mapping in a box of its own: the box adds nothing to a path."""
-    return [("" if name in _CONTENT else name, value) for name, value in attributes(obj)]
-
-
 _BUILTIN: tuple[tuple[type, Children], ...] = (
     (dict, _dict),
     (list, _sequence),
     (tuple, _tuple),
-    (set, lambda _: ()),
+    (set, _nothing),
     (types.FunctionType, lambda obj: [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]),
     (types.MethodType, lambda obj: [("", obj.__self__)]),
     (functools.partial, lambda obj: [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]),
 )
 
 
-def attributes(obj: Any) -> list[tuple[str, Any]]:
-    """The attributes that an object stores, in its dictionary or in slots."""
-    found = [item for item in instance_dict(obj).items() if item[0] not in _BOOKS]
-    for slot in slots(type(obj)):
-        if slot.__name__ not in _BOOKS:
+def _attributes(kind: type, unnamed: frozenset[str] = frozenset()) -> Children:
+    """Reads the attributes that objects of a type store, in their dictionary or in slots. Those in
+    `unnamed` add nothing to a path.
+    """
+    stored = instance_dict if has_dict(kind) else None
+    members = [
+        ("" if slot.__name__ in unnamed else slot.__name__, slot.__get__)
+        for slot in slots(kind)
+        if slot.__name__ not in _BOOKS
+    ]
+
+    def read(obj: Any) -> Pairs:
+        items = stored(obj).items() if stored else ()
+        found = [("" if n in unnamed else n, value) for n, value in items if n not in _BOOKS]
+        for name, get in members:
             try:
-                found.append((slot.__name__, slot.__get__(obj)))
-            except AttributeError:
+                found.append((name, get(obj)))
+            except AttributeError:  # not assigned yet
                 continue
-    return found
+        return found
+
+    return read
 
 
-# The readers of objects, which own the containers that they hold.
-_OBJECTS = (attributes, _box, _chosen)
+def _chosen(kind: type, names: frozenset[str]) -> Children:
+    """Reads only the named attributes, which add nothing to a path."""
+    read = _attributes(kind, unnamed=names)
+    return lambda obj: [(name, value) for name, value in read(obj) if not name]
+
+
+@once_per_type
+def has_dict(kind: type) -> bool:
+    """Whether the objects of a type have dictionaries."""
+    return any("__dict__" in base.__dict__ for base in kind.__mro__)
 
 
 def instance_dict(obj: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 mod convert;
 mod error;
 mod jax_names;
+mod memory;
 mod model;
 mod read;
 mod record;
@@ -21,13 +22,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
-// A conversion is many small allocations: a fifth of its time with the system's allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The compiled part of jax2onnx.
 #[pymodule(gil_used = true)]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
@@ -40,6 +39,12 @@ mod _core {
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
     use super::{explain, main, primitives};
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::memory::configure();
+        Ok(())
+    }
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use provenance::StackId;
-use rustc_hash::FxHashMap;
 use tensor::{Tensor, Type};
 
 use crate::Params;
@@ -79,9 +78,9 @@ pub struct Entered {
 pub struct Jaxpr {
     /// The type of every variable, by its id.
     pub vars: Vec<Type>,
-    /// The equations of JAX's jaxpr that make the variables, by their number, and which of their
-    /// results they are. Variables that JAX has no equation for are not in it.
-    pub made_by: FxHashMap<VarId, (u32, u32)>,
+    /// By variable: the number of the equation of JAX's jaxpr that makes it, and which of its
+    /// results it is. Variables that JAX has no equation for have none, or are beyond the end.
+    pub made_by: Vec<Option<(u32, u32)>>,
     /// The variables that stand for constants, with their values.
     pub consts: Vec<(VarId, Constant)>,
     /// The formal parameters.

@@ -316,7 +316,8 @@ impl Driver<'_> {
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
         let (built_in, values) = (rules::find(&eqn.primitive), Vec::new());
         let recorded = place.recorded.map(|caller| {
-            let made_by = eqn.outputs.iter().map(|var| jaxpr.made_by.get(var).copied()).collect();
+            let made_by = |var: &VarId| jaxpr.made_by.get(var.0 as usize).copied().flatten();
+            let made_by = eqn.outputs.iter().map(made_by).collect();
             let native = (built_in.map_or("", |rule| rule.name), Stage::Lower);
             let rule = external.map_or(native, |rule| (rule.name(), Stage::Custom));
             let types = eqn.outputs.iter().map(|var| jaxpr.ty(*var).clone()).collect();

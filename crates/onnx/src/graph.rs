@@ -5,11 +5,11 @@
 //! form a linked list: inserting before a node is cheap, and every node's position is explicit.
 //! Constants are values without a node.
 
-use indexmap::IndexSet;
 use provenance::OriginId;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::uses::{Use, Uses};
 use crate::{Attr, Attrs};
 
 macro_rules! id {
@@ -24,7 +24,7 @@ macro_rules! id {
                 self.0 as usize
             }
 
-            fn from_index(index: usize) -> Self {
+            pub(crate) fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).unwrap_or(u32::MAX))
             }
         }
@@ -145,15 +145,6 @@ pub enum Producer {
     Removed,
 }
 
-/// A place where a value is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Use {
-    /// The operand `usize` of a node.
-    Operand(NodeId, usize),
-    /// The output `usize` of a block.
-    Output(BlockId, usize),
-}
-
 /// Something with a type: what a node computes, an input, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {
@@ -167,9 +158,6 @@ pub struct Value {
     uses: Uses,
 }
 
-/// A set, so that dropping one of many uses costs the same as dropping one of few.
-type Uses = IndexSet<Use, FxBuildHasher>;
-
 impl Value {
     /// What makes it.
     pub fn producer(&self) -> &Producer {
@@ -178,12 +166,12 @@ impl Value {
 
     /// Where it is read.
     pub fn uses(&self) -> impl ExactSizeIterator<Item = Use> + '_ {
-        self.uses.iter().copied()
+        self.uses.as_slice().iter().copied()
     }
 
     /// Whether anybody reads it.
     pub fn is_used(&self) -> bool {
-        !self.uses.is_empty()
+        !self.uses.as_slice().is_empty()
     }
 }
 
@@ -359,6 +347,11 @@ impl Graph {
         self.values.len()
     }
 
+    /// How many nodes the arena holds, removed ones included.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Every value id of the arena.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.values.len()).map(ValueId::from_index)
@@ -471,7 +464,7 @@ impl Graph {
     }
 
     fn drop_use(&mut self, value: ValueId, gone: Use) {
-        self.values[value.index()].uses.swap_remove(&gone);
+        self.values[value.index()].uses.remove(gone);
     }
 
     /// Changes one operand of a node.
@@ -495,13 +488,13 @@ impl Graph {
             known.insert(old, new);
         }
         let uses = std::mem::take(&mut self.values[old.index()].uses);
-        for place in &uses {
-            match *place {
+        for &place in uses.as_slice() {
+            match place {
                 Use::Operand(node, index) => self.node_mut(node).inputs[index] = Some(new),
                 Use::Output(block, index) => self.blocks[block.index()].outputs[index] = new,
             }
+            self.values[new.index()].uses.insert(place);
         }
-        self.values[new.index()].uses.extend(uses);
     }
 
     /// Turns the output of a node into a constant. The node stays until it is removed.
@@ -540,7 +533,7 @@ impl Graph {
 
     /// The constants that are read anywhere, in the order they were made.
     pub fn live_constants(&self) -> impl Iterator<Item = ValueId> + '_ {
-        let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && !v.uses.is_empty();
+        let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && v.is_used();
         self.values
             .iter()
             .enumerate()

@@ -13,9 +13,11 @@ enum Step {
     Fusions(&'static [&'static Rewrite]),
 }
 
-/// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 5] = [
+/// What every layer computes anew, such as the mask of its attention, is computed once before
+/// anything is cleaned up. Fusions come last: they hide what clean-ups look for.
+const STEPS: [Step; 6] = [
     Step::Pass(eliminate_dead_nodes::PASS),
+    Step::Pass(common_subexpressions::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),

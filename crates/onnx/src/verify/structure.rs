@@ -18,7 +18,8 @@ struct Walk<'g> {
     /// By value: whether it was seen at all.
     live: Vec<bool>,
     blocks: FxHashSet<BlockId>,
-    nodes: FxHashSet<NodeId>,
+    /// By node: whether it was seen.
+    nodes: Vec<bool>,
 }
 
 pub(super) fn check(graph: &Graph, opset: Option<i64>) -> Result<()> {
@@ -37,7 +38,7 @@ pub(super) fn check(graph: &Graph, opset: Option<i64>) -> Result<()> {
         reads: vec![0; count],
         live: vec![false; count],
         blocks: FxHashSet::default(),
-        nodes: FxHashSet::default(),
+        nodes: vec![false; graph.node_count()],
     };
     walk.block(Graph::MAIN, "the main graph")?;
     for function in &graph.functions {
@@ -78,7 +79,8 @@ impl Walk<'_> {
         let graph = self.graph;
         let node = graph.node(id);
         let complain = |what: String| Error::Graph(format!("{} {what}", label(id, node)));
-        if node.block() != block || !self.nodes.insert(id) {
+        let seen = std::mem::replace(&mut self.nodes[id.index()], true);
+        if node.block() != block || seen {
             return Err(complain("is in the list of a block that it is not in".to_owned()));
         }
         for input in node.inputs.iter().flatten() {
@@ -136,7 +138,7 @@ impl Walk<'_> {
             for place in graph.value(id).uses() {
                 let (read, live) = match place {
                     Use::Operand(node, i) => {
-                        (graph.get(node).and_then(|n| n.input(i)), self.nodes.contains(&node))
+                        (graph.get(node).and_then(|n| n.input(i)), self.nodes[node.index()])
                     }
                     Use::Output(block, i) => {
                         let outputs = graph.block(block).outputs();

@@ -82,6 +82,7 @@ pub(crate) fn read(
         scopes: FxHashMap::default(),
         arrays: FxHashMap::default(),
         params: params::Kinds::default(),
+        param_names: FxHashMap::default(),
         name_of,
         keys: FxHashSet::default(),
         expansions: None,
@@ -119,6 +120,8 @@ struct Reader<'a, 'py> {
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
     params: params::Kinds,
+    /// The names of parameters, and the objects that they are, which keep the addresses taken.
+    param_names: FxHashMap<Address, (ParamName, Bound<'py, PyAny>)>,
     name_of: &'a Bound<'py, PyAny>,
     /// The variables that stand for PRNG keys.
     keys: FxHashSet<Address>,
@@ -141,7 +144,9 @@ impl<'py> Reader<'_, 'py> {
         }
         let py = self.py;
         let open = object.getattr_opt(attr::jaxpr(py))?.unwrap_or_else(|| object.clone());
-        let mut scope = Scope { jaxpr: Jaxpr::default(), vars: FxHashMap::default() };
+        let eqns = open.getattr(attr::eqns(py))?;
+        let eqns = eqns.cast_into::<PyList>().map_err(PyErr::from)?;
+        let mut scope = Scope::with_capacity(eqns.len());
         let constvars = open.getattr(attr::constvars(py))?;
         if let Some(consts) = object.getattr_opt(attr::consts(py))? {
             for (var, value) in constvars.try_iter()?.zip(consts.try_iter()?) {
@@ -155,8 +160,7 @@ impl<'py> Reader<'_, 'py> {
             let var = self.define(&mut scope, &var?)?;
             scope.jaxpr.inputs.push(var);
         }
-        let eqns = open.getattr(attr::eqns(py))?;
-        for eqn in eqns.cast_into::<PyList>().map_err(PyErr::from)?.iter() {
+        for eqn in eqns.iter() {
             let eqn = self.eqn(&mut scope, &eqn)?;
             scope.jaxpr.eqns.push(eqn);
         }
@@ -187,7 +191,10 @@ impl<'py> Reader<'_, 'py> {
         let outputs: Vec<VarId> =
             results.iter().map(|v| self.define(scope, &v)).collect::<Result<_>>()?;
         let number = u32::try_from(scope.jaxpr.eqns.len()).unwrap_or(u32::MAX);
-        scope.jaxpr.made_by.extend((0..).zip(&outputs).map(|(i, var)| (*var, (number, i))));
+        scope.jaxpr.made_by.resize(scope.jaxpr.vars.len(), None);
+        for (i, var) in (0..).zip(&outputs) {
+            scope.jaxpr.made_by[var.0 as usize] = Some((number, i));
+        }
         let external = match self.rules.contains(&*primitive) {
             true => Some(self.leave_to_rule(eqn)?),
             false => None,
@@ -323,21 +330,36 @@ impl<'py> Reader<'_, 'py> {
     fn params(&mut self, params: &Bound<'py, PyDict>, strict: bool) -> Result<Params> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
-            let name: String = name.extract()?;
-            let (operands, counts) = SCAN_OPERANDS;
-            if name == operands {
-                let parts = value.call_method0(attr::unpack(self.py))?;
-                for (part, count) in parts.try_iter()?.zip(counts) {
-                    read.push((count.into(), Param::Int(part?.len()? as i64)));
+            match self.param_name(&name)? {
+                ParamName::Ignored => {}
+                ParamName::ScanOperands => {
+                    let parts = value.call_method0(attr::unpack(self.py))?;
+                    for (part, count) in parts.try_iter()?.zip(SCAN_OPERANDS.1) {
+                        read.push((count.into(), Param::Int(part?.len()? as i64)));
+                    }
                 }
-            } else if !is_ignored_param(&name) {
-                match self.param(&value) {
+                ParamName::Named(name) => match self.param(&value) {
                     Err(_) if !strict => {}
-                    param => read.push((name.into(), param?)),
-                }
+                    param => read.push((name, param?)),
+                },
             }
         }
         Ok(Params(read))
+    }
+
+    /// A parameter's name. Names are few, and nearly always the same objects.
+    fn param_name(&mut self, name: &Bound<'py, PyAny>) -> Result<ParamName> {
+        if let Some((known, _)) = self.param_names.get(&address(name)) {
+            return Ok(known.clone());
+        }
+        let text: String = name.extract()?;
+        let read = match text {
+            _ if is_ignored_param(&text) => ParamName::Ignored,
+            _ if text == SCAN_OPERANDS.0 => ParamName::ScanOperands,
+            _ => ParamName::Named(text.into()),
+        };
+        self.param_names.insert(address(name), (read.clone(), name.clone()));
+        Ok(read)
     }
 }
 
@@ -347,8 +369,28 @@ struct Element {
     axes: Shape,
 }
 
+/// What the name of a parameter says.
+#[derive(Clone)]
+enum ParamName {
+    Ignored,
+    ScanOperands,
+    Named(Arc<str>),
+}
+
 /// The variables of the jaxpr being read.
 struct Scope {
     jaxpr: Jaxpr,
     vars: FxHashMap<Address, VarId>,
+}
+
+impl Scope {
+    /// For a jaxpr of so many equations.
+    fn with_capacity(eqns: usize) -> Self {
+        let mut scope = Self { jaxpr: Jaxpr::default(), vars: FxHashMap::default() };
+        scope.jaxpr.eqns.reserve(eqns);
+        // Equations with several results are rare.
+        scope.jaxpr.vars.reserve(eqns);
+        scope.vars.reserve(eqns);
+        scope
+    }
 }

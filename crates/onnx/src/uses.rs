@@ -1,0 +1,94 @@
+//! Where a value is read.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::{BlockId, NodeId};
+
+/// A place where a value is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// The operand `usize` of a node.
+    Operand(NodeId, usize),
+    /// The output `usize` of a block.
+    Output(BlockId, usize),
+}
+
+/// A list of places without repetition, from which dropping one of many costs the same as dropping
+/// one of few. Nearly all values are read once or twice: that needs no allocation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    places: SmallVec<[Use; 2]>,
+    /// Where each place stands, once there are more than [`FEW`].
+    index: Option<Box<FxHashMap<Use, usize>>>,
+}
+
+/// Up to this many places are looked through.
+const FEW: usize = 16;
+
+impl Uses {
+    pub(crate) fn as_slice(&self) -> &[Use] {
+        &self.places
+    }
+
+    /// Adds a place at the end, unless it is there.
+    pub(crate) fn insert(&mut self, place: Use) {
+        if self.position(place).is_some() {
+            return;
+        }
+        let at = self.places.len();
+        self.places.push(place);
+        if let Some(index) = &mut self.index {
+            index.insert(place, at);
+        } else if self.places.len() > FEW {
+            let places = self.places.iter().enumerate();
+            self.index = Some(Box::new(places.map(|(at, place)| (*place, at)).collect()));
+        }
+    }
+
+    /// Drops a place, if it is there; the last one takes its position.
+    pub(crate) fn remove(&mut self, place: Use) {
+        let Some(at) = self.position(place) else { return };
+        self.places.swap_remove(at);
+        if let Some(index) = &mut self.index {
+            index.remove(&place);
+            if let Some(moved) = self.places.get(at) {
+                index.insert(*moved, at);
+            }
+        }
+    }
+
+    fn position(&self, place: Use) -> Option<usize> {
+        match &self.index {
+            Some(index) => index.get(&place).copied(),
+            None => self.places.iter().position(|known| *known == place),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds and drops places of a growing and a shrinking set, beside a plain list.
+    #[test]
+    fn few_and_many_keep_the_same_places() {
+        let place = |i: usize| Use::Operand(NodeId::from_index(i % 7), i);
+        let (mut uses, mut list) = (Uses::default(), Vec::new());
+        for i in (0..3 * FEW).chain(0..FEW) {
+            uses.insert(place(i));
+            if !list.contains(&place(i)) {
+                list.push(place(i));
+            }
+            assert_eq!(uses.as_slice(), list);
+        }
+        for i in (0..4 * FEW).map(|i| i * 5 % (4 * FEW)) {
+            uses.remove(place(i));
+            if let Some(at) = list.iter().position(|known| *known == place(i)) {
+                list.swap_remove(at);
+            }
+            assert_eq!(uses.as_slice(), list);
+        }
+        assert!(uses.as_slice().is_empty());
+    }
+}

@@ -13,11 +13,11 @@ enum Step {
     Fusions(&'static [&'static Rewrite]),
 }
 
-/// What every layer computes anew, such as the mask of its attention, is computed once before
-/// anything is cleaned up. Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 6] = [
+/// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
+/// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
+/// Fusions come last: they hide what clean-ups look for.
+const STEPS: [Step; 5] = [
     Step::Pass(eliminate_dead_nodes::PASS),
-    Step::Pass(common_subexpressions::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),

@@ -97,6 +97,12 @@ impl Stacks {
         self.stacks[stack.index()]
     }
 
+    /// The frame of a link, and the link of its caller.
+    pub(crate) fn follow(&self, link: LinkId) -> Option<(&Frame, Option<LinkId>)> {
+        let (frame, caller) = self.links.get_index(link.index())?;
+        Some((self.frames.get_index(frame.index())?, *caller))
+    }
+
     /// The frames of a stack, innermost first; none when it was never resolved.
     pub fn frames(&self, stack: StackId) -> Frames<'_> {
         Frames { stacks: self, next: self.stacks[stack.index()] }
@@ -114,9 +120,9 @@ impl<'a> Iterator for Frames<'a> {
     type Item = &'a Frame;
 
     fn next(&mut self) -> Option<&'a Frame> {
-        let (frame, caller) = self.stacks.links.get_index(self.next?.index())?;
-        self.next = *caller;
-        self.stacks.frames.get_index(frame.index())
+        let (frame, caller) = self.stacks.follow(self.next?)?;
+        self.next = caller;
+        Some(frame)
     }
 }
 

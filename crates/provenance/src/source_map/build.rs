@@ -10,7 +10,8 @@ use super::{
     CallEntry, CallersEntry, EmitterEntry, FileEntry, FrameEntry, NodeEntry, OriginEntry,
     SourceMap, StackEntry, Tables, VERSION, default_output,
 };
-use crate::{CallId, Emitter, Frame, OriginId, Origins, StackId, Stacks};
+use crate::stack::LinkId;
+use crate::{CallId, Emitter, Frame, OriginId, Origins, ScopeId, StackId, Stacks};
 
 /// A node of the model, as the map sees it.
 #[derive(Clone, Debug)]
@@ -74,7 +75,9 @@ struct Builder<'a> {
     emitters: Interner<EmitterEntry>,
     calls: Interner<CallEntry>,
     callers: Vec<CallersEntry>,
-    known_stacks: FxHashMap<StackId, i64>,
+    known_links: FxHashMap<LinkId, i64>,
+    known_scopes: FxHashMap<ScopeId, u32>,
+    known_emitters: FxHashMap<Emitter, u32>,
     known_calls: FxHashMap<CallId, i64>,
     known_origins: FxHashMap<OriginId, u32>,
     entries: Vec<OriginEntry>,
@@ -105,7 +108,9 @@ impl SourceMap {
             emitters: Interner::new(),
             calls: Interner::new(),
             callers: Vec::new(),
-            known_stacks: FxHashMap::default(),
+            known_links: FxHashMap::default(),
+            known_scopes: FxHashMap::default(),
+            known_emitters: FxHashMap::default(),
             known_calls: FxHashMap::default(),
             known_origins: FxHashMap::default(),
             entries: Vec::new(),
@@ -155,7 +160,8 @@ impl Builder<'_> {
             }
             (None, None) => -1,
         };
-        let scope = self.scopes.add(self.origins.scope_path(origin.scope).to_owned());
+        let path = || self.scopes.add(self.origins.scope_path(origin.scope).to_owned());
+        let scope = *self.known_scopes.entry(origin.scope).or_insert_with(path);
         let emitter = self.emitter(&origin.emitter);
         let position = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         self.entries.push(OriginEntry(call, scope, emitter, also));
@@ -185,14 +191,23 @@ impl Builder<'_> {
         position
     }
 
+    /// Stacks share their tails: each link is looked at once.
     fn stack(&mut self, id: StackId) -> i64 {
-        if let Some(known) = self.known_stacks.get(&id) {
-            return *known;
+        let (mut fresh, mut caller, mut next) = (Vec::new(), -1, self.stacks.link(id));
+        while let Some(link) = next {
+            if let Some(known) = self.known_links.get(&link) {
+                caller = *known;
+                break;
+            }
+            let Some((frame, outer)) = self.stacks.follow(link) else { break };
+            fresh.push((link, frame));
+            next = outer;
         }
-        let frames: Vec<&Frame> = self.stacks.frames(id).collect();
-        let position = frames.iter().rev().fold(-1, |caller, frame| self.link(frame, caller));
-        self.known_stacks.insert(id, position);
-        position
+        for (link, frame) in fresh.into_iter().rev() {
+            caller = self.link(frame, caller);
+            self.known_links.insert(link, caller);
+        }
+        caller
     }
 
     fn link(&mut self, frame: &Frame, caller: i64) -> i64 {
@@ -225,11 +240,14 @@ impl Builder<'_> {
     }
 
     fn emitter(&mut self, emitter: &Emitter) -> u32 {
-        self.emitters.add(EmitterEntry(
-            emitter.name.to_owned(),
-            emitter.stage.as_str().to_owned(),
-            emitter.at.file().to_owned(),
-            emitter.at.line(),
-        ))
+        let entry = || {
+            self.emitters.add(EmitterEntry(
+                emitter.name.to_owned(),
+                emitter.stage.as_str().to_owned(),
+                emitter.at.file().to_owned(),
+                emitter.at.line(),
+            ))
+        };
+        *self.known_emitters.entry(*emitter).or_insert_with(entry)
     }
 }

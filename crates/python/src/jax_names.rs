@@ -70,6 +70,7 @@ const IGNORED_PARAMS: &[&str] = &[
     "compiler_options_kvs",
     "ctx_mesh",
     "donated_invars",
+    "ft_out", // how a scan's results divide, which its operands say
     "fwd_jaxpr_thunk",
     "in_layouts",
     "in_shardings",

@@ -24,6 +24,7 @@ mod skim;
 mod stream;
 mod strip;
 pub mod text;
+mod unnamed;
 mod uses;
 mod verify;
 mod wire;

@@ -13,7 +13,7 @@ use crate::external::{Placed, move_out, same_file};
 use crate::model::check_size;
 use crate::proto::ModelProto;
 use crate::stream::write_model;
-use crate::{Error, Model, Result, external_locations};
+use crate::{Error, Model, Result, external_locations, unnamed};
 
 /// Where the contents of large tensors go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn replace_file(path: &Path, content: impl FnOnce(&mut File) -> io::Result<(
     let write = || {
         let old = replaceable(&files.model)?;
         fs::create_dir_all(&files.folder)?;
-        files.commit(files.write(old.as_ref(), content)?, None)
+        files.commit(files.write(old.as_ref(), content)?.name()?, None)
     };
     write().map_err(|source| files.error(source))
 }
@@ -122,7 +122,7 @@ impl Files {
             let file = self.write(old.as_ref(), |file| write_data(placed, file))?;
             Some(file)
         };
-        let model = self.write(old_model.as_ref(), |file| write_model(proto, file))?;
+        let model = self.write(old_model.as_ref(), |file| write_model(proto, file))?.name()?;
         let orphan = data.is_none() && self.leaves_orphan(model.path());
         self.commit(model, data)?;
         if orphan {
@@ -137,16 +137,23 @@ impl Files {
         &self,
         replaces: Option<&fs::Metadata>,
         content: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> io::Result<NamedTempFile> {
+    ) -> io::Result<Draft<'_>> {
+        let fill = |file: &mut File| {
+            if let Some(replaced) = replaces {
+                file.set_permissions(replaced.permissions())?;
+            }
+            content(file)?;
+            file.sync_all()
+        };
+        if let Some(mut file) = unnamed::create(&self.folder) {
+            fill(&mut file)?;
+            return Ok(Draft::Unnamed(file, &self.folder));
+        }
         // Not `tempfile_in`, whose files only their owner may read.
         let create = |path: &Path| File::options().write(true).create_new(true).open(path);
         let mut file = temporary().make_in(&self.folder, create)?;
-        if let Some(replaced) = replaces {
-            file.as_file().set_permissions(replaced.permissions())?;
-        }
-        content(file.as_file_mut())?;
-        file.as_file().sync_all()?;
-        Ok(file)
+        fill(file.as_file_mut())?;
+        Ok(Draft::Named(file))
     }
 
     /// Whether the model replaced by `new` has a data file that `new` does not refer to. A model
@@ -161,11 +168,12 @@ impl Files {
     }
 
     /// Gives the files their names: both or none.
-    fn commit(&self, model: NamedTempFile, data: Option<NamedTempFile>) -> io::Result<()> {
+    fn commit(&self, model: NamedTempFile, data: Option<Draft<'_>>) -> io::Result<()> {
         let Some(data) = data else {
             model.persist(&self.model)?;
             return Ok(());
         };
+        let data = data.name()?;
         let backup = self.back_up_data()?;
         if let Err(error) = data.persist(&self.data) {
             return Err(match backup {
@@ -207,6 +215,27 @@ impl Files {
         let kept = failed.path.keep().unwrap_or_default();
         let text = format!("{error}; the data file before is now {}", kept.display());
         io::Error::new(error.kind(), text)
+    }
+}
+
+/// A complete file that is to replace another.
+enum Draft<'a> {
+    /// One without a name, in a folder.
+    Unnamed(File, &'a Path),
+    /// One with a temporary name, where files cannot do without.
+    Named(NamedTempFile),
+}
+
+impl Draft<'_> {
+    /// Gives it a temporary name. What is left of the work is short.
+    fn name(self) -> io::Result<NamedTempFile> {
+        match self {
+            Draft::Named(file) => Ok(file),
+            Draft::Unnamed(file, folder) => {
+                let link = temporary().make_in(folder, |path| unnamed::link(&file, path))?;
+                Ok(NamedTempFile::from_parts(file, link.into_temp_path()))
+            }
+        }
     }
 }
 
@@ -266,12 +295,19 @@ mod tests {
         data: NamedTempFile,
     }
 
+    impl Files {
+        fn replace(&self, model: NamedTempFile, data: NamedTempFile) -> io::Result<()> {
+            self.commit(model, Some(Draft::Named(data)))
+        }
+    }
+
     fn pair() -> Pair {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::at(&folder.path().join("m.onnx")).unwrap();
         fs::write(&files.data, "old data").unwrap();
-        let model = files.write(None, |file| file.write_all(b"new model")).unwrap();
-        let data = files.write(None, |file| file.write_all(b"new data")).unwrap();
+        let [model, data] = [&b"new model"[..], b"new data"].map(|content| {
+            files.write(None, |file| file.write_all(content)).and_then(Draft::name).unwrap()
+        });
         Pair { folder, files, model, data }
     }
 
@@ -286,7 +322,7 @@ mod tests {
     fn both_files_are_replaced() {
         let Pair { folder, files, model, data } = pair();
         fs::write(&files.model, "old model").unwrap();
-        files.commit(model, Some(data)).unwrap();
+        files.replace(model, data).unwrap();
         assert_eq!(fs::read(&files.model).unwrap(), b"new model");
         assert_eq!(fs::read(&files.data).unwrap(), b"new data");
         assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
@@ -296,7 +332,7 @@ mod tests {
     fn the_old_data_comes_back_when_the_model_cannot_be_replaced() {
         let Pair { folder, files, model, data } = pair();
         fs::create_dir_all(files.model.join("in the way")).unwrap();
-        files.commit(model, Some(data)).unwrap_err();
+        files.replace(model, data).unwrap_err();
         assert_eq!(fs::read(&files.data).unwrap(), b"old data");
         assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
     }
@@ -306,7 +342,7 @@ mod tests {
         let Pair { folder, files, model, data } = pair();
         fs::remove_file(&files.data).unwrap();
         fs::create_dir_all(files.model.join("in the way")).unwrap();
-        files.commit(model, Some(data)).unwrap_err();
+        files.replace(model, data).unwrap_err();
         assert_eq!(names(folder.path()), ["m.onnx"]);
     }
 
@@ -316,7 +352,7 @@ mod tests {
         fs::write(&files.model, "old model").unwrap();
         fs::remove_file(&files.data).unwrap();
         fs::create_dir_all(files.data.join("in the way")).unwrap();
-        files.commit(model, Some(data)).unwrap_err();
+        files.replace(model, data).unwrap_err();
         assert_eq!(fs::read(&files.model).unwrap(), b"old model");
         assert!(files.data.join("in the way").is_dir());
         assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
@@ -328,14 +364,31 @@ mod tests {
         drop((model, data));
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let failed = files.write(None, |file| file.write_all(b"half").and(Err(full())));
-        assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(failed.err().map(|e| e.kind()), Some(io::ErrorKind::StorageFull));
         assert_eq!(names(folder.path()), ["m.onnx.data"]);
+    }
+
+    #[test]
+    fn a_file_has_no_name_before_it_is_complete() {
+        let Pair { folder, files, model, data } = pair();
+        drop((model, data));
+        if unnamed::create(folder.path()).is_none() {
+            return; // this file system has no files without names
+        }
+        let content = |file: &mut File| {
+            assert_eq!(names(folder.path()), ["m.onnx.data"]);
+            file.write_all(b"whole")
+        };
+        let file = files.write(None, content).and_then(Draft::name).unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), b"whole");
+        assert_eq!(names(folder.path()).len(), 2);
     }
 
     #[test]
     fn errors_do_not_show_temporary_names() {
         let files = Files::at(Path::new("missing folder/m.onnx")).unwrap();
-        let error = files.error(files.write(None, |_| Ok(())).unwrap_err()).to_string();
+        let error = files.write(None, |_| Ok(())).err().map(|e| files.error(e).to_string());
+        let error = error.unwrap_or_default();
         assert!(error.starts_with("missing folder/m.onnx: "), "{error}");
         assert!(!error.contains(".tmp"), "{error}");
     }

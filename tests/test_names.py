@@ -2,10 +2,14 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from flax import nnx
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checking import check_model
 from jax2onnx import InvalidInputError
 from jax2onnx._names import Names, boundary_names, signature_of
 
@@ -93,6 +97,27 @@ def test_a_name_is_handed_out_once(wanted: list[str]) -> None:
     assert len({namer.unique(name) for name in wanted}) == len(wanted)
 
 
+def test_a_parameter_may_be_called_like_an_input_or_an_output() -> None:
+    class Masked(nnx.Module):
+        def __init__(self) -> None:
+            self.mask = nnx.Param(jnp.full((5, 5), 2.0))
+            self.linear = nnx.Linear(5, 5, rngs=nnx.Rngs(0))
+
+        def __call__(self, x: Any, mask: Any) -> Any:
+            return self.linear(x * self.mask[...] + mask)
+
+    args = [np.ones((5, 5), np.float32), np.full((5, 5), 3, np.float32)]
+    model = check_model(Masked(), args)
+    assert [x.name for x in model.graph.input] == ["x", "mask"]
+    weights = {tensor.name for tensor in model.graph.initializer}
+    assert weights == {"mask_1", "linear.kernel", "linear.bias"}
+
+    names = {"input_names": ["linear.kernel", "b"], "output_names": ["linear.bias"]}
+    model = check_model(Masked(), args, **names)
+    assert [x.name for x in model.graph.input] == ["linear.kernel", "b"]
+    assert [x.name for x in model.graph.output] == ["linear.bias"]
+
+
 def test_given_names_replace_the_default_ones() -> None:
     found = boundary(function, (1, 2), {}, 3, input_names=["p", "q"], output_names=("r",))
     assert found == (["p", "q"], ["r"])
@@ -119,6 +144,11 @@ def test_given_names_replace_the_default_ones() -> None:
         (
             {"input_names": "xy"},
             "[invalid-names] `input_names` is 'xy'\n  help: give a list of non-empty strings",
+        ),
+        (
+            {"input_names": {"x": 1, "y": 2}},
+            "[invalid-names] `input_names` is {'x': 1, 'y': 2}\n"
+            "  help: give a list of non-empty strings",
         ),
         (
             {"output_names": [""]},

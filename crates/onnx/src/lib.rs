@@ -46,4 +46,4 @@ pub use save::{AUTO_INLINE, Placement, replace_file};
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
 pub use uses::Use;
-pub use verify::{check_node, check_opset, required_opset, verify};
+pub use verify::{check_node, check_opset, required_opset, verify, verify_names};

@@ -194,5 +194,6 @@ fn build(
     onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
+    onnx::verify_names(&graph).map_err(Failure::Onnx)?;
     Ok(Built { graph, opset, results: options.record.then_some(lowered.results) })
 }

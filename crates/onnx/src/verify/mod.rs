@@ -7,13 +7,15 @@ mod structure;
 
 pub use opset::{check_opset, required_opset};
 
+use rustc_hash::FxHashSet;
+
 use crate::{Error, Graph, Node, NodeId, Result, ValueId, schema};
 
 /// Checks everything that a graph must satisfy, in time linear in its size.
 ///
 /// Every operand is defined before it is read, in the same block or an enclosing one, functions
-/// capture nothing, use lists list the uses, names are unique where they are assigned, and every
-/// node has the operands, results, attributes and subgraphs that its operator asks for.
+/// capture nothing, use lists list the uses, and every node has the operands, results, attributes and
+/// subgraphs that its operator asks for.
 ///
 /// With an opset, operators are those of that opset and element types must be those that the
 /// specification allows there. Without one, a node must be valid at some opset, and element types
@@ -24,6 +26,23 @@ pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
         supported(opset)?;
     }
     structure::check(graph, opset)
+}
+
+/// Checks that no two values have the same name, as [`crate::assign_names`] leaves them. Before that,
+/// names are wishes: a parameter may be called like an input.
+pub fn verify_names(graph: &Graph) -> Result<()> {
+    let blocks = graph.live_blocks();
+    let inputs = blocks.iter().flat_map(|block| graph.block(*block).inputs.iter());
+    let nodes = blocks.iter().flat_map(|block| graph.nodes_of(*block));
+    let results = nodes.flat_map(|node| graph.node(node).outputs.iter());
+    let mut seen = FxHashSet::default();
+    for value in inputs.chain(results).copied().chain(graph.live_constants()) {
+        let name = graph.value(value).name.as_str();
+        if !seen.insert(name) {
+            return Err(Error::Graph(format!("two values are called `{name}`")));
+        }
+    }
+    Ok(())
 }
 
 /// Checks one node by itself, as [`verify`] does without an opset.

@@ -44,8 +44,7 @@ pub(super) fn check(graph: &Graph, opset: Option<i64>) -> Result<()> {
     for function in &graph.functions {
         walk.block(function.body, &format!("function `{}`", function.op.name))?;
     }
-    walk.uses()?;
-    walk.names()
+    walk.uses()
 }
 
 impl Walk<'_> {
@@ -156,18 +155,6 @@ impl Walk<'_> {
                 return Err(Error::Graph(format!(
                     "{value} is read {reads} times and has {listed} uses"
                 )));
-            }
-        }
-        Ok(())
-    }
-
-    /// No two values have the same name.
-    fn names(&self) -> Result<()> {
-        let mut seen = FxHashSet::default();
-        for id in self.graph.value_ids().filter(|id| self.live[id.index()]) {
-            let name = self.graph.value(id).name.as_str();
-            if !name.is_empty() && !seen.insert(name) {
-                return Err(Error::Graph(format!("two values are called `{name}`")));
             }
         }
         Ok(())

@@ -4,11 +4,17 @@ use provenance::{Emitter, OriginId, Origins, Stage};
 use tensor::{DType, Dim, Tensor, Type};
 
 use super::*;
-use crate::{Attrs, BlockId, Op, attrs};
+use crate::{Attrs, BlockId, Op, assign_names, attrs};
+
+fn origins() -> (Origins, OriginId) {
+    let mut origins = Origins::default();
+    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
+    let origin = origins.origin(None, Origins::ROOT, emitter);
+    (origins, origin)
+}
 
 fn origin() -> OriginId {
-    let emitter = Emitter { name: "test", stage: Stage::Lower, at: Location::caller().into() };
-    Origins::default().origin(None, Origins::ROOT, emitter)
+    origins().1
 }
 
 fn ty(dtype: DType) -> Type {
@@ -279,7 +285,12 @@ fn names_are_unique() {
     for id in graph.value_ids() {
         graph.value_mut(id).name = "same".to_owned();
     }
-    assert_eq!(error(&graph, None), "invalid graph: two values are called `same`");
+    // Until they are assigned, they need not be.
+    verify(&graph, None).unwrap();
+    let message = verify_names(&graph).unwrap_err().to_string();
+    assert_eq!(message, "invalid graph: two values are called `same`");
+    assign_names(&mut graph, &origins().0);
+    verify_names(&graph).unwrap();
 }
 
 #[test]

@@ -1,9 +1,10 @@
-"""Collectives over an axis that `vmap` maps are reductions."""
+"""Collectives over an axis that `vmap` maps are reductions; placement is nothing at all."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
@@ -37,3 +38,10 @@ def test_an_axis_without_elements() -> None:
 def test_a_sum_is_one_node() -> None:
     fn = jax.vmap(lambda x: lax.psum(x, "batch"), axis_name="batch", out_axes=None)
     assert op_types(to_onnx(fn, [(3, 4)])) == ["ReduceSum"]
+
+
+def test_where_an_array_lies_is_no_business_of_the_model() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    model = check_model(lambda x: lax.with_sharding_constraint(x * 2, rows) + 1, (normal(4, 4),))
+    assert op_types(model) == ["Mul", "Add"]

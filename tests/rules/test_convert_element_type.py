@@ -80,6 +80,8 @@ def test_between_all_types(source):
 def test_through_other_types(inner, source):
     x = samples(source)
     x = x[~((np.abs(x.astype(np.float64)) < 1e-6) & (x != 0))]
+    if jax.__version_info__ < (0, 8) and "e5m2" in np.dtype(inner).name:
+        x = x[np.abs(x.astype(np.float64)) < 50_000]  # its XLA rounds the largest numbers wrongly
 
     def there(x):
         return lax.convert_element_type(x, inner)

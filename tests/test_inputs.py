@@ -127,6 +127,9 @@ ACCEPTED = (
 )
 
 
+DIMENSION = '  help: a dimension is a non-negative integer or a name such as "B", not'
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
@@ -150,8 +153,25 @@ ACCEPTED = (
         ([(2,), {"n": 3}], f"[invalid-inputs] `inputs[1]` is 3\n{ACCEPTED}"),
         (
             [(2, -1)],
-            "[invalid-inputs] `inputs[0]` is (2, -1)\n"
-            "  help: a dimension is a non-negative integer or a name",
+            f"[invalid-inputs] `inputs[0]` is (2, -1)\n{DIMENSION} -1",
+        ),
+        ([(None, 3)], f"[invalid-inputs] `inputs[0]` is (None, 3)\n{DIMENSION} None"),
+        ([{"x": (2.0, 3)}], f"[invalid-inputs] `inputs[0]` is (2.0, 3)\n{DIMENSION} 2.0"),
+        ([(3, True)], f"[invalid-inputs] `inputs[0]` is (3, True)\n{DIMENSION} True"),
+        (
+            [("", 3)],
+            "[invalid-inputs] `inputs[0]` is ('', 3)\n"
+            "  help: '' is no dimension; write a name or an expression such as 2*T + 1",
+        ),
+        (
+            ["B 3"],
+            "[invalid-inputs] `inputs` is ('B 3',)\n"
+            "  help: 'B 3' is no dimension; write a name or an expression such as 2*T + 1",
+        ),
+        (
+            [np.array(["a"])],
+            "[invalid-inputs] `inputs[0]` is array(['a'], dtype='<U1')\n"
+            "  help: JAX has no arrays of such elements",
         ),
         (
             [("B+", 2)],

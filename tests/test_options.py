@@ -41,6 +41,20 @@ from jax2onnx._options import positions
             "[invalid-option] `model_name` is ''\n  help: give a non-empty string",
         ),
         (
+            {"model_name": "a\ud800"},
+            "[invalid-option] `model_name` is 'a\\ud800'\n  help: give a non-empty string",
+        ),
+        (
+            {"opset": 2**80},
+            f"[invalid-option] `opset` is {2**80}\n"
+            "  help: give an integer, or None for the lowest that is needed",
+        ),
+        (
+            {"return_mode": "file", "output_path": "x\0.onnx"},
+            "[invalid-option] `output_path` is 'x\\x00.onnx'\n"
+            "  help: a path has no null characters",
+        ),
+        (
             {"return_mode": "file"},
             '[missing-output-path] `return_mode="file"` needs an `output_path`\n'
             '  help: give the path of the model, such as output_path="model.onnx"',
@@ -78,6 +92,11 @@ def test_layouts_are_chosen_by_position_or_name() -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
+        (
+            True,
+            "[invalid-option] `inputs_as_nchw` is True\n"
+            "  help: give a list of positions or names; the names are: x, image",
+        ),
         (
             "image",
             "[invalid-option] `inputs_as_nchw` is 'image'\n"

@@ -41,6 +41,7 @@ class Specs:
             raise _invalid("`inputs`", inputs, "give a list with one entry for each argument")
         if inputs and all(_is_dimension(entry) for entry in inputs):
             entry = inputs if isinstance(inputs, tuple) else tuple(inputs)
+            self._shape("`inputs`", entry)
             raise _invalid("`inputs`", inputs, f"for one argument of this shape give [{entry!r}]")
         self._adopt_symbols(inputs)
         return tuple(self._tree(f"`inputs[{i}]`", entry) for i, entry in enumerate(inputs))
@@ -61,17 +62,23 @@ class Specs:
         def leaf(value: Any) -> jax.ShapeDtypeStruct:
             return self._leaf(where, value, scalars)
 
-        return jax.tree_util.tree_map(leaf, entry, is_leaf=_is_shape)
+        def is_leaf(value: Any) -> bool:
+            return _is_shape(value) or (not scalars and _is_nearly_shape(value))
+
+        return jax.tree_util.tree_map(leaf, entry, is_leaf=is_leaf)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
-        if _is_shape(value):
+        if _is_shape(value) or (not scalars and _is_nearly_shape(value)):
             return jax.ShapeDtypeStruct(self._shape(where, value), self._float)
         if _is_shape_text(value):
             return jax.ShapeDtypeStruct(self._symbolic(where, value, value), self._float)
         if isinstance(value, jax.Array | np.ndarray | np.generic) or (
             scalars and isinstance(value, bool | int | float | complex)
         ):
-            aval = jax.typeof(value)
+            try:
+                aval = jax.typeof(value)
+            except TypeError as error:
+                raise _invalid(where, value, "JAX has no arrays of such elements") from error
             return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is None or dtype is None:
@@ -90,8 +97,9 @@ class Specs:
             return self._symbolic(where, shape, dim)[0]
         if _jax.is_symbolic(dim):
             return dim
-        if not isinstance(dim, numbers.Integral) or int(dim) < 0:
-            raise _invalid(where, shape, "a dimension is a non-negative integer or a name")
+        if isinstance(dim, bool) or not isinstance(dim, numbers.Integral) or int(dim) < 0:
+            right = 'a dimension is a non-negative integer or a name such as "B"'
+            raise _invalid(where, shape, f"{right}, not {dim!r}")
         if int(dim) > LARGEST:
             raise _invalid(where, shape, f"the largest dimension that ONNX has is {LARGEST}")
         return int(dim)
@@ -105,9 +113,9 @@ class Specs:
         try:
             dims = export.symbolic_shape(text, scope=self._symbols)
         except ValueError as error:
-            kind = "shape" if _is_shape_text(text) else "dimension"
-            right = "write a name or an expression such as 2*T + 1"
-            raise _invalid(where, shape, f"{text!r} is no {kind}; {right}") from error
+            raise _no_dimension(where, shape, text) from error
+        if not dims:
+            raise _no_dimension(where, shape, text)
         return self._shape(where, dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
@@ -164,6 +172,13 @@ def _is_shape(value: Any) -> bool:
     return type(value) is tuple and all(map(_is_dimension, value))
 
 
+def _is_nearly_shape(value: Any) -> bool:
+    """A shape in which something stands that is no dimension, such as None."""
+    if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
+        return False
+    return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
+
+
 def _is_dimension(value: Any) -> bool:
     if isinstance(value, str):
         return not _is_shape_text(value)
@@ -181,6 +196,12 @@ def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
     text = repr(value)
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return InvalidInputError("invalid-inputs", f"{where} is {shown}", help=help)
+
+
+def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
+    kind = "shape" if _is_shape_text(text) else "dimension"
+    right = "write a name or an expression such as 2*T + 1"
+    return _invalid(where, shape, f"{text!r} is no {kind}; {right}")
 
 
 def place_of(function: tuple[str, str, int]) -> str:

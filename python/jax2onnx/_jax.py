@@ -89,9 +89,16 @@ def key_implementation(dtype: Any) -> Any:
     return dtype._impl
 
 
+def _core() -> Any:
+    """JAX's core, untyped: not every version says that it exports `ClosedJaxpr`."""
+    from jax.extend import core
+
+    return core
+
+
 def function_of(jaxpr: Any, consts: Any = ()) -> Any:
     """A jaxpr as a function, which returns a list."""
-    from jax.extend import core
+    core = _core()
 
     closed = jaxpr if hasattr(jaxpr, "consts") else core.ClosedJaxpr(jaxpr, consts)
     return core.jaxpr_as_fun(closed)
@@ -133,7 +140,7 @@ def equation(eqn: Any, jaxpr: Any) -> tuple[list[Any], Any]:
     """The variables that an equation of `jaxpr` reads, each once, and a function of them that
     computes it and returns a list.
     """
-    from jax.extend import core
+    core = _core()
 
     invars = list({id(v): v for v in eqn.invars if not isinstance(v, core.Literal)}.values())
     unnamed = getattr(jaxpr.debug_info, "with_unknown_names", None)  # before JAX 0.8 without need
@@ -156,6 +163,6 @@ def is_literal(atom: Any) -> bool:
 
 def is_jaxpr(value: Any) -> bool:
     """Whether a parameter is a jaxpr, with or without constants."""
-    from jax.extend import core
+    core = _core()
 
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)

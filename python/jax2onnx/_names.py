@@ -13,6 +13,7 @@ from jax.tree_util import (
     tree_leaves_with_path,
 )
 
+from jax2onnx._options import is_text
 from jax2onnx._walk import join
 from jax2onnx.errors import InvalidInputError
 
@@ -93,7 +94,9 @@ def _given(
     option: str, names: Sequence[str], default: Sequence[str], taken: Sequence[str] = ()
 ) -> list[str]:
     """Checks the names that the user chose in place of `default`."""
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+    if not isinstance(names, list | tuple) or not all(
+        isinstance(n, str) and is_text(n) for n in names
+    ):
         raise _invalid(f"`{option}` is {names!r}", "give a list of non-empty strings")
     if len(names) != len(default):
         raise _invalid(

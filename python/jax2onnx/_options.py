@@ -1,8 +1,10 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 from jax2onnx._metadata import Level, detail
 from jax2onnx.errors import InvalidInputError, bad_option
@@ -77,10 +79,8 @@ def check_options(
     functions: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
-    if not isinstance(model_name, str) or not model_name:
+    if not isinstance(model_name, str) or not is_text(model_name):
         raise _invalid("model_name", model_name, "give a non-empty string")
-    if opset is not None and (not isinstance(opset, int) or isinstance(opset, bool)):
-        raise _invalid("opset", opset, "give an integer, or None for the lowest that is needed")
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
     _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
@@ -100,7 +100,7 @@ def check_options(
         )
     options = Options(
         model_name=model_name,
-        opset=opset,
+        opset=_opset(opset),
         return_mode=mode,
         path=path,
         self_contained=export == "web",
@@ -118,7 +118,7 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
     if chosen is None:
         return []
     known = f"the names are: {', '.join(names)}"
-    if isinstance(chosen, str):
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
         raise _invalid(option, chosen, f"give a list of positions or names; {known}")
     found = []
     for entry in chosen:
@@ -133,6 +133,21 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
     return sorted(set(found))
 
 
+def is_text(value: str) -> bool:
+    """Whether a text can be written into a model: not empty, and no half of a character."""
+    return bool(value) and value.encode(errors="replace").decode() == value
+
+
+def _opset(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        opset = operator.index(value)
+        if abs(opset) < 2**31:
+            return opset
+    raise _invalid("opset", value, "give an integer, or None for the lowest that is needed")
+
+
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
     if isinstance(value, str) and value in allowed:
         return value
@@ -143,6 +158,8 @@ def _path(name: str, value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str) and path:
+        if "\0" in path:
+            raise _invalid(name, value, "a path has no null characters")
         if path.endswith(("/", os.sep)):
             raise _invalid(name, value, "that is a folder: put the name of a file behind it")
         return path

@@ -12,7 +12,16 @@ import jax.numpy as jnp
 import pytest
 
 from jax2onnx import Jax2OnnxError, SourceMap, to_onnx
-from models.unsupported import Encoder, calls_jitted, odd_element_type, returns_nothing, two_inputs
+from models.unsupported import (
+    Encoder,
+    calls_jitted,
+    flat,
+    half_bytes,
+    nested,
+    odd_element_type,
+    returns_nothing,
+    two_inputs,
+)
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "messages.txt"
 
@@ -25,6 +34,9 @@ CASES = {
     "all unsupported primitives at once": lambda: to_onnx(Encoder(), [(3,)]),
     "one inside a jitted function": lambda: to_onnx(calls_jitted, [(3,)]),
     "an element type that ONNX lacks": lambda: to_onnx(odd_element_type, [(3,)]),
+    "a constant of half bytes": lambda: to_onnx(half_bytes, [(3,)]),
+    "a result that is too large": lambda: to_onnx(flat, [(2**62, 4)]),
+    "conditions that nest too deep": lambda: to_onnx(nested, [(3,), (2,)]),
     "too few inputs": lambda: to_onnx(two_inputs, [(2,)]),
     "too many inputs": lambda: to_onnx(two_inputs, [(2,), (2,), (2,)]),
     "an input without shape": lambda: to_onnx(two_inputs, [(2,), print]),

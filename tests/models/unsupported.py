@@ -48,3 +48,21 @@ def two_inputs(x: jax.Array, y: jax.Array) -> jax.Array:
 
 def returns_nothing(x: jax.Array) -> None:
     jnp.sin(x)
+
+
+def half_bytes(x: jax.Array) -> jax.Array:
+    return x * jnp.ones(3, jnp.int4).astype(x.dtype)
+
+
+def flat(x: jax.Array) -> jax.Array:
+    return x.reshape(-1)
+
+
+def nested(x: jax.Array, limits: jax.Array, depth: int = 31) -> jax.Array:
+    if depth == 0:
+        return x + 1
+
+    def inside(x: jax.Array) -> jax.Array:
+        return nested(x, limits, depth - 1)
+
+    return jax.lax.cond(limits[0] > depth, inside, lambda x: x * 2, x)

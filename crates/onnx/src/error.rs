@@ -57,6 +57,16 @@ pub enum Error {
          save it with external data"
     )]
     TooLarge(u64),
+    /// Subgraphs are inside each other more often than protobuf's readers follow.
+    #[error(
+        "conditions and loops are more than {limit} deep inside each other, which no runtime reads"
+    )]
+    NestedTooDeep {
+        /// How deep they may be.
+        limit: usize,
+        /// A node of the innermost one.
+        origin: Option<OriginId>,
+    },
     /// The text of a model cannot be read.
     #[error("{line}:{column}: {reason}")]
     Text {

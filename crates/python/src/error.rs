@@ -18,6 +18,14 @@ pub(crate) enum ReadError {
     /// An element type that ONNX does not have.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
+    /// A constant whose elements take less than a byte.
+    #[error(
+        "a constant of type `{0}`, whose elements take less than a byte, cannot be written yet"
+    )]
+    PackedConstant(String),
+    /// A dimension that is larger than ONNX can have.
+    #[error("a dimension of {0} is larger than ONNX has")]
+    Dimension(String),
     /// A value that is no array, such as a reference or a token.
     #[error("a value of type `{0}` is no array and cannot be part of an ONNX model")]
     NoArray(String),
@@ -227,6 +235,9 @@ impl Places<'_> {
             onnx::Error::OpsetUnsupported { .. } => {
                 (Family::InvalidInput, "invalid-option", None, None)
             }
+            onnx::Error::NestedTooDeep { origin, .. } => {
+                (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
+            }
             onnx::Error::TooLarge(_) => {
                 (Family::InvalidInput, "model-too-large", None, Some(LARGE))
             }
@@ -237,6 +248,7 @@ impl Places<'_> {
     }
 }
 
+const DEEP: &str = "nest fewer conditions and loops inside each other";
 const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which put weights into a file beside the model";
 
 /// What a failed read tells the user.
@@ -254,6 +266,11 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
         ReadError::Python(error) => return error,
         ReadError::At { error, .. } => return reading(py, *error, stacks),
         ReadError::DType(_) => (Family::Unsupported, "unsupported-dtype", None),
+        ReadError::PackedConstant(_) => {
+            let help = "keep it as `int8` or `uint8` and convert it where it is used";
+            (Family::Unsupported, "unsupported-dtype", Some(help.to_owned()))
+        }
+        ReadError::Dimension(_) => (Family::Unsupported, "unsupported-dimension", None),
         ReadError::NoArray(_) => (Family::Unsupported, "unsupported-value", None),
         ReadError::Expansion { .. } => (Family::Unsupported, "unsupported-equation", None),
         ReadError::Malformed(_) => (Family::Internal, "unexpected-jaxpr", Some(REPORT.to_owned())),

@@ -195,7 +195,8 @@ impl<'a> Encoder<'a> {
 
     fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
         if depth > DEEPEST {
-            return Err(Error::Graph(format!("subgraphs nest more than {DEEPEST} deep")));
+            let origin = self.graph.nodes_of(block).next().map(|id| self.graph.node(id).origin);
+            return Err(Error::NestedTooDeep { limit: DEEPEST, origin });
         }
         let graph = self.graph;
         let mut defined = graph.block(block).inputs.clone();

@@ -86,7 +86,7 @@ impl<'py> Reader<'_, 'py> {
             plain = numpy.call_method1(attr::asarray(py), (array, dtype.numpy_name()))?;
         }
         if dtype.bits() < 8 {
-            return Err(ReadError::DType(dtype.numpy_name().to_owned()));
+            return Err(ReadError::PackedConstant(dtype.numpy_name().to_owned()));
         }
         let shape: Vec<usize> = plain.getattr(attr::shape(py))?.extract()?;
         let flat = numpy.call_method1(attr::ascontiguousarray(py), (plain,))?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{DType, Dim, Shape, Tensor, Type};
 
@@ -300,6 +300,9 @@ impl<'py> Reader<'_, 'py> {
             return Ok(Dim::Known(known));
         }
         let text = dim.str()?.to_string();
+        if dim.is_instance_of::<PyInt>() {
+            return Err(ReadError::Dimension(text));
+        }
         Dim::parse(&text).map_err(|error| ReadError::Malformed(error.to_string()))
     }
 

@@ -1,7 +1,7 @@
 //! The table of rules: every JAX primitive that has an ONNX form.
 //!
 //! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
-//! types and knows no origins. To add a primitive: its module and its entry here, one file beside, one test.
+//! types and knows no origins. A new primitive is a module and an entry here, a file and a test.
 
 mod arg_extremum;
 mod atan2;

@@ -62,13 +62,12 @@ class Specs:
         def leaf(value: Any) -> jax.ShapeDtypeStruct:
             return self._leaf(where, value, scalars)
 
-        def is_leaf(value: Any) -> bool:
-            return _is_shape(value) or (not scalars and _is_nearly_shape(value))
-
+        is_leaf = _is_shape if scalars else _is_meant_as_shape
         return jax.tree_util.tree_map(leaf, entry, is_leaf=is_leaf)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
-        if _is_shape(value) or (not scalars and _is_nearly_shape(value)):
+        # What is meant as a shape and is none comes here as a whole, for a message of its own.
+        if type(value) in (list, tuple):
             return jax.ShapeDtypeStruct(self._shape(where, value), self._float)
         if _is_shape_text(value):
             return jax.ShapeDtypeStruct(self._symbolic(where, value, value), self._float)
@@ -172,10 +171,10 @@ def _is_shape(value: Any) -> bool:
     return type(value) is tuple and all(map(_is_dimension, value))
 
 
-def _is_nearly_shape(value: Any) -> bool:
-    """A shape in which something stands that is no dimension, such as None."""
+def _is_meant_as_shape(value: Any) -> bool:
+    """A shape, or one in which something stands that is no dimension, such as None."""
     if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
-        return False
+        return _is_shape(value)
     return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
 
 

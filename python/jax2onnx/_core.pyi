@@ -40,9 +40,8 @@ class Model:
     def skeleton(self) -> bytes:
         """The serialised `ModelProto` without the bytes of its large tensors."""
 
-    @property
-    def source_map(self) -> str | None:
-        """The text of the source map, if one was asked for."""
+    def save_source_map(self, path: str) -> None:
+        """Writes the text of the source map atomically."""
 
     @property
     def results(self) -> Results | None:

@@ -55,17 +55,9 @@ def writing(option: str, path: str | None) -> "Iterator[None]":
 
 def save_source_map(model: "Model", path: str) -> None:
     """Writes the source map beside the model, whole or not at all."""
-    partial = f"{path}.{os.getpid()}.tmp"
     with writing("source_map", path):
         _make_folder(path)
-        try:
-            with open(partial, "w", encoding="utf-8") as file:
-                file.write(model.source_map or "")
-            os.replace(partial, path)
-        except OSError:
-            if os.path.exists(partial):
-                os.remove(partial)
-            raise
+        model.save_source_map(path)
 
 
 def to_proto(model: "Model") -> "onnx.ModelProto":

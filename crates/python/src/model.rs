@@ -1,5 +1,6 @@
 //! A converted model, as Python holds it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -66,10 +67,11 @@ impl Model {
         PyBytes::new(py, &py.detach(|| self.model.skeleton()))
     }
 
-    /// The text of the source map, if one was asked for.
-    #[getter]
-    fn source_map(&self) -> Option<&str> {
-        self.map.as_deref()
+    /// Writes the text of the source map to `path`, whole or not at all.
+    fn save_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let text = self.map.as_deref().unwrap_or_default().as_bytes();
+        py.detach(|| onnx::replace_file(&path, |file| file.write_all(text)))
+            .map_err(|error| writing(py, error))
     }
 
     /// What became of the equations, if that was asked for.

@@ -1,7 +1,8 @@
 //! convert_element_type, bitcast_convert_type, iota: between types, and numbers from nothing
 
 use super::Result;
-use crate::rules::{convert_element_type, iota};
+use crate::rules::elementwise::convert_element_type;
+use crate::rules::movement::iota;
 use crate::{Context, Parts, RuleError};
 
 /// Real numbers become complex ones without an imaginary part, and the other way round what they

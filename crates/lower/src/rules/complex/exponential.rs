@@ -6,7 +6,7 @@ use super::Result;
 use super::modulus::Modulus;
 use super::number::{Complex, unary};
 use crate::formula::{Num, formulas};
-use crate::rules::entries::Entries;
+use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts};
 
 pub(super) fn exp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

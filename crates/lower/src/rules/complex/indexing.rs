@@ -5,13 +5,13 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::Result;
-use crate::rules::entries::Entries;
-use crate::rules::gather;
-use crate::rules::indices::{Mode, Starts};
-use crate::rules::iteration::{Round, repeat};
-use crate::rules::monoid::Monoid;
-use crate::rules::scatter::{Scatter, choose};
-use crate::rules::window::inverse;
+use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::indexing::gather;
+use crate::rules::indexing::indices::{Mode, Starts};
+use crate::rules::indexing::scatter::{Scatter, choose};
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::reduction::monoid::Monoid;
+use crate::rules::windows::window::inverse;
 use crate::{Context, Parts};
 
 pub(super) fn gather(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

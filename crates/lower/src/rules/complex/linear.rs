@@ -3,8 +3,9 @@
 use onnx::{Attrs, ValueId};
 
 use super::Result;
-use crate::rules::entries::Entries;
-use crate::rules::{conv_general_dilated, dot_general};
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::linear_algebra::dot_general;
+use crate::rules::windows::conv_general_dilated;
 use crate::{Context, Parts};
 
 /// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, where either operand may be real, and the result, too.

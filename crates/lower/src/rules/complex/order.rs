@@ -4,7 +4,7 @@
 use onnx::{Attrs, ValueId};
 
 use super::Result;
-use crate::rules::entries::Entries;
+use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts};
 
 pub(super) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

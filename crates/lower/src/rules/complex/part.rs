@@ -35,6 +35,6 @@ pub(super) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// These primitives always have complex operands or results, so this is never reached.
-pub(in crate::rules) fn never_real(_: &mut Context<'_>, _: &[ValueId]) -> super::super::Result {
+pub(in crate::rules) fn never_real(_: &mut Context<'_>, _: &[ValueId]) -> crate::rules::Result {
     Err(RuleError::Internal("neither operand nor result is complex".to_owned()))
 }

@@ -4,9 +4,9 @@ use onnx::{Attrs, attrs};
 use tensor::Dim;
 
 use super::Result;
-use crate::rules::entries::Entries;
-use crate::rules::iteration::{Round, repeat};
-use crate::rules::monoid::Monoid;
+use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts};
 
 pub(super) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

@@ -1,0 +1,64 @@
+//! bitcast_convert_type[new_dtype](x) → BitCast, Cast between integers of one width; another width is
+//! another number of words in the last axis, the lowest first
+
+use onnx::{ValueId, attrs};
+use tensor::{DType, Tensor};
+
+use super::unsigned_words::{self, unsigned};
+use crate::Context;
+use crate::rules::Result;
+use crate::rules::random::unit_interval;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let to = cx.out(0).dtype;
+    let (old, new) = (cx.dtype(x[0]).bits(), to.bits());
+    if old == new {
+        return Ok(vec![reinterpret(cx, x[0], to)?]);
+    }
+    let bits = reinterpret(cx, x[0], unsigned(cx.dtype(x[0])))?;
+    let bits = match old > new {
+        true => split(cx, bits, unsigned(to))?,
+        false => join(cx, bits, unsigned(to))?,
+    };
+    Ok(vec![reinterpret(cx, bits, to)?])
+}
+
+/// The same bits as another type of the same width.
+#[track_caller]
+pub(crate) fn reinterpret(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
+    let from = cx.dtype(x);
+    if from == to {
+        return Ok(x);
+    }
+    if from.is_integer() && to.is_integer() {
+        return Ok(cx.cast(x, to)?);
+    }
+    if let Some(value) = unit_interval::with_constant_exponent(cx, x, to)? {
+        return Ok(value);
+    }
+    Ok(cx.op("BitCast", &[x], attrs! { to: to })?)
+}
+
+/// By how much each of the words that make up a wider one is shifted.
+fn offsets(cx: &mut Context<'_>, wide: DType, narrow: DType) -> Result<ValueId> {
+    let step = narrow.bits() as usize;
+    let amounts: Vec<i64> = (0..wide.bits() as usize).step_by(step).map(|n| n as i64).collect();
+    let amounts = cx.constant(Tensor::i64s(&amounts));
+    Ok(cx.cast(amounts, wide)?)
+}
+
+fn split(cx: &mut Context<'_>, x: ValueId, narrow: DType) -> Result<ValueId> {
+    let amounts = offsets(cx, cx.dtype(x), narrow)?;
+    let behind = cx.rank(x) as i64;
+    let row = cx.unsqueeze(x, &[behind])?;
+    let parts = unsigned_words::right(cx, row, amounts)?;
+    Ok(cx.cast(parts, narrow)?)
+}
+
+fn join(cx: &mut Context<'_>, x: ValueId, wide: DType) -> Result<ValueId> {
+    let amounts = offsets(cx, wide, cx.dtype(x))?;
+    let parts = cx.cast(x, wide)?;
+    let parts = unsigned_words::left(cx, parts, amounts)?;
+    let axes = cx.i64s(&[-1]);
+    Ok(cx.op("ReduceSum", &[parts, axes], attrs! { keepdims: false })?)
+}

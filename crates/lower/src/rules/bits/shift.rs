@@ -1,0 +1,67 @@
+//! shift_left, shift_right_logical, shift_right_arithmetic → arithmetic on unsigned integers, with
+//! JAX's results for amounts of the width and more
+
+use onnx::{Attrs, ValueId, attrs};
+
+use super::unsigned_words::{signed, unsigned, word};
+use crate::Context;
+use crate::rules::Result;
+
+/// Shifts the bits of `x`; what is shifted by the width or more (negative amounts are huge unsigned
+/// ones) becomes zero.
+fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<ValueId> {
+    let dtype = cx.dtype(x[0]);
+    let bits = unsigned(dtype);
+    let value = cx.cast(x[0], bits)?;
+    if let Some(amount) = known_amount(cx, x[1]) {
+        let shifted = if amount < u64::from(dtype.bits()) {
+            let amount = word(cx, bits, amount)?;
+            cx.op("BitShift", &[value, amount], attrs! { direction: direction })?
+        } else {
+            let shape = cx.shape(value).to_vec();
+            cx.full(bits, 0.0, &shape)?
+        };
+        return Ok(cx.cast(shifted, dtype)?);
+    }
+    let amount = cx.cast(x[1], bits)?;
+    let width = cx.scalar(bits, f64::from(dtype.bits()))?;
+    let zero = cx.scalar(bits, 0.0)?;
+    let inside = cx.op("Less", &[amount, width], Attrs::new())?;
+    let amount = cx.op("Where", &[inside, amount, zero], Attrs::new())?;
+    let shifted = cx.op("BitShift", &[value, amount], attrs! { direction: direction })?;
+    let result = cx.op("Where", &[inside, shifted, zero], Attrs::new())?;
+    Ok(cx.cast(result, dtype)?)
+}
+
+/// The amount by which all elements are shifted, as an unsigned number.
+fn known_amount(cx: &Context<'_>, amount: ValueId) -> Option<u64> {
+    let amounts = cx.graph.constant(amount)?;
+    if !amounts.shape().is_empty() {
+        return None;
+    }
+    let amount = *amounts.to_ints()?.first()?;
+    // A negative amount is as good as any that is too large.
+    Some(u64::try_from(amount).unwrap_or(u64::MAX))
+}
+
+pub(crate) fn left(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    Ok(vec![logical(cx, x, "LEFT")?])
+}
+
+pub(crate) fn right_logical(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    Ok(vec![logical(cx, x, "RIGHT")?])
+}
+
+/// Copies of the highest bit come in from the left, whether it is a sign or not. Where it is set, the
+/// complement is shifted; an amount of the width or more leaves nothing but copies.
+pub(crate) fn right_arithmetic(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let dtype = cx.dtype(x[0]);
+    let signed = cx.cast(x[0], signed(dtype))?;
+    let zero = cx.scalar_like(signed, 0.0)?;
+    let negative = cx.op("Less", &[signed, zero], Attrs::new())?;
+    let flipped = cx.op("BitwiseNot", &[x[0]], Attrs::new())?;
+    let positive = cx.op("Where", &[negative, flipped, x[0]], Attrs::new())?;
+    let shifted = logical(cx, &[positive, x[1]], "RIGHT")?;
+    let back = cx.op("BitwiseNot", &[shifted], Attrs::new())?;
+    Ok(vec![cx.op("Where", &[negative, back, shifted], Attrs::new())?])
+}

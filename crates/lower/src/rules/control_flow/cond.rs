@@ -1,0 +1,53 @@
+//! cond[branches](index, x…) → If; more than two branches are a tree of If; of branches for
+//! different platforms, the one for a CPU
+
+use jaxpr::JaxprId;
+use onnx::{Attrs, BlockId, ValueId, attrs};
+use tensor::DType;
+
+use super::platform_index::{self, Platforms};
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let branches: Vec<JaxprId> = cx.param("branches")?;
+    let platforms: Option<Platforms> = cx.param_or("branches_platforms", None)?;
+    if let Some(platforms) = platforms {
+        let index = platform_index::chosen(&platforms)?;
+        let branch = branches.get(index).copied();
+        let branch = branch.ok_or_else(|| RuleError::Internal("no such branch".to_owned()))?;
+        return cx.inline(branch, &x[1..]);
+    }
+    if branches.is_empty() {
+        return Err(RuleError::Internal("no branches".to_owned()));
+    }
+    choose(cx, &branches, 0, x[0], &x[1..])
+}
+
+/// The branches from number `first` on. An index below the first or above the last takes that
+/// branch. Halving keeps the nesting low: readers of models allow only so much of it.
+fn choose(
+    cx: &mut Context<'_>,
+    branches: &[JaxprId],
+    first: usize,
+    index: ValueId,
+    x: &[ValueId],
+) -> Result {
+    if let [only] = branches {
+        return cx.inline(*only, x);
+    }
+    let (below, above) = branches.split_at(branches.len() / 2);
+    let middle = first + below.len();
+    let take = if cx.dtype(index) == DType::Bool {
+        cx.op("Not", &[index], Attrs::new())?
+    } else {
+        #[expect(clippy::cast_precision_loss, reason = "the number of branches is small")]
+        let last = cx.scalar_like(index, (middle - 1) as f64)?;
+        cx.op("LessOrEqual", &[index, last], Attrs::new())?
+    };
+    let below: BlockId = cx.block(|cx, _| choose(cx, below, first, index, x))?;
+    let above: BlockId = cx.block(|cx, _| choose(cx, above, middle, index, x))?;
+    let count = cx.out_count();
+    let attrs = attrs! { then_branch: below, else_branch: above };
+    Ok(cx.op_many("If", &[take], attrs, count)?)
+}

@@ -1,0 +1,97 @@
+//! Loops that rules build: one body, however many rounds.
+
+use std::panic::Location;
+
+use onnx::{Op, ValueId, attrs};
+use tensor::{DType, Dim, Tensor, Type};
+
+use crate::Context;
+use crate::rules::Result;
+use crate::rules::linear_algebra::complex_arrays::Entries;
+
+/// What a round hands on to the next one, and what it adds to the stacks. Of a whole loop: what the
+/// last round handed on, and the stacks, along a new first axis.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) carry: Vec<Entries>,
+    pub(crate) stack: Vec<Entries>,
+}
+
+/// Runs `body` for every number below `trips`; it is given the number, as a vector of one.
+#[track_caller]
+pub(crate) fn repeat(
+    cx: &mut Context<'_>,
+    trips: &Dim,
+    carry: &[Entries],
+    body: impl FnOnce(&mut Context<'_>, ValueId, &[Entries]) -> Result<Round>,
+) -> Result<Round> {
+    let at = Location::caller();
+    let types = types(cx, carry);
+    let mut stack = Vec::new();
+    let block = cx.block(|cx, block| {
+        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let round = cx.inputs(block, round);
+        let inputs = cx.inputs(block, types);
+        let number = cx.unsqueeze(round[0], &[0])?;
+        let result = body(cx, number, &unpack(&inputs, carry))?;
+        stack.clone_from(&result.stack);
+        let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.parts());
+        Ok(std::iter::once(round[1]).chain(outputs).collect())
+    })?;
+    let trips = cx.dims(std::slice::from_ref(trips))?;
+    let trips = cx.squeeze(trips, &[0])?;
+    let results = emit(cx, trips, carry, &stack, block, at)?;
+    let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.parts()).count());
+    Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
+}
+
+/// Runs `body` until it says no, but at most `limit` times.
+#[track_caller]
+pub(crate) fn repeat_while(
+    cx: &mut Context<'_>,
+    limit: u32,
+    carry: &[Entries],
+    body: impl FnOnce(&mut Context<'_>, &[Entries]) -> Result<(ValueId, Vec<Entries>)>,
+) -> Result<Vec<Entries>> {
+    let at = Location::caller();
+    let types = types(cx, carry);
+    let block = cx.block(|cx, block| {
+        cx.inputs(block, vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])]);
+        let inputs = cx.inputs(block, types);
+        let (go_on, result) = body(cx, &unpack(&inputs, carry))?;
+        let outputs = result.iter().flat_map(|e| e.parts());
+        Ok(std::iter::once(go_on).chain(outputs).collect())
+    })?;
+    let limit = cx.scalar(DType::I64, f64::from(limit))?;
+    let results = emit(cx, limit, carry, &[], block, at)?;
+    Ok(unpack(&results, carry))
+}
+
+fn emit(
+    cx: &mut Context<'_>,
+    trips: ValueId,
+    carry: &[Entries],
+    stack: &[Entries],
+    body: onnx::BlockId,
+    at: &'static Location<'static>,
+) -> Result {
+    let go_on = cx.constant(Tensor::bools(&[], &[true]));
+    let carried = carry.iter().flat_map(|e| e.parts());
+    let inputs: Vec<_> = [trips, go_on].into_iter().chain(carried).map(Some).collect();
+    let count = inputs.len() - 2 + stack.iter().flat_map(|e| e.parts()).count();
+    Ok(cx.emit(Op::onnx("Loop"), inputs, attrs! { body: body }, count, at)?)
+}
+
+fn types(cx: &Context<'_>, entries: &[Entries]) -> Vec<Type> {
+    entries.iter().flat_map(|e| e.parts()).map(|v| cx.ty(v).clone()).collect()
+}
+
+/// Values grouped as the parts of `like` are.
+fn unpack(values: &[ValueId], like: &[Entries]) -> Vec<Entries> {
+    let mut values = values.iter().copied();
+    let grouped = like.iter().map_while(|like| {
+        let re = values.next()?;
+        Some(Entries { re, im: like.im.and_then(|_| values.next()) })
+    });
+    grouped.collect()
+}

@@ -1,0 +1,29 @@
+//! platform_index[platforms] → the number of the branch that is for a CPU, or for any platform
+
+use std::sync::Arc;
+
+use onnx::ValueId;
+use tensor::{DType, Tensor};
+
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
+    let index = chosen(&cx.param::<Platforms>("platforms")?)?;
+    let index = Tensor::int_scalar(DType::I32, index as i128);
+    let index = index.ok_or_else(|| RuleError::Internal("too many branches".to_owned()))?;
+    Ok(vec![cx.constant(index)])
+}
+
+/// The platforms that each branch is for; `None` for all others.
+pub(crate) type Platforms = Vec<Option<Vec<Arc<str>>>>;
+
+/// The branch of a platform-dependent computation that is exported.
+pub(crate) fn chosen(platforms: &Platforms) -> Result<usize> {
+    let for_cpu = |names: &Option<Vec<Arc<str>>>| {
+        names.as_ref().is_some_and(|names| names.iter().any(|name| &**name == "cpu"))
+    };
+    let index = platforms.iter().position(for_cpu);
+    let index = index.or_else(|| platforms.iter().position(Option::is_none));
+    index.ok_or_else(|| RuleError::unsupported("a computation that has no form for a CPU"))
+}

@@ -1,0 +1,110 @@
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; of one round, its
+//! body in place; without rounds, the carry as it is. Scans that carry nothing come here only if they
+//! are large: JAX applies their bodies to all rows at once
+
+use std::panic::Location;
+
+use jaxpr::JaxprId;
+use onnx::{Op, ValueId, attrs};
+use tensor::{DType, Dim, Tensor, Type};
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let num_consts: usize = cx.param("num_consts")?;
+    let num_carry: usize = cx.param("num_carry")?;
+    let (first, xs) = x.split_at(cx.in_count(num_consts + num_carry));
+    let (consts, carry) = first.split_at(cx.in_count(num_consts));
+    if cx.param::<Dim>("length")? == Dim::Known(0) {
+        return no_rounds(cx, num_carry, carry);
+    }
+    if cx.param::<Dim>("length")? == Dim::Known(1) {
+        return one_round(cx, consts, carry, xs);
+    }
+    if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
+}
+
+/// onnxruntime's Scan does not take arrays of length zero.
+fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
+    let mut results = carry.to_vec();
+    let widths: Vec<usize> = cx.out_widths().collect();
+    for (index, width) in widths.into_iter().enumerate().skip(num_carry) {
+        let stacked = cx.out(index);
+        let empty = cx.full(stacked.dtype, 0.0, &stacked.shape)?;
+        results.extend(std::iter::repeat_n(empty, width));
+    }
+    Ok(results)
+}
+
+/// No loop is faster than one that runs once.
+fn one_round(
+    cx: &mut Context<'_>,
+    consts: &[ValueId],
+    carry: &[ValueId],
+    xs: &[ValueId],
+) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let mut inputs = [consts, carry].concat();
+    for x in xs {
+        inputs.push(cx.squeeze(*x, &[0])?);
+    }
+    let mut results = cx.inline(jaxpr, &inputs)?;
+    for stacked in &mut results[carry.len()..] {
+        *stacked = cx.unsqueeze(*stacked, &[0])?;
+    }
+    Ok(results)
+}
+
+fn over_arrays(
+    cx: &mut Context<'_>,
+    consts: &[ValueId],
+    carry: &[ValueId],
+    xs: &[ValueId],
+) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let direction = i64::from(cx.param::<bool>("reverse")?);
+    let slices = xs.iter().map(|v| Type::new(cx.dtype(*v), &cx.shape(*v)[1..]));
+    let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).chain(slices).collect();
+    let body = cx.block(|cx, block| {
+        let inputs = cx.inputs(block, types);
+        cx.inline(jaxpr, &[consts, &inputs].concat())
+    })?;
+    let count = cx.out_count();
+    let stacked = count - carry.len();
+    let attrs = attrs! {
+        body: body,
+        num_scan_inputs: xs.len() as i64,
+        scan_input_directions: vec![direction; xs.len()],
+        scan_output_directions: vec![direction; stacked],
+    };
+    Ok(cx.op_many("Scan", &[carry, xs].concat(), attrs, count)?)
+}
+
+fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId]) -> Result {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let length: Dim = cx.param("length")?;
+    let reverse: bool = cx.param("reverse")?;
+    let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).collect();
+    let body = cx.block(|cx, block| {
+        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let go_on = cx.inputs(block, round)[1];
+        let carry = cx.inputs(block, types);
+        let outputs = cx.inline(jaxpr, &[consts, &carry].concat())?;
+        Ok([vec![go_on], outputs].concat())
+    })?;
+    let trips = cx.dims(std::slice::from_ref(&length))?;
+    let trips = cx.squeeze(trips, &[0])?;
+    let go_on = cx.constant(Tensor::bools(&[], &[true]));
+    let inputs = [trips, go_on].iter().chain(carry).map(|v| Some(*v)).collect();
+    let count = cx.out_count();
+    let attrs = attrs! { body: body };
+    let mut outputs = cx.emit(Op::onnx("Loop"), inputs, attrs, count, Location::caller())?;
+    if reverse {
+        // A reversed scan without xs computes the same rounds and stacks them backwards.
+        for value in &mut outputs[carry.len()..] {
+            *value = cx.slice(*value, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?;
+        }
+    }
+    Ok(outputs)
+}

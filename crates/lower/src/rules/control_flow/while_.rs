@@ -1,0 +1,69 @@
+//! while[cond, body](x…) → Loop; the condition is computed before the first and after every round. If it
+//! has axes, the loop goes on while it holds anywhere, and changes only what it holds for
+
+use std::panic::Location;
+
+use jaxpr::JaxprId;
+use onnx::{Attrs, Op, ValueId, attrs};
+use tensor::{DType, Type};
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let cond: JaxprId = cx.param("cond_jaxpr")?;
+    let body: JaxprId = cx.param("body_jaxpr")?;
+    let in_cond: usize = cx.param("cond_nconsts")?;
+    let in_body: usize = cx.param("body_nconsts")?;
+    let (consts, init) = x.split_at(cx.in_count(in_cond + in_body));
+    let (cond_consts, body_consts) = consts.split_at(cx.in_count(in_cond));
+
+    let holds = cx.inline(cond, &[cond_consts, init].concat())?[0];
+    let go_on = anywhere(cx, holds)?;
+    // The condition of single elements is carried along.
+    let start = if go_on == holds { init.to_vec() } else { [init, &[holds]].concat() };
+    let types: Vec<Type> = start.iter().map(|v| cx.ty(*v).clone()).collect();
+    let block = cx.block(|cx, block| {
+        cx.inputs(block, vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])]);
+        let carry = cx.inputs(block, types);
+        let (carry, holds) = carry.split_at(init.len());
+        let mut next = cx.inline(body, &[body_consts, carry].concat())?;
+        if let [holds] = holds {
+            for (new, old) in next.iter_mut().zip(carry) {
+                *new = where_it_holds(cx, *holds, *new, *old)?;
+            }
+        }
+        let holds = cx.inline(cond, &[cond_consts, &next].concat())?[0];
+        let go_on = anywhere(cx, holds)?;
+        let holds = if go_on == holds { vec![] } else { vec![holds] };
+        Ok([vec![go_on], next, holds].concat())
+    })?;
+    // No trip count: only the condition ends the loop.
+    let inputs = [None, Some(go_on)].into_iter().chain(start.iter().map(|v| Some(*v))).collect();
+    let attrs = attrs! { body: block };
+    let mut results = cx.emit(Op::onnx("Loop"), inputs, attrs, start.len(), Location::caller())?;
+    results.truncate(init.len());
+    Ok(results)
+}
+
+/// Whether a condition holds for any element; itself if it has no axes.
+fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
+    if cx.rank(holds) == 0 {
+        return Ok(holds);
+    }
+    let marks = cx.cast(holds, DType::U8)?;
+    let any = cx.op("ReduceMax", &[marks], attrs! { keepdims: false })?;
+    Ok(cx.cast(any, DType::Bool)?)
+}
+
+/// `new` where the condition holds, which has the first axes of it; `old` elsewhere.
+fn where_it_holds(
+    cx: &mut Context<'_>,
+    holds: ValueId,
+    new: ValueId,
+    old: ValueId,
+) -> Result<ValueId> {
+    let behind: Vec<i64> = (cx.rank(holds)..cx.rank(new)).map(|axis| axis as i64).collect();
+    let holds = cx.unsqueeze(holds, &behind)?;
+    Ok(cx.op("Where", &[holds, new, old], Attrs::new())?)
+}

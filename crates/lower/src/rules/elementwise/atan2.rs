@@ -1,0 +1,11 @@
+//! atan2(y, x) → Atan(y / x), turned by half a circle to the left of the y-axis
+
+use onnx::ValueId;
+
+use crate::Context;
+use crate::formula::formula;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    formula(cx, x, |[y, x]| y.atan2(x))
+}

@@ -1,0 +1,88 @@
+//! convert_element_type[new_dtype](x) → Cast(x); of a float, integers get the nearest that they have, and
+//! 0 of NaN; for what is too large, 8-bit floats get infinity or NaN
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Kind, Tensor};
+
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let to: DType = cx.param("new_dtype")?;
+    let (x, from) = (x[0], cx.dtype(x[0]));
+    if from == to {
+        return Ok(vec![x]);
+    }
+    // A small float is a larger one too, of which conversions are better known.
+    let x = if from.is_float() && from.bits() < 32 { cx.cast(x, DType::F32)? } else { x };
+    let result = if from.is_float() && to.is_integer() {
+        to_integer(cx, x, to)?
+    } else if to.is_float() && to.bits() <= 8 {
+        to_small_float(cx, x, to)?
+    } else {
+        cx.cast(x, to)?
+    };
+    Ok(vec![result])
+}
+
+/// What would round to more than the largest number is infinite before it is converted: there
+/// runtimes round in different ways.
+fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
+    let mut x = cx.cast(x, DType::F32)?;
+    let overflow = match to {
+        DType::F8E4M3FN => Some(480.0),
+        DType::F8E5M2 => Some(61440.0),
+        _ => None,
+    };
+    if let Some(overflow) = overflow {
+        let (overflow, infinity) =
+            (cx.scalar_like(x, overflow)?, cx.scalar_like(x, f64::INFINITY)?);
+        let size = cx.op("Abs", &[x], Attrs::new())?;
+        let is_over = cx.op("GreaterOrEqual", &[size, overflow], Attrs::new())?;
+        let infinite = cx.op("Mul", &[x, infinity], Attrs::new())?;
+        x = cx.op("Where", &[is_over, infinite, x], Attrs::new())?;
+    }
+    let mut attrs = attrs! { to: to, saturate: false };
+    if to == DType::F8E8M0FNU {
+        attrs.extend(attrs! { round_mode: "nearest" });
+    }
+    Ok(cx.op("Cast", &[x], attrs)?)
+}
+
+/// ONNX leaves open what becomes of NaN and of numbers that are out of range.
+fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
+    let none = || RuleError::Internal(format!("{to} has no range"));
+    let (low, high) = to.int_range().ok_or_else(none)?;
+    let nan = cx.op("IsNaN", &[x], Attrs::new())?;
+    let zero = cx.scalar_like(x, 0.0)?;
+    let number = cx.op("Where", &[nan, zero, x], Attrs::new())?;
+    // Of wide integers the upper bound is no float: everything from the next power of two on is above
+    // it, and the float before that is below.
+    let above = round(high + 1);
+    let (is_float, below) = match cx.dtype(x) {
+        DType::F64 => (to.bits() <= 53, above.next_down()),
+        _ => (to.bits() <= 24, above - above * f64::from(f32::EPSILON) / 2.0),
+    };
+    let last = if is_float { round(high) } else { below };
+    let (low, last) = (cx.scalar_like(x, round(low))?, cx.scalar_like(x, last)?);
+    let inside = cx.op("Clip", &[number, low, last], Attrs::new())?;
+    // Less than a byte is cut off from a byte, which has no fraction that could be rounded.
+    let inside = match to.kind() {
+        _ if to.bits() >= 8 => inside,
+        Kind::Signed => cx.cast(inside, DType::I8)?,
+        _ => cx.cast(inside, DType::U8)?,
+    };
+    let result = cx.cast(inside, to)?;
+    if is_float {
+        return Ok(result);
+    }
+    let (above, high) = (cx.scalar_like(x, above)?, Tensor::int_scalar(to, high));
+    let high = cx.constant(high.ok_or_else(none)?);
+    let is_above = cx.op("GreaterOrEqual", &[x, above], Attrs::new())?;
+    Ok(cx.op("Where", &[is_above, high, result], Attrs::new())?)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "powers of two, or few bits")]
+fn round(bound: i128) -> f64 {
+    bound as f64
+}

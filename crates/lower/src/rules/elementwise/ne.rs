@@ -1,0 +1,11 @@
+//! ne(x, y) → Not(Equal(x, y))
+
+use onnx::{Attrs, ValueId};
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let equal = cx.op("Equal", x, Attrs::new())?;
+    Ok(vec![cx.op("Not", &[equal], Attrs::new())?])
+}

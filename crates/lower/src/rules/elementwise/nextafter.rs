@@ -1,0 +1,65 @@
+//! nextafter(x, y) → x plus or minus about one of its last places, rounded
+
+use onnx::ValueId;
+use tensor::DType;
+
+use crate::formula::{Num, formula};
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let dtype = cx.dtype(x[0]);
+    let Some(float) = Float::of(dtype) else {
+        return Err(RuleError::unsupported(format!("the neighbours of numbers in {dtype}")));
+    };
+    // Narrower types are stepped through in wider ones; it is the conversion back that rounds.
+    let wide = if dtype == DType::F32 { DType::F64 } else { dtype };
+    let operands = [cx.cast(x[0], wide)?, cx.cast(x[1], wide)?];
+    formula(cx, &operands, |[x, y]| float.step(x, y))
+}
+
+/// The numbers of a floating-point type.
+struct Float {
+    /// The places of a number, after the first of which comes the point.
+    places: i32,
+    /// The logarithm of the smallest number.
+    smallest: i32,
+    largest: f64,
+    /// Whether there is no wider type.
+    widest: bool,
+}
+
+impl Float {
+    fn of(dtype: DType) -> Option<Self> {
+        let (places, smallest, largest) = match dtype {
+            DType::F16 => (11, -24, 65504.0),
+            DType::BF16 => (8, -133, 3.3895313892515355e38),
+            DType::F32 => (24, -149, f64::from(f32::MAX)),
+            DType::F64 => (53, -1074, f64::MAX),
+            _ => return None,
+        };
+        Some(Self { places, smallest, largest, widest: dtype == DType::F64 })
+    }
+
+    fn step<'f>(&self, x: Num<'f>, y: Num<'f>) -> Num<'f> {
+        // Where a fraction of the smallest number has no place in the type, everything is scaled up.
+        let scale = if self.widest { 110 } else { 0 };
+        let scaled = self.widest.then(|| {
+            let small = x.abs().less(exp2(self.smallest + self.places + 2 * scale));
+            small.select(x.constant(exp2(scale)), 1.0)
+        });
+        let from = scaled.map_or(x, |scale| x * scale);
+        // Between 5/8 and 5/4 of the last place, or 4/5 of the smallest number, which round to one.
+        let place = from.abs() * (1.25 * exp2(-self.places));
+        let step = place.max(0.8 * exp2(self.smallest + scale));
+        let next = from + y.greater(x).select(step, -step);
+        let next = scaled.map_or(next, |scale| next / scale);
+        let next = x.is_inf().select(x.sign() * self.largest, next);
+        let next = x.equals(y).select(y, next);
+        y.is_nan().select(y, next)
+    }
+}
+
+fn exp2(exponent: i32) -> f64 {
+    2_f64.powi(exponent)
+}

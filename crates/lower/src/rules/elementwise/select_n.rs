@@ -1,0 +1,26 @@
+//! select_n(which, x₀, x₁) → Where(which, x₁, x₀); with an integer `which`, a chain of Where
+
+use onnx::{Attrs, ValueId};
+use tensor::DType;
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let (which, cases) = (x[0], &x[1..]);
+    if cx.dtype(which) == DType::Bool {
+        return match cases {
+            [only] => Ok(vec![*only]),
+            _ => Ok(vec![cx.op("Where", &[which, cases[1], cases[0]], Attrs::new())?]),
+        };
+    }
+    let mut chosen = cases[cases.len() - 1];
+    for (i, case) in cases.iter().enumerate().rev().skip(1) {
+        #[expect(clippy::cast_precision_loss, reason = "the number of cases is small")]
+        let bound = cx.scalar_like(which, i as f64)?;
+        // Below the first and above the last case JAX clamps.
+        let this = cx.op("LessOrEqual", &[which, bound], Attrs::new())?;
+        chosen = cx.op("Where", &[this, *case, chosen], Attrs::new())?;
+    }
+    Ok(vec![chosen])
+}

@@ -1,0 +1,69 @@
+//! fft[fft_type, fft_lengths](x) → discrete Fourier transforms of the last axes, one after the other
+
+use std::sync::Arc;
+
+use onnx::Attrs;
+use tensor::Dim;
+
+use super::dft;
+use crate::rules::Result;
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::{Context, Parts, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let kind: Arc<str> = cx.param("fft_type")?;
+    let lengths: Vec<Dim> = cx.param("fft_lengths")?;
+    let lengths: Option<Vec<i64>> = lengths.iter().map(Dim::as_known).collect();
+    let Some(lengths) = lengths else {
+        return Err(RuleError::unsupported("a Fourier transform of symbolic length"));
+    };
+    let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
+    let x = Entries::read(cx, x[0])?;
+    if lengths.contains(&0) || cx.out(0).shape.contains(&Dim::Known(0)) {
+        let im = (&*kind != "IRFFT").then_some(x.re);
+        let like = Entries { re: x.re, im };
+        return Ok(vec![Entries::zeros(cx, 0, like)?]);
+    }
+    let (forward, inverse) = (dft::forward, dft::inverse);
+    let count = lengths.len();
+    let result = match &*kind {
+        "FFT" => each_axis(cx, x, 0..count, forward)?,
+        "IFFT" => each_axis(cx, x, 0..count, inverse)?,
+        "RFFT" => {
+            let half = dft::forward_real(cx, x.re)?;
+            each_axis(cx, half, 1..count, forward)?
+        }
+        "IRFFT" => {
+            let x = each_axis(cx, x, 1..count, inverse)?;
+            Entries::real(dft::inverse_real(cx, x, last)?)
+        }
+        other => return Err(RuleError::unsupported(format!("the Fourier transform {other}"))),
+    };
+    let result = match &*kind {
+        "IFFT" | "IRFFT" => {
+            #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
+            let scale = lengths.iter().fold(1.0, |product, &n| product / n as f64);
+            let scale = cx.scalar_like(result.re, scale)?;
+            result.each(cx, |cx, part| Ok(cx.op("Mul", &[part, scale], Attrs::new())?))?
+        }
+        _ => result,
+    };
+    Ok(vec![result.write(cx, 0)?])
+}
+
+/// `x` transformed along several axes, counted from the last one.
+fn each_axis(
+    cx: &mut Context<'_>,
+    x: Entries,
+    axes: std::ops::Range<usize>,
+    transform: fn(&mut Context<'_>, Entries) -> Result<Entries>,
+) -> Result<Entries> {
+    let last = cx.rank(x.re) - 1;
+    axes.into_iter().try_fold(x, |x, axis| {
+        let mut perm: Vec<usize> = (0..=last).collect();
+        perm.swap(last - axis, last);
+        let turned = x.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))?;
+        let done = transform(cx, turned)?;
+        done.each(cx, |cx, part| Ok(cx.transpose(part, &perm)?))
+    })
+}

@@ -1,0 +1,4 @@
+//! Discrete Fourier transforms.
+
+pub(crate) mod dft;
+pub(crate) mod fft;

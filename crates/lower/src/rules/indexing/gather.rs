@@ -1,0 +1,362 @@
+//! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise GatherND
+//! over the axes that are indexed; a constant index is a Slice
+
+use jaxpr::Params;
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim, Kind, Tensor};
+
+use super::indices::{self, Mode, Starts};
+use super::known_integers::Known;
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    Ok(vec![with_fill(cx, x[0], x[1], fill)?])
+}
+
+/// As [`lower`], with the value that `fill` gives for windows outside of the operand.
+pub(crate) fn with_fill(
+    cx: &mut Context<'_>,
+    operand: ValueId,
+    indices: ValueId,
+    fill: fn(&mut Context<'_>, DType) -> Result<ValueId>,
+) -> Result<ValueId> {
+    let out = cx.out(0);
+    if out.shape.contains(&ZERO) {
+        return cx.full(out.dtype, 0.0, &out.shape);
+    }
+    let gather = Gather::read(cx, operand, indices)?;
+    if let Some(slice) = gather.slice(cx, operand, indices)? {
+        return Ok(slice);
+    }
+    let starts = Starts::new(cx, indices, &gather.limits, gather.mode)?;
+    let value = gather.windows(cx, operand, starts.value)?;
+    let Some(inside) = starts.inside else { return Ok(value) };
+    let axes: Vec<i64> = gather.offset_dims.iter().map(|&i| i as i64).collect();
+    let inside = cx.unsqueeze(inside, &axes)?;
+    let fill = fill(cx, out.dtype)?;
+    Ok(cx.op("Where", &[inside, value, fill], Attrs::new())?)
+}
+
+/// What windows outside of the operand hold; of complex numbers, the real part.
+pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
+    let none = || RuleError::unsupported(format!("a fill value for {dtype}"));
+    let given: Option<Fill> = cx.param("fill_value")?;
+    let tensor = match (given, dtype.int_range()) {
+        (Some(Fill::Int(value)), Some(_)) => Tensor::int_scalar(dtype, value),
+        #[expect(clippy::cast_precision_loss, reason = "JAX would convert it the same way")]
+        (Some(Fill::Int(value)), None) => Tensor::scalar(dtype, value as f64),
+        (Some(Fill::Float(value)), Some(_)) => Tensor::scalar(dtype, value.trunc()),
+        (Some(Fill::Float(value) | Fill::Complex(value, _)), _) => Tensor::scalar(dtype, value),
+        (None, Some((low, high))) => {
+            let edge = if dtype.kind() == Kind::Signed { low } else { high };
+            Tensor::int_scalar(dtype, edge)
+        }
+        (None, None) if dtype == DType::Bool => Tensor::scalar(dtype, 1.0),
+        (None, None) => Tensor::scalar(dtype, f64::NAN),
+    };
+    Ok(cx.constant(tensor.ok_or_else(none)?))
+}
+
+/// The imaginary part of what windows outside of the operand hold.
+pub(crate) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
+    match cx.param("fill_value")? {
+        Some(Fill::Complex(_, im)) => Ok(cx.scalar(dtype, im)?),
+        _ => Ok(cx.scalar(dtype, 0.0)?),
+    }
+}
+
+/// A number as JAX's parameters have it.
+enum Fill {
+    Int(i128),
+    Float(f64),
+    Complex(f64, f64),
+}
+
+impl jaxpr::FromParam for Fill {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_param(param: &jaxpr::Param) -> Option<Self> {
+        use jaxpr::Param;
+        match param {
+            Param::Bool(value) => Some(Fill::Int(i128::from(*value))),
+            Param::Int(value) => Some(Fill::Int(i128::from(*value))),
+            Param::Float(value) => Some(Fill::Float(*value)),
+            Param::Tensor(value) if value.len() == 1 => {
+                let first = |tensor: &Tensor| tensor.to_f64s()?.first().copied();
+                match (value.to_ints(), value.parts()) {
+                    (Some(ints), _) => ints.first().copied().map(Fill::Int),
+                    (_, Some((re, im))) => Some(Fill::Complex(first(&re)?, first(&im)?)),
+                    _ => first(value).map(Fill::Float),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An axis of the result: it comes from the indices or from the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Axis {
+    Index(usize),
+    Operand(usize),
+}
+
+#[derive(Debug)]
+struct Gather {
+    offset_dims: Vec<usize>,
+    collapsed: Vec<usize>,
+    /// The operand's axis that each element of an index vector counts along.
+    map: Vec<usize>,
+    operand_batch: Vec<usize>,
+    index_batch: Vec<usize>,
+    /// The window's size in each axis of the operand.
+    sizes: Vec<Dim>,
+    /// The last start of a window that is inside, for each element of an index vector.
+    limits: Vec<Dim>,
+    /// How many axes of the indices are not the vectors'.
+    index_rank: usize,
+    mode: Mode,
+}
+
+impl Gather {
+    fn read(cx: &Context<'_>, operand: ValueId, indices: ValueId) -> Result<Self> {
+        let numbers: Params = cx.param("dimension_numbers")?;
+        let sizes: Vec<Dim> = cx.param("slice_sizes")?;
+        let map: Vec<usize> = numbers.get("start_index_map")?;
+        let shape = cx.shape(operand);
+        let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
+        let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
+        // What is promised to be inside is clamped all the same: that is what XLA does, and JAX before
+        // 0.8 promises it of batches of dynamic slices, where it need not be so.
+        let mode = Mode::read(cx, Mode::Clip)?;
+        Ok(Self {
+            offset_dims: numbers.get("offset_dims")?,
+            collapsed,
+            operand_batch: numbers.get("operand_batching_dims")?,
+            index_batch: numbers.get("start_indices_batching_dims")?,
+            map,
+            sizes,
+            limits,
+            index_rank: cx.rank(indices) - 1,
+            mode,
+        })
+    }
+
+    /// One window at a place that is known.
+    fn slice(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        indices: ValueId,
+    ) -> Result<Option<ValueId>> {
+        if cx.shape(indices)[..self.index_rank].iter().any(|size| *size != ONE) {
+            return Ok(None);
+        }
+        let limits: Option<Vec<i64>> = self.limits.iter().map(Dim::as_known).collect();
+        let (Some(starts), Some(limits)) = (Known::of(cx.graph, indices), limits) else {
+            return Ok(None);
+        };
+        let starts = starts.values;
+        let outside =
+            starts.iter().zip(&limits).any(|(start, limit)| !(0..=*limit).contains(start));
+        if self.mode == Mode::FillOrDrop && outside {
+            return Ok(None);
+        }
+        let mut first = vec![ZERO; self.sizes.len()];
+        for ((start, limit), axis) in starts.iter().zip(&limits).zip(&self.map) {
+            first[*axis] = Dim::Known((*start).clamp(0, *limit));
+        }
+        let window = crop(cx, operand, &first, &self.sizes)?;
+        let shape = &cx.out(0).shape;
+        Ok(Some(cx.reshape(window, shape)?))
+    }
+
+    /// All windows; `starts` are inside.
+    fn windows(&self, cx: &mut Context<'_>, operand: ValueId, starts: ValueId) -> Result<ValueId> {
+        // Axes that no index counts along are read from their beginning.
+        let mut sizes = cx.shape(operand).to_vec();
+        for (axis, size) in self.sizes.iter().enumerate() {
+            if !self.map.contains(&axis) && !self.operand_batch.contains(&axis) {
+                sizes[axis] = size.clone();
+            }
+        }
+        let operand = crop(cx, operand, &vec![ZERO; sizes.len()], &sizes)?;
+
+        // A window as large as its axis has one place, which needs no index.
+        let mut moving: Vec<usize> =
+            (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
+        moving.sort_by_key(|&i| self.map[i]);
+        let (value, axes) = match moving.as_slice() {
+            [] => (operand, self.operand_axes()),
+            [only] if self.operand_batch.is_empty() => self.along(cx, operand, starts, *only)?,
+            [only] if self.is_aligned(self.map[*only]) => {
+                self.elements(cx, operand, starts, *only)?
+            }
+            _ => self.tuples(cx, operand, starts, &moving)?,
+        };
+        self.arrange(cx, value, axes)
+    }
+
+    /// The axes of the operand itself.
+    fn operand_axes(&self) -> Vec<Axis> {
+        let name = |axis| match self.operand_batch.iter().position(|&batch| batch == axis) {
+            Some(i) => Axis::Index(self.index_batch[i]),
+            None => Axis::Operand(axis),
+        };
+        (0..self.sizes.len()).map(name).collect()
+    }
+
+    /// Windows along one axis.
+    fn along(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        starts: ValueId,
+        place: usize,
+    ) -> Result<(ValueId, Vec<Axis>)> {
+        let axis = self.map[place];
+        let mut at = elements_of(cx, starts, &[place])?;
+        let mut axes: Vec<Axis> = (0..axis).map(Axis::Operand).collect();
+        axes.extend((0..self.index_rank).map(Axis::Index));
+        if self.collapsed.contains(&axis) {
+            at = cx.squeeze(at, &[self.index_rank as i64])?;
+        } else {
+            axes.push(Axis::Operand(axis));
+            if self.sizes[axis] != ONE {
+                let offsets = indices::count(cx, &self.sizes[axis])?;
+                at = cx.cast(at, DType::I64)?;
+                at = cx.op("Add", &[at, offsets], Attrs::new())?;
+            }
+        }
+        axes.extend((axis + 1..self.sizes.len()).map(Axis::Operand));
+        Ok((cx.op("Gather", &[operand, at], attrs! { axis: axis as i64 })?, axes))
+    }
+
+    /// Whether the indices have the operand's axes, all but `axis` in common.
+    fn is_aligned(&self, axis: usize) -> bool {
+        let rank = self.sizes.len();
+        self.sizes[axis] == ONE
+            && self.index_rank == rank
+            && self.operand_batch.len() + 1 == rank
+            && self.operand_batch == self.index_batch
+    }
+
+    /// One element for each index.
+    fn elements(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        starts: ValueId,
+        place: usize,
+    ) -> Result<(ValueId, Vec<Axis>)> {
+        let at = elements_of(cx, starts, &[place])?;
+        let at = cx.squeeze(at, &[self.index_rank as i64])?;
+        let axis = self.map[place] as i64;
+        let value = cx.op("GatherElements", &[operand, at], attrs! { axis: axis })?;
+        Ok((value, (0..self.index_rank).map(Axis::Index).collect()))
+    }
+
+    /// Windows along several axes, of which `places` are the elements of the index vectors.
+    fn tuples(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        starts: ValueId,
+        places: &[usize],
+    ) -> Result<(ValueId, Vec<Axis>)> {
+        let indexed: Vec<usize> = places.iter().map(|&place| self.map[place]).collect();
+        let rest: Vec<usize> = (0..self.sizes.len())
+            .filter(|axis| !indexed.contains(axis) && !self.operand_batch.contains(axis))
+            .collect();
+        let operand =
+            cx.transpose(operand, &[&self.operand_batch, indexed.as_slice(), &rest].concat())?;
+
+        let mut axes = self.index_batch.clone();
+        axes.extend((0..self.index_rank).filter(|axis| !self.index_batch.contains(axis)));
+        let starts = cx.cast(starts, DType::I64)?;
+        let at = elements_of(cx, starts, places)?;
+        let at = cx.transpose(at, &[axes.as_slice(), &[self.index_rank]].concat())?;
+        let mut axes: Vec<Axis> = axes.into_iter().map(Axis::Index).collect();
+
+        let kept: Vec<usize> =
+            (0..indexed.len()).filter(|&i| !self.collapsed.contains(&indexed[i])).collect();
+        let sizes: Vec<Dim> = kept.iter().map(|&i| self.sizes[indexed[i]].clone()).collect();
+        let at = indices::windows(cx, at, &sizes, &kept)?;
+        axes.extend(kept.iter().map(|&i| Axis::Operand(indexed[i])));
+        axes.extend(rest.into_iter().map(Axis::Operand));
+        let attrs = match self.operand_batch.len() {
+            0 => Attrs::new(),
+            batch => attrs! { batch_dims: batch as i64 },
+        };
+        Ok((cx.op("GatherND", &[operand, at], attrs)?, axes))
+    }
+
+    /// `value`, which has the given axes, with the axes of the result.
+    fn arrange(
+        &self,
+        cx: &mut Context<'_>,
+        value: ValueId,
+        mut axes: Vec<Axis>,
+    ) -> Result<ValueId> {
+        let gone = |axis: &Axis| match axis {
+            Axis::Operand(axis) => self.collapsed.contains(axis),
+            Axis::Index(_) => false,
+        };
+        let squeezed: Vec<i64> =
+            (0..axes.len()).filter(|&i| gone(&axes[i])).map(|i| i as i64).collect();
+        let mut value = cx.squeeze(value, &squeezed)?;
+        axes.retain(|axis| !gone(axis));
+
+        let shape = &cx.out(0).shape;
+        let mut from_indices = (0..self.index_rank).map(Axis::Index);
+        let kept =
+            |axis: &usize| !self.collapsed.contains(axis) && !self.operand_batch.contains(axis);
+        let mut from_operand = (0..self.sizes.len()).filter(kept).map(Axis::Operand);
+        let wanted: Option<Vec<Axis>> = (0..shape.len())
+            .map(|i| match self.offset_dims.contains(&i) {
+                true => from_operand.next(),
+                false => from_indices.next(),
+            })
+            .collect();
+        let wanted =
+            wanted.ok_or_else(|| RuleError::Internal("more axes than there are".into()))?;
+        let missing: Vec<Axis> =
+            wanted.iter().copied().filter(|axis| !axes.contains(axis)).collect();
+        let positions: Vec<i64> =
+            (axes.len()..axes.len() + missing.len()).map(|i| i as i64).collect();
+        value = cx.unsqueeze(value, &positions)?;
+        axes.extend(&missing);
+        let place = |axis: &Axis| axes.iter().position(|other| other == axis);
+        let perm: Option<Vec<usize>> = wanted.iter().map(place).collect();
+        let perm = perm.ok_or_else(|| RuleError::Internal("an axis is lost".to_owned()))?;
+        value = cx.transpose(value, &perm)?;
+        if missing.is_empty() { Ok(value) } else { cx.expand(value, shape) }
+    }
+}
+
+/// The part of `operand` of the given sizes that starts at `first`.
+fn crop(cx: &mut Context<'_>, operand: ValueId, first: &[Dim], sizes: &[Dim]) -> Result<ValueId> {
+    let shape = cx.shape(operand).to_vec();
+    let (mut axes, mut starts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for axis in (0..shape.len()).filter(|&axis| sizes[axis] != shape[axis]) {
+        axes.push(axis as i64);
+        starts.push(first[axis].clone());
+        ends.push(first[axis].clone() + sizes[axis].clone());
+    }
+    cx.slice(operand, &axes, &starts, &ends, &vec![1; axes.len()])
+}
+
+/// Some elements of each index vector.
+fn elements_of(cx: &mut Context<'_>, starts: ValueId, places: &[usize]) -> Result<ValueId> {
+    let width = cx.shape(starts).last().and_then(Dim::as_known);
+    if width == Some(places.len() as i64) && places.is_sorted() {
+        return Ok(starts);
+    }
+    let places: Vec<i64> = places.iter().map(|&place| place as i64).collect();
+    let places = cx.i64s(&places);
+    Ok(cx.op("Gather", &[starts, places], attrs! { axis: -1 })?)
+}

@@ -1,0 +1,191 @@
+//! Start indices, as `gather` and `scatter` take them: one vector per window, in the last axis.
+
+use std::sync::Arc;
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim, Tensor};
+
+use super::known_integers::Known;
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+/// Up to this many numbers are a constant; more are computed, or one axis at a time.
+const SMALL: i64 = 4096;
+
+/// What happens to a window that lies outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It is moved inside.
+    Clip,
+    /// It is read as the fill value, or not written.
+    FillOrDrop,
+}
+
+impl Mode {
+    /// What the equation says. It may promise that there is no such window: should there be one,
+    /// `broken` is what XLA does.
+    pub(crate) fn read(cx: &Context<'_>, broken: Mode) -> Result<Self> {
+        let name: Arc<str> = cx.param("mode")?;
+        match &*name {
+            "CLIP" => Ok(Mode::Clip),
+            "FILL_OR_DROP" => Ok(Mode::FillOrDrop),
+            "PROMISE_IN_BOUNDS" => Ok(broken),
+            other => Err(RuleError::unsupported(format!("the index mode {other}"))),
+        }
+    }
+}
+
+/// Where windows start: vectors of 32 or 64-bit integers that are all inside, and which windows were inside to begin
+/// with (`None` if that was all of them, or if nobody asks).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Starts {
+    pub(crate) value: ValueId,
+    pub(crate) inside: Option<ValueId>,
+}
+
+impl Starts {
+    /// Brings the vectors of `indices` into `0..=limits`.
+    pub(crate) fn new(
+        cx: &mut Context<'_>,
+        indices: ValueId,
+        limits: &[Dim],
+        mode: Mode,
+    ) -> Result<Self> {
+        if let Some(known) = Known::of(cx.graph, indices)
+            && is_inside(&known.values, limits)
+            && let Some(tensor) = known.tensor()
+        {
+            return Ok(Self { value: cx.constant(tensor), inside: None });
+        }
+        if limits.is_empty() {
+            let value = comparable(cx, indices, &[])?;
+            return Ok(Self { value, inside: None });
+        }
+        let given = comparable(cx, indices, limits)?;
+        let value = clamp(cx, given, limits)?;
+        if mode == Mode::Clip {
+            return Ok(Self { value, inside: None });
+        }
+        let same = cx.op("Equal", &[given, value], Attrs::new())?;
+        let axis = cx.rank(same) as i64 - 1;
+        let inside = if limits.len() == 1 {
+            cx.squeeze(same, &[axis])?
+        } else {
+            let (numbers, axes) = (cx.cast(same, DType::U8)?, cx.i64s(&[axis]));
+            let all = cx.op("ReduceMin", &[numbers, axes], attrs! { keepdims: false })?;
+            cx.cast(all, DType::Bool)?
+        };
+        Ok(Self { value, inside: Some(inside) })
+    }
+}
+
+fn is_inside(values: &[i64], limits: &[Dim]) -> bool {
+    let limits = limits.iter().cycle().map(Dim::as_known);
+    values.iter().zip(limits).all(|(v, limit)| limit.is_some_and(|n| (0..=n).contains(v)))
+}
+
+/// `value` in a type that holds it and the limits: as narrow as it is, since that is what runtimes
+/// compare fastest.
+#[track_caller]
+pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
+    let dtype = cx.dtype(value);
+    let holds = dtype == DType::I32 || dtype.bits() < 32;
+    let small = |limit: &Dim| limit.as_known().is_some_and(|n| i32::try_from(n).is_ok());
+    let narrow = holds && limits.iter().all(small);
+    Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
+}
+
+/// `value` brought into `0..=limits`, of which there is one per element of the last axis.
+#[track_caller]
+pub(crate) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
+    let dtype = cx.dtype(value);
+    let zero = cx.scalar(dtype, 0.0)?;
+    if let Some((Dim::Known(first), rest)) = limits.split_first()
+        && rest.iter().all(|limit| *limit == Dim::Known(*first))
+    {
+        let limit = Tensor::int_scalar(dtype, i128::from(*first));
+        let limit = limit.ok_or_else(|| RuleError::Internal("an impossible limit".to_owned()))?;
+        let limit = cx.constant(limit);
+        return Ok(cx.op("Clip", &[value, zero, limit], Attrs::new())?);
+    }
+    let limits = cx.dims(limits)?;
+    let limits = cx.cast(limits, dtype)?;
+    let low = cx.op("Max", &[value, zero], Attrs::new())?;
+    Ok(cx.op("Min", &[low, limits], Attrs::new())?)
+}
+
+/// The numbers from zero to `count`, exclusive.
+#[track_caller]
+pub(crate) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
+    match count.as_known() {
+        Some(known) if known <= SMALL => Ok(cx.i64s(&(0..known).collect::<Vec<_>>())),
+        _ => range(cx, count),
+    }
+}
+
+/// The numbers from zero to `count`, exclusive, computed when the model runs.
+#[track_caller]
+pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
+    let (start, step) = (cx.scalar(DType::I64, 0.0)?, cx.scalar(DType::I64, 1.0)?);
+    let limit = cx.dims(std::slice::from_ref(count))?;
+    let limit = cx.squeeze(limit, &[0])?;
+    Ok(cx.op("Range", &[start, limit, step], Attrs::new())?)
+}
+
+/// `starts` (…, n) as (…, sizes…, n): each vector becomes those of all elements of its window.
+/// `places` says, for each axis of the window, which element of the vectors moves along it.
+#[track_caller]
+pub(crate) fn windows(
+    cx: &mut Context<'_>,
+    starts: ValueId,
+    sizes: &[Dim],
+    places: &[usize],
+) -> Result<ValueId> {
+    let last = cx.rank(starts) - 1;
+    let inserted: Vec<i64> = (0..sizes.len()).map(|i| (last + i) as i64).collect();
+    let width = cx.shape(starts)[last].as_known().and_then(|n| usize::try_from(n).ok());
+    let width = width.ok_or_else(|| RuleError::Internal("vectors of no length".to_owned()))?;
+    let mut moved = cx.unsqueeze(starts, &inserted)?;
+    if sizes.iter().all(|size| *size == Dim::Known(1)) {
+        return Ok(moved);
+    }
+    let known: Option<Vec<i64>> = sizes.iter().map(Dim::as_known).collect();
+    if let Some(known) = known
+        && known.iter().try_fold(width as i64, |n, size| n.checked_mul(*size)) <= Some(SMALL)
+    {
+        let offsets = Tensor::i64s(&grid(&known, places, width));
+        let offsets = cx.constant(offsets);
+        let offsets = cx.reshape(offsets, &[sizes, &[Dim::from(width)]].concat())?;
+        return Ok(cx.op("Add", &[moved, offsets], Attrs::new())?);
+    }
+    for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size != Dim::Known(1)) {
+        let mut shape = vec![Dim::Known(1); sizes.len() - i + 1];
+        shape[0] = size.clone();
+        let offsets = count(cx, size)?;
+        let mut offsets = cx.reshape(offsets, &shape)?;
+        if width > 1 {
+            let unit: Vec<i64> = (0..width).map(|j| i64::from(j == places[i])).collect();
+            let unit = cx.i64s(&unit);
+            offsets = cx.op("Mul", &[offsets, unit], Attrs::new())?;
+        }
+        moved = cx.op("Add", &[moved, offsets], Attrs::new())?;
+    }
+    Ok(moved)
+}
+
+/// For every position of a box, a vector that holds the position in its `places`.
+fn grid(sizes: &[i64], places: &[usize], width: usize) -> Vec<i64> {
+    let axes = sizes.iter().zip(places);
+    axes.fold(vec![vec![0; width]], |all, (&size, &place)| {
+        let along = |vector: &Vec<i64>| {
+            let vector = vector.clone();
+            (0..size).map(move |i| {
+                let mut vector = vector.clone();
+                vector[place] = i;
+                vector
+            })
+        };
+        all.iter().flat_map(along).collect()
+    })
+    .concat()
+}

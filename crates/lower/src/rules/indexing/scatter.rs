@@ -1,0 +1,305 @@
+//! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write nothing:
+//! they add the identity, or go to a place behind the operand that is cut off again
+
+use jaxpr::{Atom, JaxprId, Params};
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim, Kind, Tensor};
+
+use super::indices::{self, Mode, Starts};
+use crate::rules::Result;
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::movement::pad;
+use crate::rules::reduction::monoid::Monoid;
+use crate::rules::windows::window::inverse;
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
+
+pub(crate) fn set(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let update: Option<JaxprId> = cx.param("update_jaxpr")?;
+    if let Some(update) = update {
+        let update = cx.jaxpr(update);
+        match (update.inputs.as_slice(), update.outputs.as_slice()) {
+            ([_, new], [Atom::Var(result)]) if new == result => {}
+            _ => return Err(RuleError::Internal("an update that was not expanded".to_owned())),
+        }
+    }
+    scatter(cx, x, None)
+}
+
+pub(crate) fn add(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    scatter(cx, x, Some(Monoid::Add))
+}
+
+pub(crate) fn sub(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let negative = match cx.dtype(x[2]).kind() {
+        Kind::Unsigned => {
+            let zero = cx.scalar_like(x[2], 0.0)?;
+            cx.op("Sub", &[zero, x[2]], Attrs::new())?
+        }
+        _ => cx.op("Neg", &[x[2]], Attrs::new())?,
+    };
+    scatter(cx, &[x[0], x[1], negative], Some(Monoid::Add))
+}
+
+pub(crate) fn mul(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    scatter(cx, x, Some(Monoid::Mul))
+}
+
+pub(crate) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    scatter(cx, x, Some(Monoid::Min))
+}
+
+pub(crate) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    scatter(cx, x, Some(Monoid::Max))
+}
+
+fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Result {
+    let [operand, indices, updates] = x else {
+        return Err(RuleError::Internal("a scatter has three operands".to_owned()));
+    };
+    if cx.shape(*operand).contains(&ZERO) || cx.shape(*updates).contains(&ZERO) {
+        return Ok(vec![*operand]);
+    }
+    let scatter = Scatter::read(cx, *operand, *indices, *updates)?;
+    let starts = Starts::new(cx, *indices, &scatter.limits, Mode::read(cx, Mode::FillOrDrop)?)?;
+    let updates = scatter.arrange_updates(cx, *updates)?;
+    let indexed = &scatter.indexed;
+    if indexed.is_empty() && scatter.index_shape.iter().all(|size| *size == ONE) {
+        return scatter.replace(cx, *operand, updates, starts.inside, monoid);
+    }
+    scatter.write(cx, *operand, updates, starts, monoid)
+}
+
+#[derive(Debug)]
+pub(crate) struct Scatter {
+    /// The axes of the updates that are axes of the operand.
+    window_dims: Vec<usize>,
+    /// The axes of the operand that the updates do not have.
+    inserted: Vec<usize>,
+    /// The operand's axis that each element of an index vector counts along.
+    map: Vec<usize>,
+    operand_batch: Vec<usize>,
+    index_batch: Vec<usize>,
+    /// The axes of the operand in which a window does not cover everything.
+    pub(crate) indexed: Vec<usize>,
+    /// The window's size in each axis of the operand.
+    sizes: Vec<Dim>,
+    /// The last start of a window that is inside, for each element of an index vector.
+    pub(crate) limits: Vec<Dim>,
+    /// The shape of the indices without the vectors.
+    pub(crate) index_shape: Vec<Dim>,
+}
+
+impl Scatter {
+    pub(crate) fn read(
+        cx: &Context<'_>,
+        operand: ValueId,
+        indices: ValueId,
+        updates: ValueId,
+    ) -> Result<Self> {
+        let numbers: Params = cx.param("dimension_numbers")?;
+        let window_dims: Vec<usize> = numbers.get("update_window_dims")?;
+        let inserted: Vec<usize> = numbers.get("inserted_window_dims")?;
+        let map: Vec<usize> = numbers.get("scatter_dims_to_operand_dims")?;
+        let operand_batch: Vec<usize> = numbers.get("operand_batching_dims")?;
+        let (shape, updates) = (cx.shape(operand), cx.shape(updates));
+        let mut windows = window_dims.iter().map(|&axis| updates[axis].clone());
+        let size = |axis: usize| {
+            if inserted.contains(&axis) || operand_batch.contains(&axis) {
+                return Ok(ONE);
+            }
+            windows.next().ok_or_else(|| RuleError::Internal("a window lacks an axis".to_owned()))
+        };
+        let sizes = (0..shape.len()).map(size).collect::<Result<Vec<Dim>>>()?;
+        let partial = |axis: &usize| sizes[*axis] != shape[*axis] || operand_batch.contains(axis);
+        Ok(Self {
+            indexed: (0..shape.len()).filter(partial).collect(),
+            limits: map.iter().map(|&i| shape[i].clone() - sizes[i].clone()).collect(),
+            index_batch: numbers.get("scatter_indices_batching_dims")?,
+            index_shape: cx.shape(indices)[..cx.rank(indices) - 1].to_vec(),
+            window_dims,
+            inserted,
+            map,
+            operand_batch,
+            sizes,
+        })
+    }
+
+    /// Whether the updates have the operand's `axis`.
+    fn has_window(&self, axis: usize) -> bool {
+        !self.inserted.contains(&axis) && !self.operand_batch.contains(&axis)
+    }
+
+    /// The order of the operand's axes for `ScatterND`: those that are indexed first.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let rest = (0..self.sizes.len()).filter(|axis| !self.indexed.contains(axis));
+        self.indexed.iter().copied().chain(rest).collect()
+    }
+
+    /// The updates as (indices' axes…, windows along indexed axes…, other axes of the operand…).
+    pub(crate) fn arrange_updates(
+        &self,
+        cx: &mut Context<'_>,
+        updates: ValueId,
+    ) -> Result<ValueId> {
+        let windows: Vec<usize> = (0..self.sizes.len()).filter(|&i| self.has_window(i)).collect();
+        let mut perm: Vec<usize> =
+            (0..cx.rank(updates)).filter(|axis| !self.window_dims.contains(axis)).collect();
+        let mut made_up = Vec::new();
+        for axis in self.order() {
+            match windows.iter().position(|&window| window == axis) {
+                Some(i) => perm.push(self.window_dims[i]),
+                None if !self.indexed.contains(&axis) => {
+                    made_up.push((perm.len() + made_up.len()) as i64);
+                }
+                None => {}
+            }
+        }
+        let updates = cx.transpose(updates, &perm)?;
+        Ok(cx.unsqueeze(updates, &made_up)?)
+    }
+
+    /// A single window that covers the operand.
+    fn replace(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        updates: ValueId,
+        inside: Option<ValueId>,
+        monoid: Option<Monoid>,
+    ) -> Result {
+        let shape = cx.shape(operand).to_vec();
+        let update = cx.reshape(updates, &shape)?;
+        let result = match monoid {
+            Some(monoid) => monoid.combine(cx, Entries::real(operand), Entries::real(update))?.re,
+            None => update,
+        };
+        let Some(inside) = inside else { return Ok(vec![result]) };
+        let inside = cx.reshape(inside, &[])?;
+        Ok(vec![cx.op("Where", &[inside, result, operand], Attrs::new())?])
+    }
+
+    fn write(
+        &self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        updates: ValueId,
+        starts: Starts,
+        monoid: Option<Monoid>,
+    ) -> Result {
+        let order = self.order();
+        let mut operand = cx.transpose(operand, &order)?;
+        if self.indexed.is_empty() {
+            operand = cx.unsqueeze(operand, &[0])?;
+        }
+        let first = cx.cast(starts.value, DType::I64)?;
+        let mut first = self.columns(cx, first)?;
+        let mut updates = updates;
+        let extent = cx.shape(operand)[0].clone();
+        let reach = self.indexed.first().map_or(ONE, |&axis| self.sizes[axis].clone());
+        let single = self.index_shape.iter().all(|size| *size == ONE);
+        let mut cut = false;
+        match (starts.inside, monoid) {
+            (None, _) => {}
+            (Some(inside), Some(monoid)) => {
+                let identity = monoid.identity(cx, cx.dtype(updates))?;
+                updates = choose(cx, inside, updates, identity)?;
+            }
+            (Some(inside), None) if single => {
+                let found = self.places(cx, first)?;
+                let found = cx.op("GatherND", &[operand, found], Attrs::new())?;
+                updates = choose(cx, inside, updates, found)?;
+            }
+            (Some(inside), None) => {
+                let rank = cx.rank(operand);
+                let mut high = vec![ZERO; rank];
+                high[0] = reach;
+                let zero = zero(cx, operand)?;
+                operand = pad::edges(cx, operand, zero, &vec![ZERO; rank], &high)?;
+                let mut behind = vec![ZERO; self.indexed.len().max(1)];
+                behind[0] = extent.clone();
+                let behind = cx.dims(&behind)?;
+                first = choose(cx, inside, first, behind)?;
+                cut = true;
+            }
+        }
+        let at = self.places(cx, first)?;
+        let attrs = match monoid {
+            None => Attrs::new(),
+            Some(Monoid::Add) => attrs! { reduction: "add" },
+            Some(Monoid::Mul) => attrs! { reduction: "mul" },
+            Some(Monoid::Max) => attrs! { reduction: "max" },
+            Some(Monoid::Min) => attrs! { reduction: "min" },
+        };
+        let mut result = cx.op("ScatterND", &[operand, at, updates], attrs)?;
+        if cut {
+            result = cx.slice(result, &[0], &[ZERO], &[extent], &[1])?;
+        }
+        if self.indexed.is_empty() {
+            result = cx.squeeze(result, &[0])?;
+        }
+        Ok(vec![cx.transpose(result, &inverse(&order))?])
+    }
+
+    /// For each indexed axis of the operand, where windows start: an element of the index vectors,
+    /// the position in a batch axis, or zero.
+    pub(crate) fn columns(&self, cx: &mut Context<'_>, starts: ValueId) -> Result<ValueId> {
+        if !self.indexed.is_empty() && self.indexed == self.map {
+            return Ok(starts);
+        }
+        let whole = [self.index_shape.as_slice(), &[ONE]].concat();
+        let mut columns = Vec::with_capacity(self.indexed.len());
+        for &axis in &self.indexed {
+            let column = if let Some(i) = self.map.iter().position(|&a| a == axis) {
+                let place = cx.i64s(&[i as i64]);
+                cx.op("Gather", &[starts, place], attrs! { axis: -1 })?
+            } else if let Some(i) = self.operand_batch.iter().position(|&a| a == axis) {
+                let batch = self.index_batch[i];
+                let positions = indices::count(cx, &self.index_shape[batch])?;
+                let mut shape = vec![ONE; whole.len() - batch];
+                shape[0] = self.index_shape[batch].clone();
+                let positions = cx.reshape(positions, &shape)?;
+                cx.expand(positions, &whole)?
+            } else {
+                cx.full(DType::I64, 0.0, &whole)?
+            };
+            columns.push(column);
+        }
+        match columns.as_slice() {
+            [] => cx.full(DType::I64, 0.0, &whole),
+            [one] => Ok(*one),
+            many => Ok(cx.op("Concat", many, attrs! { axis: -1 })?),
+        }
+    }
+
+    /// The index vectors of all elements of all windows.
+    pub(crate) fn places(&self, cx: &mut Context<'_>, first: ValueId) -> Result<ValueId> {
+        let moving: Vec<usize> =
+            (0..self.indexed.len()).filter(|&i| self.has_window(self.indexed[i])).collect();
+        let sizes: Vec<Dim> = moving.iter().map(|&i| self.sizes[self.indexed[i]].clone()).collect();
+        indices::windows(cx, first, &sizes, &moving)
+    }
+}
+
+/// For each window, `value` if it is inside and `other` if not.
+#[track_caller]
+pub(crate) fn choose(
+    cx: &mut Context<'_>,
+    inside: ValueId,
+    value: ValueId,
+    other: ValueId,
+) -> Result<ValueId> {
+    let axes: Vec<i64> = (cx.rank(inside)..cx.rank(value)).map(|axis| axis as i64).collect();
+    let inside = cx.unsqueeze(inside, &axes)?;
+    Ok(cx.op("Where", &[inside, value, other], Attrs::new())?)
+}
+
+/// A zero of any element type that can be padded with.
+fn zero(cx: &mut Context<'_>, like: ValueId) -> Result<ValueId> {
+    let dtype = cx.dtype(like);
+    let tensor = Tensor::scalar(dtype, 0.0);
+    let tensor = tensor.ok_or_else(|| RuleError::unsupported(format!("a scatter of {dtype}")))?;
+    Ok(cx.constant(tensor))
+}

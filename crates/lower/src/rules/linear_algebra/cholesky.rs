@@ -1,0 +1,54 @@
+//! cholesky(a) → Loop over columns: each is divided by the root of its pivot and its outer product
+//! taken away; NaN for a matrix that is not positive definite
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::DType;
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::indexing::indices;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let a = Entries::read(cx, x[0])?;
+    if matrix::is_empty(cx, a) {
+        return Ok(vec![x[0]]);
+    }
+    let (n, _) = matrix::sides(cx, a);
+    // Only the lower triangle counts. What stands above it spoils nothing but what is above it.
+    let done = repeat(cx, &n, &[a], |cx, at, carry| {
+        let column = carry[0].take(cx, -1, at)?;
+        let pivot = column.take(cx, -2, at)?.re;
+        let root = cx.op("Sqrt", &[pivot], Attrs::new())?;
+        let column = column.over(cx, root)?;
+        let row = column.adjoint(cx)?;
+        let outer = column.mul(cx, row)?;
+        let rest = carry[0].sub(cx, outer)?;
+        Ok(Round { carry: vec![rest], stack: vec![column, Entries::real(root)] })
+    })?;
+    let columns = matrix::from_columns(cx, done.stack[0])?;
+    let factor = matrix::lower(cx, columns, -1)?;
+    let roots = matrix::from_scalars(cx, done.stack[1])?.re;
+    let factor = with_diagonal(cx, factor, roots)?;
+
+    let zero = cx.scalar_like(roots, 0.0)?;
+    let positive = cx.op("Greater", &[roots, zero], Attrs::new())?;
+    let (numbers, axes) = (cx.cast(positive, DType::U8)?, cx.i64s(&[-1]));
+    let least = cx.op("ReduceMin", &[numbers, axes], attrs! { keepdims: true })?;
+    let ok = cx.cast(least, DType::Bool)?;
+    let ok = cx.unsqueeze(ok, &[-1])?;
+    let factor = matrix::or_nan(cx, ok, factor)?;
+    Ok(vec![factor.write(cx, 0)?])
+}
+
+/// `x` with the real vectors (…, n) on its diagonals.
+fn with_diagonal(cx: &mut Context<'_>, x: Entries, diagonal: ValueId) -> Result<Entries> {
+    let (n, _) = matrix::sides(cx, x);
+    let (row, column) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);
+    let beside = cx.op("Equal", &[row, column], Attrs::new())?;
+    let beside = cx.op("Not", &[beside], Attrs::new())?;
+    let diagonal = cx.unsqueeze(diagonal, &[-1])?;
+    x.or_real(cx, beside, diagonal)
+}

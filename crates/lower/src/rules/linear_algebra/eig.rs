@@ -1,0 +1,138 @@
+//! eig(a) → the Schur form, whose diagonal has the eigenvalues, and a Loop of back substitutions for
+//! the eigenvectors; in no particular order, as in LAPACK
+
+use onnx::{Attrs, attrs};
+use tensor::Dim;
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use super::reflectors;
+use super::schur::Form;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::indexing::indices;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let left: bool = cx.param("compute_left_eigenvectors")?;
+    let right: bool = cx.param("compute_right_eigenvectors")?;
+    let given = Entries::read(cx, x[0])?;
+    let complex = Entries { im: Some(given.re), ..given };
+    let a = given.in_kind_of(cx, complex)?;
+    if matrix::is_empty(cx, a) {
+        let count = 1 + usize::from(left) + usize::from(right);
+        return (0..count).map(|i| Entries::zeros(cx, i, a)).collect();
+    }
+    let form = Form::of(cx, a)?;
+    let mut values = diagonal(cx, form.triangle)?;
+    if given.im.is_none() {
+        values = realigned(cx, values, form.triangle)?;
+    }
+    let values = values.mul(cx, Entries::real(form.scale))?;
+    let values = matrix::or_nan(cx, form.ok, values)?;
+    let values = values.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
+    let mut results = vec![values.write(cx, 0)?];
+    let mut push = |cx: &mut Context<'_>, vectors: Entries| -> Result<()> {
+        let vectors = form.basis.matmul(cx, vectors)?;
+        let vectors = normalized(cx, vectors)?;
+        let vectors = matrix::or_nan(cx, form.ok, vectors)?;
+        results.push(vectors.write(cx, results.len())?);
+        Ok(())
+    };
+    if left {
+        // Those of the adjoint, which is upper triangular when turned upside down.
+        let adjoint = form.triangle.adjoint(cx)?;
+        let turned = turned(cx, adjoint)?;
+        let vectors = vectors(cx, turned)?;
+        let vectors = self::turned(cx, vectors)?;
+        push(cx, vectors)?;
+    }
+    if right {
+        let vectors = vectors(cx, form.triangle)?;
+        push(cx, vectors)?;
+    }
+    Ok(results)
+}
+
+/// The diagonals (…, 1, n).
+fn diagonal(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    let (n, _) = matrix::sides(cx, x);
+    let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
+    x.keep(cx, eye)?.sum(cx, -2)
+}
+
+fn turned(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    let x = matrix::reversed(cx, x, -2)?;
+    matrix::reversed(cx, x, -1)
+}
+
+/// The eigenvalues (…, 1, n) of a real matrix, of which those are real that no more than rounding
+/// errors keep away from the real line.
+fn realigned(cx: &mut Context<'_>, values: Entries, triangle: Entries) -> Result<Entries> {
+    let Some(im) = values.im else { return Ok(values) };
+    let (_, n) = matrix::sides(cx, values);
+    let norm = matrix::norm(cx, triangle)?;
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
+    let count = n.as_known().unwrap_or(1) as f64;
+    let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, values) * count.max(8.0))?;
+    let limit = cx.op("Mul", &[norm, epsilon], Attrs::new())?;
+    let (size, zero) = (cx.op("Abs", &[im], Attrs::new())?, cx.scalar_like(im, 0.0)?);
+    let real = cx.op("LessOrEqual", &[size, limit], Attrs::new())?;
+    let im = cx.op("Where", &[real, zero, im], Attrs::new())?;
+    Ok(Entries { re: values.re, im: Some(im) })
+}
+
+/// The eigenvectors of upper triangular matrices, as columns.
+fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
+    let (n, _) = matrix::sides(cx, triangle);
+    let (places, numbers) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);
+    let values = diagonal(cx, triangle)?;
+    let above = matrix::upper(cx, triangle, 1)?;
+    let (norm, epsilon) = (matrix::norm(cx, triangle)?, matrix::epsilon(cx, triangle));
+    let epsilon = cx.scalar_like(norm, epsilon)?;
+    let least = cx.op("Mul", &[norm, epsilon], Attrs::new())?;
+    let zero = cx.scalar_like(norm, 0.0)?;
+    let nothing = cx.op("Equal", &[least, zero], Attrs::new())?;
+    let least = cx.op("Where", &[nothing, epsilon, least], Attrs::new())?;
+
+    let eye = matrix::eye(cx, cx.dtype(triangle.re), &n, &n)?;
+    let eye = Entries::real(matrix::batched(cx, eye, triangle)?).in_kind_of(cx, triangle)?;
+    let last = cx.dims(&[n.clone() - Dim::Known(1)])?;
+    let one = cx.scalar_like(norm, 1.0)?;
+    let done = repeat(cx, &n, &[eye], |cx, at, carry| {
+        let at = cx.op("Sub", &[last, at], Attrs::new())?;
+        let sum = above.take(cx, -2, at)?.matmul(cx, carry[0])?;
+        let value = values.take(cx, -1, at)?;
+        // Equal eigenvalues have one vector only, or any: a small distance finds one.
+        let distance = values.sub(cx, value)?;
+        let size = distance.size(cx)?;
+        let apart = cx.op("GreaterOrEqual", &[size, least], Attrs::new())?;
+        let distance = distance.or_real(cx, apart, least)?;
+        let row = sum.div(cx, distance)?;
+        let behind = cx.op("Greater", &[numbers, at], Attrs::new())?;
+        let row = row.keep(cx, behind)?;
+        let here = cx.op("Equal", &[places, at], Attrs::new())?;
+        let place = cx.op("And", &[here, behind], Attrs::new())?;
+        let vectors = row.or(cx, place, carry[0])?;
+        // Nothing grows beyond one.
+        let size = row.size(cx)?;
+        let size = cx.op("Max", &[size, one], Attrs::new())?;
+        Ok(Round { carry: vec![vectors.over(cx, size)?], stack: Vec::new() })
+    })?;
+    Ok(done.carry[0])
+}
+
+/// Columns of length one, with the largest element real.
+fn normalized(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    let norm = reflectors::norm_of_columns(cx, x)?;
+    let x = x.over(cx, norm)?;
+    let square = x.square(cx)?;
+    let largest = cx.op("ArgMax", &[square], attrs! { axis: -2, keepdims: true })?;
+    let largest = x.each(cx, |cx, part| {
+        Ok(cx.op("GatherElements", &[part, largest], attrs! { axis: -2 })?)
+    })?;
+    let modulus = largest.square(cx)?;
+    let modulus = cx.op("Sqrt", &[modulus], Attrs::new())?;
+    let phase = largest.conj(cx)?.over(cx, modulus)?;
+    x.mul(cx, phase)
+}

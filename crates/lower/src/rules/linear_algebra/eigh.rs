@@ -1,0 +1,107 @@
+//! eigh(a) → Loop of Jacobi sweeps until the matrix is diagonal; eigenvalues in ascending order
+
+use onnx::{Attrs, ValueId};
+use tensor::Dim;
+
+use super::complex_arrays::Entries;
+use super::jacobi::{self, Pairs};
+use super::matrix;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::{Context, Parts, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let is_lower: bool = cx.param("lower")?;
+    let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
+    let a = Entries::read(cx, x[0])?;
+    let (n, _) = matrix::sides(cx, a);
+    let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
+    if !whole {
+        // Nor does JAX compute it anywhere but on a TPU.
+        return Err(RuleError::unsupported("a part of the eigenvalues")
+            .with_help("compute all of them, and take those you need"));
+    }
+    if matrix::is_empty(cx, a) {
+        let values = Entries::real(a.re);
+        return Ok(vec![x[0], Entries::zeros(cx, 1, values)?]);
+    }
+    let Some(n) = n.as_known() else {
+        return Err(RuleError::unsupported("eigenvalues of a matrix of symbolic size"));
+    };
+    let a = matrix::hermitian(cx, a, is_lower)?;
+    let finite = matrix::is_finite(cx, a)?;
+    // One bad matrix must not end the sweeps for the rest of its batch.
+    let a = a.keep(cx, finite)?;
+    let (a, scale) = matrix::balanced(cx, a)?;
+    let vectors = diagonalize(cx, a, n)?;
+    // Rayleigh quotients: the rounding errors of many rotations cancel.
+    let images = vectors.conj(cx)?.matmul(cx, a)?;
+    let values = images.mul(cx, vectors)?.sum(cx, -1)?.re;
+    let (values, order) = jacobi::sorted(cx, values, n, false)?;
+    let vectors = jacobi::reordered(cx, vectors, order)?.transpose(cx)?;
+    let values = cx.op("Mul", &[values, scale], Attrs::new())?;
+    let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
+    let values = Entries::real(cx.squeeze(values, &[-1])?);
+    let vectors = matrix::or_nan(cx, finite, vectors)?;
+    Ok(vec![vectors.write(cx, 0)?, values.write(cx, 1)?])
+}
+
+/// The eigenvectors of Hermitian matrices, as rows.
+fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
+    // An odd one out is paired with a row of zeros, which no rotation touches.
+    let even = n + n % 2;
+    let a = matrix::padded(cx, a, &even.into(), &even.into())?;
+    let vectors = matrix::eye(cx, cx.dtype(a.re), &even.into(), &n.into())?;
+    let vectors = Entries::real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
+    let pairs = Pairs::new(cx, even);
+    let norm = matrix::sum_of_squares(cx, a)?;
+    let epsilon = matrix::epsilon(cx, a);
+    let limit = cx.scalar_like(norm, epsilon * epsilon)?;
+    let limit = cx.op("Mul", &[norm, limit], Attrs::new())?;
+    let zeros = pair_places(cx, pairs)?;
+    let eye = matrix::eye(cx, tensor::DType::Bool, &even.into(), &even.into())?;
+    let beside = cx.op("Not", &[eye], Attrs::new())?;
+
+    let done = repeat_while(cx, jacobi::SWEEPS, &[a, vectors], |cx, carry| {
+        let sweep = repeat(cx, &(even - 1).into(), carry, |cx, _, carry| {
+            let (a, vectors) = (carry[0], carry[1]);
+            let half = even / 2;
+            let at = |cx: &mut Context<'_>, row: i64, column: i64| {
+                let places = (0..half).map(|i| (i + row) * even + i + column).collect::<Vec<_>>();
+                elements(cx, a, &places)
+            };
+            let (first, second) = (at(cx, 0, 0)?.re, at(cx, half, half)?.re);
+            let between = at(cx, 0, half)?;
+            let by = pairs.rotations(cx, first, second, between)?;
+            let conjugate = by.conj(cx)?;
+            let rows = pairs.rotate(cx, a, conjugate)?.transpose(cx)?;
+            // Columns are rotated as rows, too: the matrix stays its own adjoint.
+            let a = pairs.rotate(cx, rows, by)?.conj(cx)?;
+            let a = a.keep(cx, zeros)?;
+            let vectors = pairs.rotate(cx, vectors, by)?;
+            Ok(Round { carry: vec![a, vectors], stack: Vec::new() })
+        })?;
+        let rest = sweep.carry[0].keep(cx, beside)?;
+        let rest = matrix::sum_of_squares(cx, rest)?;
+        let more = cx.op("Greater", &[rest, limit], Attrs::new())?;
+        Ok((matrix::any(cx, more)?, sweep.carry))
+    })?;
+    done[1].slice(cx, -2, &Dim::Known(0), &n.into())
+}
+
+/// The elements (…, k, 1) at `places`, counted row by row.
+fn elements(cx: &mut Context<'_>, x: Entries, places: &[i64]) -> Result<Entries> {
+    let (m, n) = matrix::sides(cx, x);
+    let shape = cx.shape(x.re);
+    let flat = [&shape[..shape.len() - 2], &[m * n, Dim::Known(1)]].concat();
+    let places = cx.i64s(places);
+    x.each(cx, |cx, part| cx.reshape(part, &flat))?.take(cx, -2, places)
+}
+
+/// Everything but the places of the elements that a round makes zero, after the rows and columns
+/// have moved.
+fn pair_places(cx: &mut Context<'_>, pairs: Pairs) -> Result<ValueId> {
+    let row = cx.unsqueeze(pairs.other, &[1])?;
+    let paired = cx.op("Equal", &[row, pairs.own], Attrs::new())?;
+    Ok(cx.op("Not", &[paired], Attrs::new())?)
+}

@@ -1,0 +1,22 @@
+//! geqrf(a) → Loop over columns, a Householder reflector each; packed as LAPACK does
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use super::reflectors;
+use crate::rules::Result;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let a = Entries::read(cx, x[0])?;
+    if matrix::is_empty(cx, a) {
+        return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
+    }
+    let (m, n) = matrix::sides(cx, a);
+    let (reflectors, triangle) = reflectors::factor(cx, a)?;
+    let vectors = matrix::lower(cx, reflectors.vectors, -1)?;
+    let vectors = matrix::padded(cx, vectors, &m, &n)?;
+    let triangle = matrix::padded(cx, triangle, &m, &n)?;
+    let packed = triangle.add(cx, vectors)?.write(cx, 0)?;
+    let taus = reflectors.taus.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
+    Ok(vec![packed, taus.write(cx, 1)?])
+}

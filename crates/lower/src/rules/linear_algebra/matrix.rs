@@ -1,0 +1,215 @@
+//! Batches of matrices: the last two axes are rows and columns, those in front are independent.
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::complex_arrays::Entries;
+use crate::Context;
+use crate::rules::Result;
+use crate::rules::indexing::indices;
+use crate::rules::movement::pad;
+
+const ZERO: Dim = Dim::Known(0);
+
+/// The numbers of rows and columns.
+pub(crate) fn sides(cx: &Context<'_>, x: Entries) -> (Dim, Dim) {
+    let shape = cx.shape(x.re);
+    (shape[shape.len() - 2].clone(), shape[shape.len() - 1].clone())
+}
+
+/// Whether there is nothing to compute with.
+pub(crate) fn is_empty(cx: &Context<'_>, x: Entries) -> bool {
+    cx.shape(x.re).contains(&ZERO)
+}
+
+/// The row numbers of a matrix, as a column.
+#[track_caller]
+pub(crate) fn places(cx: &mut Context<'_>, rows: &Dim) -> Result<ValueId> {
+    let places = indices::count(cx, rows)?;
+    Ok(cx.unsqueeze(places, &[1])?)
+}
+
+/// Ones on the diagonal of a matrix, zeros elsewhere.
+#[track_caller]
+pub(crate) fn eye(
+    cx: &mut Context<'_>,
+    dtype: DType,
+    rows: &Dim,
+    columns: &Dim,
+) -> Result<ValueId> {
+    let (row, column) = (places(cx, rows)?, indices::count(cx, columns)?);
+    let diagonal = cx.op("Equal", &[row, column], Attrs::new())?;
+    Ok(cx.cast(diagonal, dtype)?)
+}
+
+/// `matrix` once for each member of the batch that `like` is.
+#[track_caller]
+pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Entries) -> Result<ValueId> {
+    let shape = cx.shape(like.re);
+    let shape = [&shape[..shape.len() - 2], cx.shape(matrix)].concat();
+    cx.expand(matrix, &shape)
+}
+
+/// The elements on the diagonal `k` and below it.
+#[track_caller]
+pub(crate) fn lower(cx: &mut Context<'_>, x: Entries, k: i64) -> Result<Entries> {
+    triangle(cx, x, k, false)
+}
+
+/// The elements on the diagonal `k` and above it.
+#[track_caller]
+pub(crate) fn upper(cx: &mut Context<'_>, x: Entries, k: i64) -> Result<Entries> {
+    triangle(cx, x, k, true)
+}
+
+#[track_caller]
+fn triangle(cx: &mut Context<'_>, x: Entries, k: i64, upper: bool) -> Result<Entries> {
+    #[expect(clippy::cast_precision_loss, reason = "diagonals are near the main one")]
+    let k = cx.scalar(DType::I64, k as f64)?;
+    x.each(cx, |cx, part| Ok(cx.op("Trilu", &[part, k], attrs! { upper: upper })?))
+}
+
+/// The Hermitian matrices of which one triangle is given. Their diagonals are real, whatever the
+/// imaginary parts say.
+#[track_caller]
+pub(crate) fn hermitian(cx: &mut Context<'_>, x: Entries, is_lower: bool) -> Result<Entries> {
+    let (half, strict) = match is_lower {
+        true => (lower(cx, Entries::real(x.re), 0)?, lower(cx, x, -1)?),
+        false => (upper(cx, Entries::real(x.re), 0)?, upper(cx, x, 1)?),
+    };
+    let mirrored = strict.adjoint(cx)?;
+    Entries { re: half.re, im: strict.im }.add(cx, mirrored)
+}
+
+/// A stack of columns (k, …, m, 1) as matrices (…, m, k).
+#[track_caller]
+pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
+    let rank = cx.rank(stack.re);
+    let perm: Vec<usize> = (1..rank - 1).chain([0]).collect();
+    stack.each(cx, |cx, part| {
+        let flat = cx.squeeze(part, &[rank as i64 - 1])?;
+        Ok(cx.transpose(flat, &perm)?)
+    })
+}
+
+/// A stack of rows (k, …, 1, n) as matrices (…, k, n).
+#[track_caller]
+pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
+    let rank = cx.rank(stack.re);
+    let perm: Vec<usize> = (1..rank - 2).chain([0, rank - 2]).collect();
+    stack.each(cx, |cx, part| {
+        let flat = cx.squeeze(part, &[rank as i64 - 2])?;
+        Ok(cx.transpose(flat, &perm)?)
+    })
+}
+
+/// A stack of single numbers (k, …, 1, 1) as vectors (…, k).
+#[track_caller]
+pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
+    let rank = cx.rank(stack.re) as i64;
+    let perm: Vec<usize> = (1..cx.rank(stack.re) - 2).chain([0]).collect();
+    stack.each(cx, |cx, part| {
+        let flat = cx.squeeze(part, &[rank - 2, rank - 1])?;
+        Ok(cx.transpose(flat, &perm)?)
+    })
+}
+
+/// `x` with an axis turned round.
+#[track_caller]
+pub(crate) fn reversed(cx: &mut Context<'_>, x: Entries, axis: i64) -> Result<Entries> {
+    let (start, end) = (Dim::Known(-1), Dim::Known(i64::MIN));
+    x.each(cx, |cx, part| {
+        let (start, end) = (std::slice::from_ref(&start), std::slice::from_ref(&end));
+        cx.slice(part, &[axis], start, end, &[-1])
+    })
+}
+
+/// `x` with zeros behind its last row and column, so that it has the given sides.
+#[track_caller]
+pub(crate) fn padded(
+    cx: &mut Context<'_>,
+    x: Entries,
+    rows: &Dim,
+    columns: &Dim,
+) -> Result<Entries> {
+    let (m, n) = sides(cx, x);
+    let low = vec![ZERO; cx.rank(x.re)];
+    let mut high = low.clone();
+    let rank = high.len();
+    (high[rank - 2], high[rank - 1]) = (rows.clone() - m, columns.clone() - n);
+    let zero = cx.scalar_like(x.re, 0.0)?;
+    x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))
+}
+
+/// Whether `mask` holds in all places of the given axes, which stay.
+#[track_caller]
+pub(crate) fn all(cx: &mut Context<'_>, mask: ValueId, axes: &[i64]) -> Result<ValueId> {
+    let (numbers, axes) = (cx.cast(mask, DType::U8)?, cx.i64s(axes));
+    let least = cx.op("ReduceMin", &[numbers, axes], attrs! { keepdims: true })?;
+    Ok(cx.cast(least, DType::Bool)?)
+}
+
+/// Which matrices (…, 1, 1) hold nothing but finite numbers.
+#[track_caller]
+pub(crate) fn is_finite(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let size = x.size(cx)?;
+    let infinity = cx.scalar_like(size, f64::INFINITY)?;
+    let finite = cx.op("Less", &[size, infinity], Attrs::new())?;
+    all(cx, finite, &[-2, -1])
+}
+
+/// `x` where `ok` holds, NaN elsewhere.
+#[track_caller]
+pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Entries) -> Result<Entries> {
+    let nan = cx.scalar_like(x.re, f64::NAN)?;
+    x.each(cx, |cx, part| Ok(cx.op("Where", &[ok, part, nan], Attrs::new())?))
+}
+
+/// `x` divided by powers of two (…, 1, 1), so that its largest elements are near one and their
+/// squares are numbers; and those powers.
+#[track_caller]
+pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, ValueId)> {
+    let (size, axes) = (x.size(cx)?, cx.i64s(&[-2, -1]));
+    let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
+    let (zero, one) = (cx.scalar_like(x.re, 0.0)?, cx.scalar_like(x.re, 1.0)?);
+    let nothing = cx.op("Equal", &[largest, zero], Attrs::new())?;
+    let largest = cx.op("Where", &[nothing, one, largest], Attrs::new())?;
+    let (log, base) = (cx.op("Log", &[largest], Attrs::new())?, std::f64::consts::LN_2);
+    let base = cx.scalar_like(x.re, base)?;
+    let log = cx.op("Div", &[log, base], Attrs::new())?;
+    let exponent = cx.op("Floor", &[log], Attrs::new())?;
+    // Beyond, either the power or its inverse is no normal number.
+    let most = if cx.dtype(x.re) == DType::F64 { 1022.0 } else { 126.0 };
+    let (low, high) = (cx.scalar_like(x.re, -most)?, cx.scalar_like(x.re, most)?);
+    let exponent = cx.op("Clip", &[exponent, low, high], Attrs::new())?;
+    let two = cx.scalar_like(x.re, 2.0)?;
+    let power = cx.op("Pow", &[two, exponent], Attrs::new())?;
+    Ok((x.over(cx, power)?, power))
+}
+
+/// The distance from one to the next number of the type.
+pub(crate) fn epsilon(cx: &Context<'_>, x: Entries) -> f64 {
+    if cx.dtype(x.re) == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
+}
+
+/// Whether `mask` holds anywhere.
+#[track_caller]
+pub(crate) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
+    let numbers = cx.cast(mask, DType::U8)?;
+    let most = cx.op("ReduceMax", &[numbers], attrs! { keepdims: false })?;
+    Ok(cx.cast(most, DType::Bool)?)
+}
+
+/// The sums (…, 1, 1) of the squares of all elements.
+#[track_caller]
+pub(crate) fn sum_of_squares(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
+    Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
+}
+
+/// The Frobenius norms (…, 1, 1).
+#[track_caller]
+pub(crate) fn norm(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let square = sum_of_squares(cx, x)?;
+    Ok(cx.op("Sqrt", &[square], Attrs::new())?)
+}

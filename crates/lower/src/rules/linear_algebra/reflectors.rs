@@ -1,0 +1,215 @@
+//! Householder reflectors H = 1 - τ v vᴴ, as LAPACK makes and stores them.
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{Dim, DimOp};
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use crate::Context;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat};
+
+/// Reflectors H₀, H₁, …: the columns of (…, m, k), and the factors τ (…, 1, k).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reflectors {
+    pub(crate) vectors: Entries,
+    pub(crate) taus: Entries,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reflector {
+    /// The vector v, which is one at the pivot and zero before it.
+    pub(crate) vector: Entries,
+    pub(crate) tau: Entries,
+}
+
+impl Reflector {
+    /// The reflector whose adjoint maps the part of `column` (…, m, 1) from the place `at` on to a
+    /// multiple of a unit vector; and that multiple, which is real: it has the norm of that part
+    /// and the sign that the pivot has not.
+    #[track_caller]
+    pub(crate) fn of_column(
+        cx: &mut Context<'_>,
+        column: Entries,
+        places: ValueId,
+        at: ValueId,
+    ) -> Result<(Self, ValueId)> {
+        let behind = cx.op("Greater", &[places, at], Attrs::new())?;
+        let tail = column.keep(cx, behind)?;
+        let alpha = column.take(cx, -2, at)?;
+        // The column is a multiple of the unit vector already if there is nothing behind the pivot
+        // and the pivot is real; the reflector is then the identity.
+        let rest = match alpha.im {
+            None => tail.size(cx)?,
+            Some(im) => {
+                let (tail, im) = (tail.size(cx)?, cx.op("Abs", &[im], Attrs::new())?);
+                cx.op("Max", &[tail, im], Attrs::new())?
+            }
+        };
+        let axes = cx.i64s(&[-2]);
+        let rest = cx.op("ReduceMax", &[rest, axes], attrs! { keepdims: true })?;
+        let (zero, one) = (cx.scalar_like(rest, 0.0)?, cx.scalar_like(rest, 1.0)?);
+        let trivial = cx.op("Equal", &[rest, zero], Attrs::new())?;
+
+        let before = cx.op("Less", &[places, at], Attrs::new())?;
+        let from = cx.op("Not", &[before], Attrs::new())?;
+        let norm = column.keep(cx, from)?;
+        let norm = norm_of_columns(cx, norm)?;
+        let minus = cx.op("Neg", &[norm], Attrs::new())?;
+        let negative = cx.op("Less", &[alpha.re, zero], Attrs::new())?;
+        let beta = cx.op("Where", &[negative, norm, minus], Attrs::new())?;
+        let real_beta = Entries::real(beta).in_kind_of(cx, alpha)?;
+        let difference = real_beta.sub(cx, alpha)?;
+        let safe = cx.op("Where", &[trivial, one, beta], Attrs::new())?;
+        let tau = difference.over(cx, safe)?;
+        let reflects = cx.op("Not", &[trivial], Attrs::new())?;
+        let tau = tau.keep(cx, reflects)?;
+        let scale = difference.neg(cx)?.or_real(cx, reflects, one)?;
+        let vector = tail.div(cx, scale)?;
+        let here = cx.op("Equal", &[places, at], Attrs::new())?;
+        let elsewhere = cx.op("Not", &[here], Attrs::new())?;
+        let vector = vector.or_real(cx, elsewhere, one)?;
+        let beta = cx.op("Where", &[trivial, alpha.re, beta], Attrs::new())?;
+        Ok((Self { vector, tau }, beta))
+    }
+
+    /// H x.
+    #[track_caller]
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+        let row = self.vector.adjoint(cx)?.matmul(cx, x)?;
+        let scaled = self.vector.mul(cx, self.tau)?;
+        let share = scaled.mul(cx, row)?;
+        x.sub(cx, share)
+    }
+
+    /// x H.
+    #[track_caller]
+    pub(crate) fn apply_right(&self, cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+        let column = x.matmul(cx, self.vector)?.mul(cx, self.tau)?;
+        let row = self.vector.adjoint(cx)?;
+        let share = column.mul(cx, row)?;
+        x.sub(cx, share)
+    }
+
+    /// `column`, which has the pivot at the place `at`, as LAPACK leaves it: what was before the
+    /// pivot, the multiple `beta`, and the rest of the vector.
+    #[track_caller]
+    pub(crate) fn packed(
+        &self,
+        cx: &mut Context<'_>,
+        column: Entries,
+        beta: ValueId,
+        places: ValueId,
+        at: ValueId,
+    ) -> Result<Entries> {
+        let before = cx.op("Less", &[places, at], Attrs::new())?;
+        let packed = column.or(cx, before, self.vector)?;
+        let here = cx.op("Equal", &[places, at], Attrs::new())?;
+        let elsewhere = cx.op("Not", &[here], Attrs::new())?;
+        packed.or_real(cx, elsewhere, beta)
+    }
+
+    /// The adjoint.
+    #[track_caller]
+    pub(crate) fn adjoint(&self, cx: &mut Context<'_>) -> Result<Self> {
+        Ok(Self { tau: self.tau.conj(cx)?, ..*self })
+    }
+}
+
+/// The Euclidean norms (…, 1, n) of columns, whose squares need not be numbers.
+#[track_caller]
+pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+    let (size, axes) = (x.size(cx)?, cx.i64s(&[-2]));
+    let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
+    let (zero, one) = (cx.scalar_like(largest, 0.0)?, cx.scalar_like(largest, 1.0)?);
+    let nothing = cx.op("Equal", &[largest, zero], Attrs::new())?;
+    let scale = cx.op("Where", &[nothing, one, largest], Attrs::new())?;
+    let square = x.over(cx, scale)?.square(cx)?;
+    let sum = cx.op("ReduceSum", &[square, axes], attrs! { keepdims: true })?;
+    let root = cx.op("Sqrt", &[sum], Attrs::new())?;
+    Ok(cx.op("Mul", &[root, scale], Attrs::new())?)
+}
+
+/// The reflectors that make `a` (…, m, n) upper triangular, and the triangle (…, min(m, n), n).
+#[track_caller]
+pub(crate) fn factor(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, Entries)> {
+    let (m, n) = matrix::sides(cx, a);
+    let places = matrix::places(cx, &m)?;
+    let steps = Dim::op(DimOp::Min, &m, &n);
+    let done = repeat(cx, &steps, &[a], |cx, at, carry| {
+        let column = carry[0].take(cx, -1, at)?;
+        let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
+        let rest = reflector.adjoint(cx)?.apply(cx, carry[0])?;
+        let row = rest.take(cx, -2, at)?;
+        Ok(Round { carry: vec![rest], stack: vec![reflector.vector, reflector.tau, row] })
+    })?;
+    let vectors = matrix::from_columns(cx, done.stack[0])?;
+    let taus = matrix::from_columns(cx, done.stack[1])?;
+    let triangle = matrix::from_rows(cx, done.stack[2])?;
+    Ok((Reflectors { vectors, taus }, matrix::upper(cx, triangle, 0)?))
+}
+
+/// Which way to go through reflectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    FirstToLast,
+    LastToFirst,
+}
+
+impl Reflectors {
+    /// Reflectors as LAPACK stores them: below the diagonals of `packed` (…, m, n), with factors
+    /// (…, k). The ones on the diagonals and the zeros above are not stored.
+    #[track_caller]
+    pub(crate) fn unpack(cx: &mut Context<'_>, packed: Entries, taus: Entries) -> Result<Self> {
+        let (m, n) = matrix::sides(cx, packed);
+        let taus = taus.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-2])?))?;
+        let (_, k) = matrix::sides(cx, taus);
+        let vectors = if k == n { packed } else { packed.slice(cx, -1, &Dim::Known(0), &k)? };
+        let vectors = matrix::lower(cx, vectors, -1)?;
+        let eye = matrix::eye(cx, cx.dtype(packed.re), &m, &k)?;
+        let re = cx.op("Add", &[vectors.re, eye], Attrs::new())?;
+        Ok(Self { vectors: Entries { re, im: vectors.im }, taus })
+    }
+
+    /// `x` after each reflector, or its adjoint, was applied from one side.
+    #[track_caller]
+    pub(crate) fn apply(
+        &self,
+        cx: &mut Context<'_>,
+        x: Entries,
+        order: Order,
+        left: bool,
+        adjoint: bool,
+    ) -> Result<Entries> {
+        let (_, count) = matrix::sides(cx, self.vectors);
+        let last = cx.dims(&[count.clone() - Dim::Known(1)])?;
+        let done = repeat(cx, &count, &[x], |cx, at, carry| {
+            let at = match order {
+                Order::FirstToLast => at,
+                Order::LastToFirst => cx.op("Sub", &[last, at], Attrs::new())?,
+            };
+            let (vector, tau) = (self.vectors.take(cx, -1, at)?, self.taus.take(cx, -1, at)?);
+            let mut reflector = Reflector { vector, tau };
+            if adjoint {
+                reflector = reflector.adjoint(cx)?;
+            }
+            let next = match left {
+                true => reflector.apply(cx, carry[0])?,
+                false => reflector.apply_right(cx, carry[0])?,
+            };
+            Ok(Round { carry: vec![next], stack: Vec::new() })
+        })?;
+        Ok(done.carry[0])
+    }
+
+    /// The first `columns` columns of H₀ H₁ ….
+    #[track_caller]
+    pub(crate) fn product(&self, cx: &mut Context<'_>, columns: &Dim) -> Result<Entries> {
+        let (m, _) = matrix::sides(cx, self.vectors);
+        let eye = matrix::eye(cx, cx.dtype(self.vectors.re), &m, columns)?;
+        let eye = Entries::real(matrix::batched(cx, eye, self.vectors)?);
+        let eye = eye.in_kind_of(cx, self.vectors)?;
+        self.apply(cx, eye, Order::LastToFirst, true, false)
+    }
+}

@@ -1,0 +1,217 @@
+//! schur(a) → Loop of shifted QR steps, until the rows are zero before the diagonal, the last row
+//! first; NaN if that never happens. Of complex matrices only: real ones have another form
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use super::reflectors;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::repeat_while;
+use crate::rules::indexing::indices;
+use crate::{Context, Parts, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let vectors: bool = cx.param("compute_schur_vectors")?;
+    if cx.param_or("sort_eig_vals", false)? {
+        return Err(RuleError::unsupported("eigenvalues in a given order"));
+    }
+    let a = Entries::read(cx, x[0])?;
+    if a.im.is_none() {
+        return Err(RuleError::unsupported(
+            "the Schur form of a real matrix, which has a 2×2 block for every complex pair",
+        )
+        .with_help("convert the matrix to complex numbers first: `output=\"complex\"`"));
+    }
+    if matrix::is_empty(cx, a) {
+        return Ok(vec![x[0]; if vectors { 2 } else { 1 }]);
+    }
+    let form = Form::of(cx, a)?;
+    let triangle = form.triangle.mul(cx, Entries::real(form.scale))?;
+    let mut results = vec![matrix::or_nan(cx, form.ok, triangle)?.write(cx, 0)?];
+    if vectors {
+        results.push(matrix::or_nan(cx, form.ok, form.basis)?.write(cx, 1)?);
+    }
+    Ok(results)
+}
+
+/// A complex matrix as `scale` · `basis` · `triangle` · `basis`ᴴ.
+pub(crate) struct Form {
+    pub(crate) triangle: Entries,
+    pub(crate) basis: Entries,
+    pub(crate) scale: ValueId,
+    /// Which matrices (…, 1, 1) were finite and came to an end.
+    pub(crate) ok: ValueId,
+}
+
+/// QR steps that find one eigenvalue; two or three are usual.
+const STEPS: i64 = 40;
+
+/// So many steps without finding one call for another kind of shift.
+const PATIENCE: f64 = 8.0;
+
+impl Form {
+    #[track_caller]
+    pub(crate) fn of(cx: &mut Context<'_>, a: Entries) -> Result<Self> {
+        let (n, _) = matrix::sides(cx, a);
+        let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
+        let Some(limit) = known else {
+            return Err(RuleError::unsupported("eigenvalues of a matrix of symbolic size"));
+        };
+        let finite = matrix::is_finite(cx, a)?;
+        let a = a.keep(cx, finite)?;
+        let (a, scale) = matrix::balanced(cx, a)?;
+        let basis = matrix::eye(cx, cx.dtype(a.re), &n, &n)?;
+        let basis = Entries::real(matrix::batched(cx, basis, a)?).in_kind_of(cx, a)?;
+        let norm = matrix::norm(cx, a)?;
+        let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, a))?;
+        let limits = Limits {
+            places: matrix::places(cx, &n)?,
+            numbers: indices::count(cx, &n)?,
+            negligible: cx.op("Mul", &[norm, epsilon], Attrs::new())?,
+        };
+        let shape = cx.shape(norm).to_vec();
+        let left = cx.dims(&[n])?;
+        let left = cx.expand(left, &shape)?;
+        let waited = cx.full(DType::I64, 0.0, &shape)?;
+        let start = [a, basis, Entries::real(left), Entries::real(waited)];
+        let done = repeat_while(cx, limit, &start, |cx, carry| limits.step(cx, carry))?;
+        let one = cx.scalar(DType::I64, 1.0)?;
+        let ended = cx.op("LessOrEqual", &[done[2].re, one], Attrs::new())?;
+        let ok = cx.op("And", &[finite, ended], Attrs::new())?;
+        Ok(Self { triangle: matrix::upper(cx, done[0], 0)?, basis: done[1], scale, ok })
+    }
+}
+
+/// What stays the same over all steps.
+struct Limits {
+    places: ValueId,
+    numbers: ValueId,
+    negligible: ValueId,
+}
+
+impl Limits {
+    /// One step for the block of rows and columns that are left, and whether to go on.
+    fn step(&self, cx: &mut Context<'_>, carry: &[Entries]) -> Result<(ValueId, Vec<Entries>)> {
+        let (a, basis, left, waited) = (carry[0], carry[1], carry[2].re, carry[3].re);
+        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
+        let last = cx.op("Sub", &[left, one], Attrs::new())?;
+        let shift = self.shift(cx, a, last, waited)?;
+        let upper = cx.op("Less", &[self.places, left], Attrs::new())?;
+        let front = cx.op("Less", &[self.numbers, left], Attrs::new())?;
+        let block = cx.op("And", &[upper, front], Attrs::new())?;
+        let (n, _) = matrix::sides(cx, a);
+        let eye = matrix::eye(cx, cx.dtype(a.re), &n, &n)?;
+        let diagonal = shift.mul(cx, Entries::real(eye))?;
+        let shifted = a.sub(cx, diagonal)?.or_real(cx, block, eye)?;
+        let unitary = reflectors::factor(cx, shifted)?.0.product(cx, &n)?;
+        let adjoint = unitary.adjoint(cx)?;
+        let a = adjoint.matmul(cx, a)?.matmul(cx, unitary)?;
+        let basis = basis.matmul(cx, unitary)?;
+
+        let row = cx.op("Equal", &[self.places, last], Attrs::new())?;
+        let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
+        let rest = cx.op("And", &[row, before], Attrs::new())?;
+        let (size, axes) = (a.keep(cx, rest)?.size(cx)?, cx.i64s(&[-2, -1]));
+        let size = cx.op("ReduceSum", &[size, axes], attrs! { keepdims: true })?;
+        let found = cx.op("LessOrEqual", &[size, self.negligible], Attrs::new())?;
+        let vanishing = cx.op("And", &[rest, found], Attrs::new())?;
+        let staying = cx.op("Not", &[vanishing], Attrs::new())?;
+        let a = a.keep(cx, staying)?;
+        let fewer = cx.op("Max", &[last, one], Attrs::new())?;
+        let left = cx.op("Where", &[found, fewer, left], Attrs::new())?;
+        let longer = cx.op("Add", &[waited, one], Attrs::new())?;
+        let waited = cx.op("Where", &[found, zero, longer], Attrs::new())?;
+        let more = cx.op("Greater", &[left, one], Attrs::new())?;
+        let carry = vec![a, basis, Entries::real(left), Entries::real(waited)];
+        Ok((matrix::any(cx, more)?, carry))
+    }
+
+    /// The eigenvalue of the last two rows and columns that is next to the last element; or
+    /// something else, if that has led nowhere.
+    fn shift(
+        &self,
+        cx: &mut Context<'_>,
+        x: Entries,
+        last: ValueId,
+        waited: ValueId,
+    ) -> Result<Entries> {
+        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
+        let previous = cx.op("Sub", &[last, one], Attrs::new())?;
+        let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
+        let (upper, lower) = (row(cx, x, previous)?, row(cx, x, last)?);
+        let (a, b) = (element(cx, upper, previous)?, element(cx, upper, last)?);
+        let (c, d) = (element(cx, lower, previous)?, element(cx, lower, last)?);
+        let half = cx.scalar_like(x.re, 0.5)?;
+        let half = a.sub(cx, d)?.mul(cx, Entries::real(half))?;
+        let product = b.mul(cx, c)?;
+        let root = half.mul(cx, half)?.add(cx, product)?;
+        let root = square_root(cx, root)?;
+        let (plus, minus) = (half.add(cx, root)?, half.sub(cx, root)?);
+        let (p, m) = (plus.square(cx)?, minus.square(cx)?);
+        let larger = cx.op("GreaterOrEqual", &[p, m], Attrs::new())?;
+        let divisor = plus.or(cx, larger, minus)?;
+        let (size, none) = (divisor.size(cx)?, cx.scalar_like(x.re, 0.0)?);
+        let some = cx.op("Greater", &[size, none], Attrs::new())?;
+        let unit = cx.scalar_like(x.re, 1.0)?;
+        let divisor = divisor.or_real(cx, some, unit)?;
+        let distance = product.div(cx, divisor)?;
+        let near = d.sub(cx, distance)?;
+
+        let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
+        let rest = lower.keep(cx, before)?.size(cx)?;
+        let rest = Entries::real(rest).sum(cx, -1)?.re;
+        let (x, y) = (cx.scalar_like(rest, 0.75)?, cx.scalar_like(rest, 0.4375)?);
+        let re = cx.op("Mul", &[rest, x], Attrs::new())?;
+        let im = cx.op("Mul", &[rest, y], Attrs::new())?;
+        let aside = d.add(cx, Entries { re, im: Some(im) })?;
+        let patience = cx.scalar(DType::I64, PATIENCE)?;
+        let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
+        let end = cx.scalar(DType::I64, PATIENCE - 1.0)?;
+        let usual = cx.op("Less", &[turn, end], Attrs::new())?;
+        near.or(cx, usual, aside)
+    }
+}
+
+/// The rows (…, 1, n) at the places (…, 1, 1).
+fn row(cx: &mut Context<'_>, x: Entries, at: ValueId) -> Result<Entries> {
+    let mut shape = cx.shape(x.re).to_vec();
+    let rank = shape.len();
+    shape[rank - 2] = Dim::Known(1);
+    let at = cx.expand(at, &shape)?;
+    x.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, at], attrs! { axis: -2 })?))
+}
+
+/// The elements (…, 1, 1) of rows.
+fn element(cx: &mut Context<'_>, row: Entries, at: ValueId) -> Result<Entries> {
+    row.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, at], attrs! { axis: -1 })?))
+}
+
+/// The roots with a real part that is not negative.
+fn square_root(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    let Some(im) = x.im else {
+        return Err(RuleError::Internal("the root of real numbers".to_owned()));
+    };
+    let (zero, one) = (cx.scalar_like(im, 0.0)?, cx.scalar_like(im, 1.0)?);
+    let half = cx.scalar_like(im, 0.5)?;
+    let square = x.square(cx)?;
+    let modulus = cx.op("Sqrt", &[square], Attrs::new())?;
+    let size = cx.op("Abs", &[x.re], Attrs::new())?;
+    let sum = cx.op("Add", &[modulus, size], Attrs::new())?;
+    let sum = cx.op("Mul", &[sum, half], Attrs::new())?;
+    let larger = cx.op("Sqrt", &[sum], Attrs::new())?;
+    let nothing = cx.op("Equal", &[larger, zero], Attrs::new())?;
+    let divisor = cx.op("Where", &[nothing, one, larger], Attrs::new())?;
+    let smaller = cx.op("Div", &[im, divisor], Attrs::new())?;
+    let smaller = cx.op("Mul", &[smaller, half], Attrs::new())?;
+    // The parts of the root of -z are those of the root of z, exchanged.
+    let negative = cx.op("Less", &[x.re, zero], Attrs::new())?;
+    let below = cx.op("Less", &[im, zero], Attrs::new())?;
+    let minus = cx.op("Neg", &[larger], Attrs::new())?;
+    let signed = cx.op("Where", &[below, minus, larger], Attrs::new())?;
+    let size = cx.op("Abs", &[smaller], Attrs::new())?;
+    let re = cx.op("Where", &[negative, size, larger], Attrs::new())?;
+    let im = cx.op("Where", &[negative, signed, smaller], Attrs::new())?;
+    Ok(Entries { re, im: Some(im) })
+}

@@ -1,0 +1,203 @@
+//! svd[full_matrices, compute_uv](a) → Loop of one-sided Jacobi sweeps until all rows are
+//! orthogonal, after a QR decomposition if there are more rows than columns; in descending order
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{Dim, DimOp};
+
+use super::complex_arrays::Entries;
+use super::jacobi::{self, Pairs};
+use super::matrix;
+use super::reflectors;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::{Context, Parts, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let full: bool = cx.param("full_matrices")?;
+    let vectors: bool = cx.param("compute_uv")?;
+    let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
+    let a = Entries::read(cx, x[0])?;
+    let (m, n) = matrix::sides(cx, a);
+    let least = Dim::op(DimOp::Min, &m, &n);
+    if !subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == least) {
+        return Err(RuleError::unsupported("a part of the singular values")
+            .with_help("compute all of them, and take those you need"));
+    }
+    if matrix::is_empty(cx, a) {
+        return empty(cx, a, vectors);
+    }
+    let (Some(rows), Some(columns)) = (m.as_known(), n.as_known()) else {
+        return Err(RuleError::unsupported("singular values of a matrix of symbolic size"));
+    };
+    let finite = matrix::is_finite(cx, a)?;
+    // One bad matrix must not end the sweeps for the rest of its batch.
+    let a = a.keep(cx, finite)?;
+    let (a, scale) = matrix::balanced(cx, a)?;
+    // A wide matrix is the adjoint of a tall one.
+    let tall = if rows < columns { a.adjoint(cx)? } else { a };
+    let triple = decompose(cx, tall, vectors.then_some(full))?;
+    let values = cx.op("Mul", &[triple.values, scale], Attrs::new())?;
+    let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
+    let values = Entries::real(cx.squeeze(values, &[-1])?);
+    let mut results = vec![values.write(cx, 0)?];
+    if let Some((left, right)) = triple.vectors {
+        let (left, right) =
+            if rows < columns { (right.adjoint(cx)?, left.adjoint(cx)?) } else { (left, right) };
+        for (i, side) in [left, right].into_iter().enumerate() {
+            results.push(matrix::or_nan(cx, finite, side)?.write(cx, i + 1)?);
+        }
+    }
+    Ok(results)
+}
+
+/// As JAX has it: the vectors of full matrices are those of the identity.
+fn empty(cx: &mut Context<'_>, a: Entries, vectors: bool) -> Result<Vec<Parts>> {
+    let mut results = vec![Entries::zeros(cx, 0, Entries::real(a.re))?];
+    for i in 1..if vectors { 3 } else { 1 } {
+        let shape = cx.out(i).shape;
+        let rank = shape.len();
+        results.push(if shape[rank - 2] == shape[rank - 1] {
+            let eye = matrix::eye(cx, cx.dtype(a.re), &shape[rank - 2], &shape[rank - 1])?;
+            let eye = Entries::real(matrix::batched(cx, eye, a)?);
+            eye.in_kind_of(cx, a)?.write(cx, i)?
+        } else {
+            Entries::zeros(cx, i, a)?
+        });
+    }
+    Ok(results)
+}
+
+/// Singular values (…, n, 1), left vectors as columns, conjugated right vectors as rows.
+struct Triple {
+    values: ValueId,
+    vectors: Option<(Entries, Entries)>,
+}
+
+/// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.
+fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Triple> {
+    let (m, n) = matrix::sides(cx, a);
+    let (reflectors, square) = if m == n {
+        (None, a)
+    } else {
+        let (reflectors, triangle) = reflectors::factor(cx, a)?;
+        (Some(reflectors), triangle)
+    };
+    let Some(count) = n.as_known() else {
+        return Err(RuleError::Internal("a matrix of symbolic size".to_owned()));
+    };
+    // With sᴴ V = W, and W's columns orthogonal, s is V Wᴴ. Both are computed as rows.
+    let conjugate = square.conj(cx)?;
+    let (rows, turned) = orthogonalize(cx, conjugate, count, full.is_some())?;
+    let transposed = rows.transpose(cx)?;
+    let lengths = reflectors::norm_of_columns(cx, transposed)?;
+    let lengths = Entries::real(lengths).transpose(cx)?.re;
+    let (values, order) = jacobi::sorted(cx, lengths, count, true)?;
+    let (Some(turned), Some(full)) = (turned, full) else {
+        return Ok(Triple { values, vectors: None });
+    };
+    let rows = jacobi::reordered(cx, rows, order)?;
+    let right = normalized(cx, rows)?.adjoint(cx)?;
+    let left = jacobi::reordered(cx, turned, order)?.transpose(cx)?;
+    let left = match reflectors {
+        None => left,
+        Some(reflectors) if full => {
+            let basis = reflectors.product(cx, &m)?;
+            let first = basis.slice(cx, -1, &Dim::Known(0), &n)?.matmul(cx, left)?;
+            let rest = basis.slice(cx, -1, &n, &m)?;
+            first.concat(cx, -1, rest)?
+        }
+        Some(reflectors) => {
+            let basis = reflectors.product(cx, &n)?;
+            basis.matmul(cx, left)?
+        }
+    };
+    Ok(Triple { values, vectors: Some((left, right)) })
+}
+
+/// Rows rotated until they are orthogonal; and the rows of the identity, rotated with them.
+fn orthogonalize(
+    cx: &mut Context<'_>,
+    rows: Entries,
+    n: i64,
+    vectors: bool,
+) -> Result<(Entries, Option<Entries>)> {
+    let even = n + n % 2;
+    let epsilon = matrix::epsilon(cx, rows);
+    let padded = matrix::padded(cx, rows, &even.into(), &n.into())?;
+    let mut start = vec![padded];
+    if vectors {
+        let eye = matrix::eye(cx, cx.dtype(rows.re), &even.into(), &n.into())?;
+        start.push(Entries::real(matrix::batched(cx, eye, rows)?).in_kind_of(cx, rows)?);
+    }
+    let pairs = Pairs::new(cx, even);
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
+    let limit = cx.scalar_like(rows.re, epsilon * (n as f64).sqrt())?;
+    // Rows this much shorter than the longest are rounding errors, orthogonal or not.
+    let floor = cx.scalar_like(rows.re, epsilon * epsilon)?;
+    let none = cx.scalar_like(rows.re, 0.0)?;
+
+    let done = repeat_while(cx, jacobi::SWEEPS, &start, |cx, carry| {
+        let carry = [carry, &[Entries::real(none)]].concat();
+        let mut sweep = repeat(cx, &(even - 1).into(), &carry, |cx, _, carry| {
+            let (rows, worst) = (carry[0], carry[carry.len() - 1].re);
+            let (upper, lower) = pairs.halves(cx, rows)?;
+            let (first, second) = (length(cx, upper)?, length(cx, lower)?);
+            let between = upper.conj(cx)?.mul(cx, lower)?.sum(cx, -1)?;
+            let angle = cosine(cx, first, second, between, floor)?;
+            let worst = cx.op("Max", &[worst, angle], Attrs::new())?;
+            let by = pairs.rotations(cx, first, second, between)?;
+            let mut next = Vec::with_capacity(carry.len());
+            for rows in &carry[..carry.len() - 1] {
+                next.push(pairs.rotate(cx, *rows, by)?);
+            }
+            next.push(Entries::real(worst));
+            Ok(Round { carry: next, stack: Vec::new() })
+        })?;
+        let worst = sweep.carry.pop().map_or(none, |worst| worst.re);
+        let more = cx.op("Greater", &[worst, limit], Attrs::new())?;
+        Ok((more, sweep.carry))
+    })?;
+    let first = |cx: &mut Context<'_>, x: Entries| x.slice(cx, -2, &Dim::Known(0), &n.into());
+    let rows = first(cx, done[0])?;
+    let turned = done.get(1).map(|x| first(cx, *x)).transpose()?;
+    Ok((rows, turned))
+}
+
+/// The squares of the lengths of rows.
+#[track_caller]
+fn length(cx: &mut Context<'_>, rows: Entries) -> Result<ValueId> {
+    let square = rows.square(cx)?;
+    Ok(Entries::real(square).sum(cx, -1)?.re)
+}
+
+/// The largest cosine of the angles between paired rows, given their squares and their products.
+fn cosine(
+    cx: &mut Context<'_>,
+    first: ValueId,
+    second: ValueId,
+    between: Entries,
+    floor: ValueId,
+) -> Result<ValueId> {
+    let (a, b) = (cx.op("Sqrt", &[first], Attrs::new())?, cx.op("Sqrt", &[second], Attrs::new())?);
+    let lengths = cx.op("Mul", &[a, b], Attrs::new())?;
+    let lengths = cx.op("Add", &[lengths, floor], Attrs::new())?;
+    let size = between.size(cx)?;
+    let cosine = cx.op("Div", &[size, lengths], Attrs::new())?;
+    Ok(cx.op("ReduceMax", &[cosine], attrs! { keepdims: false })?)
+}
+
+/// Orthogonal rows of descending length as the columns of a unitary matrix. Reflectors find what
+/// is orthogonal to the others where a row is zero.
+fn normalized(cx: &mut Context<'_>, rows: Entries) -> Result<Entries> {
+    let columns = rows.transpose(cx)?;
+    let (n, _) = matrix::sides(cx, columns);
+    let (reflectors, triangle) = reflectors::factor(cx, columns)?;
+    let unitary = reflectors.product(cx, &n)?;
+    let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
+    let diagonal = Entries::real(triangle.re).keep(cx, eye)?.sum(cx, -2)?.re;
+    let (zero, one) = (cx.scalar_like(diagonal, 0.0)?, cx.scalar_like(diagonal, 1.0)?);
+    let minus = cx.scalar_like(diagonal, -1.0)?;
+    let negative = cx.op("Less", &[diagonal, zero], Attrs::new())?;
+    let sign = cx.op("Where", &[negative, minus, one], Attrs::new())?;
+    unitary.mul(cx, Entries::real(sign))
+}

@@ -1,0 +1,69 @@
+//! tridiagonal[lower](a) → Loop over columns, a Householder reflector each, from both sides; packed
+//! as LAPACK does
+
+use onnx::Attrs;
+use tensor::Dim;
+
+use super::complex_arrays::Entries;
+use super::matrix;
+use super::reflectors::Reflector;
+use crate::rules::Result;
+use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::indexing::indices;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let is_lower: bool = cx.param("lower")?;
+    let a = Entries::read(cx, x[0])?;
+    if matrix::is_empty(cx, a) {
+        let real = Entries::real(a.re);
+        let (on, beside) = (Entries::zeros(cx, 1, real)?, Entries::zeros(cx, 2, real)?);
+        return Ok(vec![x[0], on, beside, Entries::zeros(cx, 3, a)?]);
+    }
+    // For an upper triangle, LAPACK goes from the last column to the first.
+    let a = if is_lower { a } else { flipped(cx, a, &[-2, -1])? };
+    let mut results = reduce(cx, a)?;
+    if !is_lower {
+        results[0] = flipped(cx, results[0], &[-2, -1])?;
+        for vector in &mut results[1..] {
+            *vector = flipped(cx, *vector, &[-1])?;
+        }
+    }
+    results.into_iter().enumerate().map(|(i, result)| result.write(cx, i)).collect()
+}
+
+/// The reflectors below the diagonals, the two diagonals and the factors of the reflectors.
+fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
+    let (n, _) = matrix::sides(cx, given);
+    let a = matrix::hermitian(cx, given, true)?;
+    let places = matrix::places(cx, &n)?;
+    let one = cx.i64s(&[1]);
+    let steps = n.clone() - Dim::Known(1);
+    let done = repeat(cx, &steps, &[a], |cx, at, carry| {
+        let column = carry[0].take(cx, -1, at)?;
+        let next = cx.op("Add", &[at, one], Attrs::new())?;
+        let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
+        let rest = reflector.apply_right(cx, carry[0])?;
+        let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
+        let packed = reflector.packed(cx, column, beta, places, next)?;
+        let diagonal = Entries::real(column.take(cx, -2, at)?.re);
+        let stack = vec![packed, diagonal, Entries::real(beta), reflector.tau];
+        Ok(Round { carry: vec![rest], stack })
+    })?;
+    let last = done.carry[0].slice(cx, -1, &steps, &n)?;
+    let packed = matrix::from_columns(cx, done.stack[0])?.concat(cx, -1, last)?;
+    let column = indices::count(cx, &n)?;
+    let is_lower = cx.op("GreaterOrEqual", &[places, column], Attrs::new())?;
+    let packed = packed.or(cx, is_lower, given)?;
+
+    let end = Entries::real(last.slice(cx, -2, &steps, &n)?.re);
+    let end = end.each(cx, |cx, part| Ok(cx.squeeze(part, &[-1])?))?;
+    let diagonal = matrix::from_scalars(cx, done.stack[1])?.concat(cx, -1, end)?;
+    let beside = matrix::from_scalars(cx, done.stack[2])?;
+    let taus = matrix::from_scalars(cx, done.stack[3])?;
+    Ok(vec![packed, diagonal, beside, taus])
+}
+
+fn flipped(cx: &mut Context<'_>, x: Entries, axes: &[i64]) -> Result<Entries> {
+    axes.iter().try_fold(x, |x, axis| matrix::reversed(cx, x, *axis))
+}

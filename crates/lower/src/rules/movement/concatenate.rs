@@ -1,0 +1,11 @@
+//! concatenate[dimension](x…) → Concat(x…)
+
+use onnx::{ValueId, attrs};
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let axis: i64 = cx.param("dimension")?;
+    Ok(vec![cx.op("Concat", x, attrs! { axis: axis })?])
+}

@@ -1,0 +1,15 @@
+//! dim_as_value[dim]() → the size of an axis, from the inputs' shapes
+
+use onnx::ValueId;
+use tensor::Dim;
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
+    let dim: Dim = cx.param("dim")?;
+    let size = cx.dims(&[dim])?;
+    let size = cx.squeeze(size, &[0])?;
+    let dtype = cx.out(0).dtype;
+    Ok(vec![cx.cast(size, dtype)?])
+}

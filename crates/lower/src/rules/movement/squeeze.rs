@@ -1,0 +1,11 @@
+//! squeeze[dimensions](x) → Squeeze(x)
+
+use onnx::ValueId;
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let axes: Vec<i64> = cx.param("dimensions")?;
+    Ok(vec![cx.squeeze(x[0], &axes)?])
+}

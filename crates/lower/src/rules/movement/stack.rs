@@ -1,0 +1,29 @@
+//! stack[axis](x…) → Concat(Unsqueeze(x)…), unstack[axis](x) → Squeeze(Split(x))…
+
+use onnx::{ValueId, attrs};
+
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn stack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let axis: i64 = cx.param("axis")?;
+    let mut parts = Vec::with_capacity(x.len());
+    for part in x {
+        parts.push(cx.unsqueeze(*part, &[axis])?);
+    }
+    Ok(vec![cx.op("Concat", &parts, attrs! { axis: axis })?])
+}
+
+pub(crate) fn unstack(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let axis: i64 = cx.param("axis")?;
+    let count = cx.out_widths().count();
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let attrs = attrs! { axis: axis, num_outputs: count as i64 };
+    let mut parts = cx.op_many("Split", x, attrs, count)?;
+    for part in &mut parts {
+        *part = cx.squeeze(*part, &[axis])?;
+    }
+    Ok(parts)
+}

@@ -1,0 +1,23 @@
+//! iota_2x32_shape[shape]() → the high and the low words of Reshape(Range(0, n))
+
+use onnx::ValueId;
+use tensor::{DType, Dim};
+
+use crate::Context;
+use crate::rules::Result;
+use crate::rules::bits::unsigned_words::halves;
+use crate::rules::indexing::indices;
+
+pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
+    let shape = &cx.out(0).shape;
+    let size = shape.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
+    let numbers = indices::range(cx, &size)?;
+    let numbers = cx.reshape(numbers, shape)?;
+    if matches!(size, Dim::Known(n) if n <= 1 << 32) {
+        let high = cx.full(DType::U32, 0.0, shape)?;
+        return Ok(vec![high, cx.cast(numbers, DType::U32)?]);
+    }
+    let numbers = cx.cast(numbers, DType::U64)?;
+    let [low, high] = halves(cx, numbers)?;
+    Ok(vec![high, low])
+}

@@ -1,0 +1,8 @@
+//! Random bits, exactly as JAX's generators make them.
+
+pub(crate) mod hash_rounds;
+pub(crate) mod iota_2x32_shape;
+pub(crate) mod philox;
+pub(crate) mod rng_bit_generator;
+pub(crate) mod threefry;
+pub(crate) mod unit_interval;

@@ -1,0 +1,75 @@
+//! philox2x32(k, x₀, x₁), philox4x32(k₀, k₁, x₀, …) → Scan over rounds of Mul in 64 bits and
+//! BitwiseXor
+
+use onnx::ValueId;
+use tensor::{DType, Dim};
+
+use super::hash_rounds;
+use crate::rules::Result;
+use crate::rules::bits::unsigned_words::{add, halves, mul, word, xor};
+use crate::{Context, RuleError};
+
+const ROUNDS: u32 = 10;
+
+/// What the words of the counter are multiplied with.
+const TWO: u64 = 0xd256_d193;
+const FOUR: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
+
+/// What is added to the words of the key after every round.
+const STEPS: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
+
+pub(crate) fn two(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let [key, x0, x1] = *x else {
+        return Err(RuleError::Internal("philox2x32 has three operands".to_owned()));
+    };
+    let shape = &cx.out(0).shape;
+    let state = hash_rounds::broadcast(cx, [x0, x1], shape)?;
+    hash_rounds::repeat(cx, &state, &[steps(0)], |cx, x, steps| {
+        let key = add(cx, key, steps[0])?;
+        let [low, high] = product(cx, x[0], TWO)?;
+        Ok(vec![combine(cx, high, x[1], key)?, low])
+    })
+}
+
+pub(crate) fn four(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let [k0, k1, x0, x1, x2, x3] = *x else {
+        return Err(RuleError::Internal("philox4x32 has six operands".to_owned()));
+    };
+    let shape = &cx.out(0).shape;
+    hash(cx, [k0, k1], [x0, x1, x2, x3], shape)
+}
+
+/// The hash of a counter of four words; key and counter are broadcast to `shape`.
+pub(crate) fn hash(
+    cx: &mut Context<'_>,
+    key: [ValueId; 2],
+    counter: [ValueId; 4],
+    shape: &[Dim],
+) -> Result {
+    let state = hash_rounds::broadcast(cx, counter, shape)?;
+    hash_rounds::repeat(cx, &state, &[steps(0), steps(1)], |cx, x, steps| {
+        let (k0, k1) = (add(cx, key[0], steps[0])?, add(cx, key[1], steps[1])?);
+        let [low0, high0] = product(cx, x[0], FOUR[0])?;
+        let [low1, high1] = product(cx, x[2], FOUR[1])?;
+        let (first, third) = (combine(cx, high1, x[1], k0)?, combine(cx, high0, x[3], k1)?);
+        Ok(vec![first, low1, third, low0])
+    })
+}
+
+/// By how much a word of the key differs from its first value in every round.
+fn steps(word: usize) -> Vec<u32> {
+    (0..ROUNDS).map(|round| STEPS[word].wrapping_mul(round)).collect()
+}
+
+/// The low and the high word of a product.
+fn product(cx: &mut Context<'_>, x: ValueId, factor: u64) -> Result<[ValueId; 2]> {
+    let wide = cx.cast(x, DType::U64)?;
+    let factor = word(cx, DType::U64, factor)?;
+    let product = mul(cx, wide, factor)?;
+    halves(cx, product)
+}
+
+fn combine(cx: &mut Context<'_>, a: ValueId, b: ValueId, key: ValueId) -> Result<ValueId> {
+    let both = xor(cx, a, b)?;
+    xor(cx, both, key)
+}

@@ -1,0 +1,177 @@
+//! rng_bit_generator[algorithm](key) → Philox or Threefry hashes of a counter, laid out as XLA's CPU
+//! backend does; its default algorithm is Philox
+
+use std::sync::Arc;
+
+use onnx::{ValueId, attrs};
+use tensor::{DType, Dim, DimOp};
+
+use super::philox;
+use super::threefry;
+use crate::rules::Result;
+use crate::rules::bits::unsigned_words::{add, and, halves, join, or, right, sub, word};
+use crate::rules::indexing::indices;
+use crate::{Context, RuleError};
+
+const ONE: Dim = Dim::Known(1);
+const TWO: Dim = Dim::Known(2);
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let algorithm: Arc<str> = cx.param("algorithm")?;
+    let state = State::read(cx, x[0])?;
+    let (bits, used) = match &*algorithm {
+        "RNG_DEFAULT" | "RNG_PHILOX" => state.philox(cx)?,
+        "RNG_THREE_FRY" => state.threefry(cx)?,
+        other => return Err(RuleError::unsupported(format!("the algorithm {other}"))),
+    };
+    Ok(vec![state.advanced(cx, used)?, bits])
+}
+
+/// A key and a counter, both of 64 bits.
+struct State {
+    dtype: DType,
+    key: [ValueId; 2],
+    counter: ValueId,
+}
+
+impl State {
+    fn read(cx: &mut Context<'_>, state: ValueId) -> Result<Self> {
+        let dtype = cx.dtype(state);
+        let count: usize = if dtype == DType::U64 { 2 } else { 4 };
+        let parts = cx.op_many("Split", &[state], attrs! { num_outputs: count as i64 }, count)?;
+        let mut scalars = Vec::with_capacity(count);
+        for part in parts {
+            scalars.push(cx.squeeze(part, &[0])?);
+        }
+        let (key, counter) = match scalars.as_slice() {
+            [key, counter] => (halves(cx, *key)?, *counter),
+            [k0, k1, c0, c1] => ([*k0, *k1], join(cx, [*c0, *c1])?),
+            _ => return Err(RuleError::Internal("a state of an unknown form".to_owned())),
+        };
+        Ok(Self { dtype, key, counter })
+    }
+
+    /// The state after `used` steps of the counter.
+    fn advanced(&self, cx: &mut Context<'_>, used: ValueId) -> Result<ValueId> {
+        let counter = add(cx, self.counter, used)?;
+        let mut parts = match self.dtype {
+            DType::U64 => vec![join(cx, self.key)?, counter],
+            _ => [self.key, halves(cx, counter)?].concat(),
+        };
+        for part in &mut parts {
+            *part = cx.unsqueeze(*part, &[0])?;
+        }
+        Ok(cx.op("Concat", &parts, attrs! { axis: 0 })?)
+    }
+
+    /// The numbers of the steps, in `shape`, and how many they are.
+    fn counters(&self, cx: &mut Context<'_>, shape: &[Dim]) -> Result<(ValueId, ValueId)> {
+        let count = size(shape);
+        let numbers = indices::range(cx, &count)?;
+        let numbers = cx.reshape(numbers, shape)?;
+        let numbers = cx.cast(numbers, DType::U64)?;
+        if let Some(used) = count.as_known().and_then(|n| u64::try_from(n).ok()) {
+            return Ok((numbers, word(cx, DType::U64, used)?));
+        }
+        let used = cx.dims(&[count])?;
+        let used = cx.squeeze(used, &[0])?;
+        Ok((numbers, cx.cast(used, DType::U64)?))
+    }
+
+    /// Every step of a counter of 128 bits, whose high half is the key, gives four words.
+    fn philox(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
+        let out = cx.out(1);
+        let per_step = if out.dtype == DType::U64 { 2 } else { 4 };
+        let rounded_up = size(&out.shape) + Dim::Known(per_step - 1);
+        let shape = [Dim::op(DimOp::FloorDiv, &rounded_up, &Dim::Known(per_step))];
+        let (numbers, used) = self.counters(cx, &shape)?;
+        let low = add(cx, numbers, self.counter)?;
+        let carry = carry(cx, numbers, self.counter, low)?;
+        let high = join(cx, self.key)?;
+        let high = add(cx, high, carry)?;
+        let ([x0, x1], [x2, x3]) = (halves(cx, low)?, halves(cx, high)?);
+        let words = philox::hash(cx, self.key, [x0, x1, x2, x3], &shape)?;
+        let numbers = if out.dtype == DType::U64 {
+            vec![join(cx, [words[0], words[1]])?, join(cx, [words[2], words[3]])?]
+        } else {
+            words
+        };
+        let mut columns = Vec::with_capacity(numbers.len());
+        for column in numbers {
+            columns.push(cx.unsqueeze(column, &[1])?);
+        }
+        let table = cx.op("Concat", &columns, attrs! { axis: 1 })?;
+        let flat = cx.reshape(table, &[size(cx.shape(table))])?;
+        let flat = cx.slice(flat, &[0], &[Dim::Known(0)], &[size(&out.shape)], &[1])?;
+        let bits = cx.reshape(flat, &out.shape)?;
+        Ok((cx.cast(bits, out.dtype)?, used))
+    }
+
+    /// Every step of the counter gives two words. For 64 bits they are one number, otherwise they are
+    /// neighbours along the first even axis, or the longest one.
+    fn threefry(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
+        let out = cx.out(1);
+        if out.dtype == DType::U64 {
+            let ([x0, x1], used) = self.threefry_hashes(cx, &out.shape)?;
+            return Ok((join(cx, [x0, x1])?, used));
+        }
+        let Some(sizes) = out.static_shape() else {
+            return Err(RuleError::unsupported("Threefry bits of a symbolic shape"));
+        };
+        let Some(axis) = halved_axis(&sizes) else {
+            let ([first, _], used) = self.threefry_hashes(cx, &[ONE])?;
+            let bits = cx.reshape(first, &out.shape)?;
+            return Ok((cx.cast(bits, out.dtype)?, used));
+        };
+        let mut half = out.shape.clone();
+        half[axis] = Dim::Known((sizes[axis] + 1) / 2);
+        let (hashes, used) = self.threefry_hashes(cx, &half)?;
+        let behind = axis as i64 + 1;
+        let [first, second] = hashes.map(|hash| cx.unsqueeze(hash, &[behind]));
+        let pairs = cx.op("Concat", &[first?, second?], attrs! { axis: behind })?;
+        half[axis] = half[axis].clone() * TWO;
+        let both = cx.reshape(pairs, &half)?;
+        let (first, last) = ([Dim::Known(0)], [out.shape[axis].clone()]);
+        let bits = match last[0] == half[axis] {
+            true => both,
+            false => cx.slice(both, &[axis as i64], &first, &last, &[1])?,
+        };
+        Ok((cx.cast(bits, out.dtype)?, used))
+    }
+
+    fn threefry_hashes(
+        &self,
+        cx: &mut Context<'_>,
+        shape: &[Dim],
+    ) -> Result<([ValueId; 2], ValueId)> {
+        let (numbers, used) = self.counters(cx, shape)?;
+        let counters = add(cx, numbers, self.counter)?;
+        let counters = halves(cx, counters)?;
+        Ok((threefry::hash(cx, self.key, counters, shape)?, used))
+    }
+}
+
+fn size(shape: &[Dim]) -> Dim {
+    shape.iter().cloned().fold(ONE, |a, b| a * b)
+}
+
+/// The axis along which pairs of words lie; a scalar has none.
+fn halved_axis(sizes: &[i64]) -> Option<usize> {
+    let even = sizes.iter().position(|size| size % 2 == 0);
+    even.or_else(|| {
+        let longest = sizes.iter().max()?;
+        sizes.iter().position(|size| size == longest)
+    })
+}
+
+/// One where the sum of two 64-bit words does not fit, else zero.
+fn carry(cx: &mut Context<'_>, a: ValueId, b: ValueId, sum: ValueId) -> Result<ValueId> {
+    let both = and(cx, a, b)?;
+    let either = or(cx, a, b)?;
+    // Of the bits that are set in one of the two, those that the sum has lost.
+    let kept = and(cx, either, sum)?;
+    let lost = sub(cx, either, kept)?;
+    let out = or(cx, both, lost)?;
+    let amount = word(cx, DType::U64, 63)?;
+    right(cx, out, amount)
+}

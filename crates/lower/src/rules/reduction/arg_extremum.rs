@@ -1,0 +1,37 @@
+//! argmax[axes, index_dtype](x), argmin → ArgMax, ArgMin; the first NaN wins over everything, which
+//! ONNX leaves open, so it is looked for separately
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::DType;
+
+use crate::rules::Result;
+use crate::{Context, RuleError};
+
+pub(crate) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    choose(cx, x[0], "ArgMax")
+}
+
+pub(crate) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    choose(cx, x[0], "ArgMin")
+}
+
+#[track_caller]
+fn choose(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
+    let axes: Vec<i64> = cx.param("axes")?;
+    let [axis] = axes.as_slice() else {
+        return Err(RuleError::unsupported("the index of an extremum over several axes"));
+    };
+    let dtype: DType = cx.param("index_dtype")?;
+    let numbers = if cx.dtype(x) == DType::Bool { cx.cast(x, DType::U8)? } else { x };
+    let mut index = cx.op(op, &[numbers], attrs! { axis: *axis, keepdims: false })?;
+    if cx.dtype(x).is_float() {
+        let nan = cx.op("IsNaN", &[x], Attrs::new())?;
+        let nan = cx.cast(nan, DType::U8)?;
+        let first = cx.op("ArgMax", &[nan], attrs! { axis: *axis, keepdims: false })?;
+        let axes = cx.i64s(&axes);
+        let any = cx.op("ReduceMax", &[nan, axes], attrs! { keepdims: false })?;
+        let any = cx.cast(any, DType::Bool)?;
+        index = cx.op("Where", &[any, first, index], Attrs::new())?;
+    }
+    Ok(vec![cx.cast(index, dtype)?])
+}

@@ -1,0 +1,138 @@
+//! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans go through integers, bits are combined
+//! in halves. reduce[jaxpr](x, start) → the same, combined with the start
+
+use jaxpr::JaxprId;
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use super::monoid::Monoid;
+use crate::rules::Result;
+use crate::rules::bits::bitwise;
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::movement::pad;
+use crate::{Context, Parts, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    let jaxpr: JaxprId = cx.param("jaxpr")?;
+    let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
+        return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
+    };
+    if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
+        // Nothing is combined, not even the start.
+        return Ok(vec![*array]);
+    }
+    let array = Entries::from(*array);
+    let identity = monoid.identity_like(cx, array)?;
+    let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;
+    let axes: Vec<i64> = cx.param("dimensions")?;
+    let reduced = reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?;
+    if *start == identity.into() {
+        return Ok(vec![reduced.into()]);
+    }
+    Ok(vec![monoid.combine(cx, reduced, (*start).into())?.into()])
+}
+
+#[track_caller]
+fn reduce(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
+    let axes: Vec<usize> = cx.param("axes")?;
+    if axes.is_empty() {
+        return Ok(vec![x]);
+    }
+    if axes.iter().any(|axis| cx.shape(x)[*axis] == ZERO) {
+        let nothing = monoid.identity(cx, cx.dtype(x))?;
+        let kept = cx.shape(x).iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        let shape: Vec<Dim> = kept.map(|(_, size)| size.clone()).collect();
+        return Ok(vec![cx.expand(nothing, &shape)?]);
+    }
+    let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+    let axes = cx.i64s(&axes);
+    Ok(vec![cx.op(op, &[x, axes], attrs! { keepdims: false })?])
+}
+
+/// Any and all are the maximum and the minimum of zeros and ones.
+#[track_caller]
+fn reduce_bool(cx: &mut Context<'_>, x: ValueId, monoid: Monoid, op: &'static str) -> Result {
+    let ints = cx.cast(x, DType::U8)?;
+    let reduced = reduce(cx, ints, monoid, op)?[0];
+    Ok(vec![cx.cast(reduced, DType::Bool)?])
+}
+
+pub(crate) fn sum(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    reduce(cx, x[0], Monoid::Add, "ReduceSum")
+}
+
+pub(crate) fn prod(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    reduce(cx, x[0], Monoid::Mul, "ReduceProd")
+}
+
+pub(crate) fn max(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    match cx.dtype(x[0]) {
+        DType::Bool => reduce_bool(cx, x[0], Monoid::Max, "ReduceMax"),
+        _ => reduce(cx, x[0], Monoid::Max, "ReduceMax"),
+    }
+}
+
+pub(crate) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    match cx.dtype(x[0]) {
+        DType::Bool => reduce_bool(cx, x[0], Monoid::Min, "ReduceMin"),
+        _ => reduce(cx, x[0], Monoid::Min, "ReduceMin"),
+    }
+}
+
+pub(crate) fn or(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    match cx.dtype(x[0]) {
+        DType::Bool => max(cx, x),
+        _ => {
+            let zero = cx.scalar_like(x[0], 0.0)?;
+            halve(cx, x[0], bitwise::or, zero)
+        }
+    }
+}
+
+pub(crate) fn and(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    match cx.dtype(x[0]) {
+        DType::Bool => min(cx, x),
+        _ => {
+            let zero = cx.scalar_like(x[0], 0.0)?;
+            let ones = cx.op("BitwiseNot", &[zero], Attrs::new())?;
+            halve(cx, x[0], bitwise::and, ones)
+        }
+    }
+}
+
+pub(crate) fn xor(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let zero = cx.scalar_like(x[0], 0.0)?;
+    halve(cx, x[0], bitwise::xor, zero)
+}
+
+/// Combines the first half of all elements with the second, until one is left.
+fn halve(
+    cx: &mut Context<'_>,
+    x: ValueId,
+    combine: fn(&mut Context<'_>, &[ValueId]) -> Result,
+    identity: ValueId,
+) -> Result {
+    let axes: Vec<usize> = cx.param("axes")?;
+    let out = &cx.out(0).shape;
+    let rest = (0..cx.rank(x)).filter(|axis| !axes.contains(axis));
+    let perm: Vec<usize> = axes.iter().copied().chain(rest).collect();
+    let mut count = axes.iter().map(|&axis| cx.shape(x)[axis].as_known());
+    let Some(count) = count.try_fold(1, |n, size| Some(n * size?)) else {
+        return Err(RuleError::unsupported("a bitwise reduction over an axis of symbolic size"));
+    };
+    let mut rows = cx.transpose(x, &perm)?;
+    rows = cx.reshape(rows, &[&[Dim::Known(count)], out.as_slice()].concat())?;
+    let mut size = count.max(1).unsigned_abs().next_power_of_two().cast_signed();
+    let mut missing = vec![ZERO; cx.rank(rows)];
+    missing[0] = Dim::Known(size - count);
+    rows = pad::edges(cx, rows, identity, &vec![ZERO; missing.len()], &missing)?;
+    while size > 1 {
+        size /= 2;
+        let sizes = cx.i64s(&[size, size]);
+        let parts = cx.op_many("Split", &[rows, sizes], attrs! { axis: 0 }, 2)?;
+        rows = combine(cx, &parts)?[0];
+    }
+    Ok(vec![cx.squeeze(rows, &[0])?])
+}

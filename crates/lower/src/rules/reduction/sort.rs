@@ -1,0 +1,107 @@
+//! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for what is carried along;
+//! ONNX orders equal elements by their index, so every sort is stable
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use crate::rules::Result;
+use crate::rules::indexing::indices;
+use crate::{Context, RuleError};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let axis: usize = cx.param("dimension")?;
+    // A complex key is two: its real part, then its imaginary part.
+    let count = cx.in_count(cx.param("num_keys")?);
+    let extent = cx.shape(x[0])[axis].clone();
+    if cx.shape(x[0]).contains(&Dim::Known(0)) || extent == Dim::Known(1) {
+        return Ok(x.to_vec());
+    }
+    for key in &x[..count] {
+        let dtype = cx.dtype(*key);
+        if !(dtype.is_float() || dtype.is_integer() || dtype == DType::Bool) {
+            return Err(RuleError::unsupported(format!("the order of {dtype}")));
+        }
+    }
+    let sort = Sort { axis: axis as i64, extent };
+    if let ([only], false) = (x, cx.dtype(x[0]) == DType::Bool) {
+        return Ok(vec![sort.values(cx, *only)?]);
+    }
+    let order = sort.order(cx, &x[..count])?;
+    x.iter().map(|value| sort.pick(cx, *value, order)).collect()
+}
+
+struct Sort {
+    axis: i64,
+    extent: Dim,
+}
+
+impl Sort {
+    /// The elements and their places, from the smallest to the largest.
+    #[track_caller]
+    fn smallest(&self, cx: &mut Context<'_>, x: ValueId) -> Result<(ValueId, ValueId)> {
+        let count = cx.dims(std::slice::from_ref(&self.extent))?;
+        let found = cx.op_many("TopK", &[x, count], attrs! { axis: self.axis, largest: 0 }, 2)?;
+        Ok((found[0], found[1]))
+    }
+
+    #[track_caller]
+    fn pick(&self, cx: &mut Context<'_>, x: ValueId, order: ValueId) -> Result<ValueId> {
+        Ok(cx.op("GatherElements", &[x, order], attrs! { axis: self.axis })?)
+    }
+
+    /// `x` sorted by itself. NaN are last: as many as there were.
+    fn values(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+        let dtype = cx.dtype(x);
+        if !dtype.is_float() {
+            return Ok(self.smallest(cx, x)?.0);
+        }
+        let (nan, numbers) = without_nan(cx, x)?;
+        let (sorted, _) = self.smallest(cx, numbers)?;
+        let (nan, axes) = (cx.cast(nan, DType::I64)?, cx.i64s(&[self.axis]));
+        let count = cx.op("ReduceSum", &[nan, axes], attrs! { keepdims: true })?;
+        let extent = cx.dims(std::slice::from_ref(&self.extent))?;
+        let first = cx.op("Sub", &[extent, count], Attrs::new())?;
+        let places = indices::count(cx, &self.extent)?;
+        let behind: Vec<i64> = (1..cx.rank(x) as i64 - self.axis).collect();
+        let places = cx.unsqueeze(places, &behind)?;
+        let number = cx.op("Less", &[places, first], Attrs::new())?;
+        let nan = cx.scalar(dtype, f64::NAN)?;
+        Ok(cx.op("Where", &[number, sorted, nan], Attrs::new())?)
+    }
+
+    /// The places of the elements in sorted order: sorted by the last key first, then by the one
+    /// before, and so on. NaN are behind all numbers, so whether one is NaN is a key of its own.
+    fn order(&self, cx: &mut Context<'_>, keys: &[ValueId]) -> Result<ValueId> {
+        let mut parts = Vec::new();
+        for &key in keys.iter().rev() {
+            match cx.dtype(key) {
+                DType::Bool => parts.push(cx.cast(key, DType::U8)?),
+                dtype if dtype.is_float() => {
+                    let (nan, numbers) = without_nan(cx, key)?;
+                    parts.extend([numbers, cx.cast(nan, DType::U8)?]);
+                }
+                _ => parts.push(key),
+            }
+        }
+        let mut order = None;
+        for part in parts {
+            order = Some(match order {
+                None => self.smallest(cx, part)?.1,
+                Some(order) => {
+                    let part = self.pick(cx, part, order)?;
+                    let (_, next) = self.smallest(cx, part)?;
+                    self.pick(cx, order, next)?
+                }
+            });
+        }
+        order.ok_or_else(|| RuleError::Internal("a sort without keys".to_owned()))
+    }
+}
+
+/// Where `x` is NaN, and `x` with infinity there.
+fn without_nan(cx: &mut Context<'_>, x: ValueId) -> Result<(ValueId, ValueId)> {
+    let nan = cx.op("IsNaN", &[x], Attrs::new())?;
+    let infinity = cx.scalar_like(x, f64::INFINITY)?;
+    let numbers = cx.op("Where", &[nan, infinity, x], Attrs::new())?;
+    Ok((nan, numbers))
+}

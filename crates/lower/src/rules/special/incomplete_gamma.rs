@@ -1,0 +1,98 @@
+//! igamma(a, x), igammac(a, x) → a power series near zero, a continued fraction beyond, each a Loop until
+//! every element has converged
+
+use onnx::ValueId;
+use tensor::DType;
+
+use super::lgamma::lgamma;
+use crate::Context;
+use crate::formula::{Num, formula, repeat, spread};
+use crate::rules::Result;
+
+/// The lower function, from 0 at x = 0 to 1.
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let operands = spread(cx, x)?;
+    formula(cx, &operands, |[a, x]| {
+        let (weight, vanishes) = weight(a, x);
+        let outside = outside(a, x);
+        let (at_zero, at_infinity) = (x.equals(0.0), x.equals(f64::INFINITY));
+        let counts = !(outside | vanishes | at_zero | at_infinity);
+        let far = x.at_least(1.0) & x.greater(a);
+        let upper = fraction(a, x, counts & far) * weight;
+        let lower = series(a, x, counts & !far) * weight / a;
+        let result = far.select(1.0 - upper, lower);
+        let result = at_infinity.select(1.0, at_zero.select(0.0, result));
+        outside.select(f64::NAN, result)
+    })
+}
+
+/// The upper function, from 1 at x = 0 to 0.
+pub(crate) fn upper(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let operands = spread(cx, x)?;
+    formula(cx, &operands, |[a, x]| {
+        let (weight, vanishes) = weight(a, x);
+        let outside = outside(a, x);
+        let at_end = x.equals(f64::INFINITY) | a.equals(0.0);
+        let counts = !(outside | vanishes | at_end);
+        let near = x.less(1.0) | x.less(a);
+        let upper = fraction(a, x, counts & !near) * weight;
+        let lower = series(a, x, counts & near) * weight / a;
+        let result = near.select(1.0 - lower, upper);
+        let result = at_end.select(0.0, result);
+        outside.select(f64::NAN, result)
+    })
+}
+
+/// Where the functions are not defined.
+fn outside<'f>(a: Num<'f>, x: Num<'f>) -> Num<'f> {
+    let origin = a.equals(0.0) & x.equals(0.0);
+    x.less(0.0) | a.less(0.0) | origin | a.is_nan() | x.is_nan()
+}
+
+/// `x^a exp(-x) / Γ(a)`, and where that is nothing.
+pub(crate) fn weight<'f>(a: Num<'f>, x: Num<'f>) -> (Num<'f>, Num<'f>) {
+    let log = a * x.ln() - x - lgamma(a);
+    let largest = if x.dtype() == DType::F64 { f64::MAX } else { f64::from(f32::MAX) };
+    (log.exp(), log.less(-largest.ln()))
+}
+
+/// Rounds after which a series is given up; JAX has no such limit.
+pub(crate) const SERIES_LIMIT: u32 = 100_000;
+/// Rounds after which JAX gives up a continued fraction.
+pub(crate) const FRACTION_LIMIT: u32 = 2000;
+
+/// `1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + …` where `counts` holds.
+fn series<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
+    let one = x.filled(1.0);
+    let [_, _, sum] = repeat(SERIES_LIMIT, [counts, one, one], |round, [open, term, sum]| {
+        let term = term * (x / (a + (round.cast(a.dtype()) + 1.0)));
+        let next = sum + term;
+        let still = open & (term / next).greater(x.epsilon());
+        (still.any(), [still, term, open.select(next, sum)])
+    });
+    sum
+}
+
+/// `1 / (x + (1 - a) / (1 + 1 / (x + (2 - a) / (1 + 2 / (x + …)))))` where `counts` holds, by the
+/// recurrence of its numerators and denominators.
+fn fraction<'f>(a: Num<'f>, x: Num<'f>, counts: Num<'f>) -> Num<'f> {
+    let epsilon = x.epsilon();
+    let one = x.filled(1.0);
+    let (p1, q1) = (x + 1.0, (x + (2.0 - a)) * x);
+    let start = [counts, p1 / q1, p1, q1, one, x];
+    let [_, result, ..] = repeat(FRACTION_LIMIT, start, |round, [open, result, p1, q1, p2, q2]| {
+        let n = round.cast(a.dtype()) + 1.0;
+        let (across, down) = (x + (2.0 - a) + n * 2.0, (1.0 - a + n) * n);
+        let (p, q) = (p1 * across - p2 * down, q1 * across - q2 * down);
+        let defined = !q.equals(0.0);
+        let next = defined.select(p / q, result);
+        let change = defined.select(((result - next) / next).abs(), 1.0);
+        let still = open & change.greater(epsilon);
+        // Both grow without bounds, and only their quotient counts.
+        let scale = p.abs().greater(1.0 / epsilon).select(p.constant(epsilon), 1.0);
+        let carry =
+            [still, open.select(next, result), p * scale, q * scale, p1 * scale, q1 * scale];
+        (still.any(), carry)
+    });
+    result
+}

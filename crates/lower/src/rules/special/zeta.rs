@@ -1,0 +1,65 @@
+//! zeta(x, q) → ten terms of Hurwitz' series, and the rest by Euler's and Maclaurin's formula
+
+use onnx::ValueId;
+
+use crate::Context;
+use crate::formula::{Num, formula};
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    formula(cx, x, |[x, q]| zeta(x, q))
+}
+
+/// The even Bernoulli numbers divided by the factorials of their indices, the last first.
+const EULER_MACLAURIN: [f64; 12] = [
+    -1.3954464685812522e-19,
+    5.5090028283602295e-18,
+    -2.174868698558062e-16,
+    8.586062056277845e-15,
+    -3.3896802963225827e-13,
+    1.3382536530684679e-11,
+    -5.284190138687493e-10,
+    2.08767569878681e-8,
+    -8.267195767195768e-7,
+    3.306878306878307e-5,
+    -0.001388888888888889,
+    0.08333333333333333,
+];
+
+/// The terms that are summed one by one.
+const TERMS: u8 = 10;
+
+/// The sum of `(q + n)^-x` over all `n` from 0.
+pub(crate) fn zeta<'f>(x: Num<'f>, q: Num<'f>) -> Num<'f> {
+    let power = |base: Num<'f>| base.pow(-x);
+    let sum = (1..TERMS).fold(power(q), |sum, n| sum + power(q + f64::from(n)));
+    let end = q + f64::from(TERMS);
+    let last = power(end);
+    let inverse_square = 1.0 / end.squared();
+    let mut series = None::<Num<'f>>;
+    let mut degree = 2.0 * (EULER_MACLAURIN.len() as f64 - 1.0);
+    for coefficient in EULER_MACLAURIN {
+        series = Some(match series {
+            None => x.constant(coefficient),
+            Some(series) => {
+                let factor = (x + degree) * (x + (degree - 1.0));
+                degree -= 2.0;
+                series * inverse_square * factor + coefficient
+            }
+        });
+    }
+    let series = series.unwrap_or(x);
+    let rest = last * end / (x - 1.0) + last * (x / end * series + 0.5);
+    // Where nothing is left the series may have overflowed.
+    let settled = last.abs().less(sum.abs() * x.epsilon());
+    let result = settled.select(sum, sum + rest);
+
+    let whole = x.equals(x.floor());
+    let result = (x.less(1.0) | (q.at_most(0.0) & !whole)).select(f64::NAN, result);
+    // At poles even powers have the same sign on both sides.
+    let half = x * 0.5;
+    let even = half.equals(half.floor());
+    let at_pole = even.select(x.constant(f64::INFINITY), f64::NAN);
+    let result = (q.at_most(0.0) & q.equals(q.floor())).select(at_pole, result);
+    x.equals(1.0).select(f64::INFINITY, result)
+}

@@ -1,0 +1,244 @@
+//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated
+
+use jaxpr::Params;
+use onnx::{ValueId, attrs};
+use tensor::{DType, Dim, DimOp};
+
+use super::window::inverse;
+use crate::rules::Result;
+use crate::rules::movement::pad;
+use crate::rules::movement::rev;
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let out = cx.out(0);
+    let numbers: Params = cx.param("dimension_numbers")?;
+    let [lhs_spec, rhs_spec, out_spec] =
+        ["lhs_spec", "rhs_spec", "out_spec"].map(|name| numbers.get::<Vec<usize>>(name));
+    let conv = Convolution::read(cx)?;
+
+    let empty = [cx.shape(x[0]), cx.shape(x[1]), &out.shape].iter().any(|s| s.contains(&ZERO));
+    if empty {
+        return Ok(vec![cx.full(out.dtype, 0.0, &out.shape)?]);
+    }
+    let input = cx.transpose(x[0], &lhs_spec?)?;
+    let kernel = cx.transpose(x[1], &rhs_spec?)?;
+    let result = conv.apply(cx, input, kernel, out.dtype)?;
+    Ok(vec![cx.transpose(result, &inverse(&out_spec?))?])
+}
+
+/// How the kernel moves; one entry per spatial axis.
+#[derive(Debug)]
+struct Convolution {
+    stride: Vec<i64>,
+    low: Vec<Dim>,
+    high: Vec<Dim>,
+    input_dilation: Vec<i64>,
+    kernel_dilation: Vec<i64>,
+    groups: i64,
+    batch_groups: i64,
+}
+
+impl Convolution {
+    fn read(cx: &Context<'_>) -> Result<Self> {
+        let padding: Vec<(Dim, Dim)> = cx.param("padding")?;
+        let (low, high) = padding.into_iter().unzip();
+        Ok(Self {
+            stride: cx.param("window_strides")?,
+            low,
+            high,
+            input_dilation: cx.param("lhs_dilation")?,
+            kernel_dilation: cx.param("rhs_dilation")?,
+            groups: cx.param("feature_group_count")?,
+            batch_groups: cx.param("batch_group_count")?,
+        })
+    }
+
+    /// The convolution of an input (batch, channels, space…) with a kernel (output channels, input
+    /// channels, space…).
+    fn apply(
+        mut self,
+        cx: &mut Context<'_>,
+        input: ValueId,
+        kernel: ValueId,
+        dtype: DType,
+    ) -> Result<ValueId> {
+        // The result may be asked for in a wider type than the operands have.
+        let mut input = cx.cast(input, dtype)?;
+        let mut kernel = cx.cast(kernel, dtype)?;
+        if self.batch_groups > 1 {
+            input = self.batches_to_channels(cx, input)?;
+        }
+        let flat = self.stride.is_empty();
+        if flat {
+            // No spatial axis is one of size one.
+            (input, kernel) = (cx.unsqueeze(input, &[2])?, cx.unsqueeze(kernel, &[2])?);
+            (self.stride, self.input_dilation, self.kernel_dilation) = (vec![1], vec![1], vec![1]);
+            (self.low, self.high) = (vec![ZERO], vec![ZERO]);
+        }
+        for (i, size) in cx.shape(input)[2..].iter().enumerate() {
+            if *size == Dim::Known(1) {
+                self.input_dilation[i] = 1;
+            }
+        }
+        if !(dtype.is_float() || dtype.is_integer()) {
+            return Err(RuleError::unsupported(format!("a convolution of {dtype}")));
+        }
+        let result = self.by_operator(cx, input, kernel)?;
+        if flat { Ok(cx.squeeze(result, &[2])?) } else { Ok(result) }
+    }
+
+    /// Groups of the batch, each with output channels of its own, are groups of channels.
+    fn batches_to_channels(&mut self, cx: &mut Context<'_>, input: ValueId) -> Result<ValueId> {
+        let groups = Dim::Known(self.batch_groups);
+        let shape = cx.shape(input).to_vec();
+        let batch = divided(&shape[0], self.batch_groups);
+        let mut apart = vec![groups.clone(), batch.clone()];
+        apart.extend_from_slice(&shape[1..]);
+        let input = cx.reshape(input, &apart)?;
+        let mut perm: Vec<usize> = (0..apart.len()).collect();
+        perm.swap(0, 1);
+        let input = cx.transpose(input, &perm)?;
+        let mut merged = vec![batch, groups * shape[1].clone()];
+        merged.extend_from_slice(&shape[2..]);
+        self.groups = self.batch_groups;
+        cx.reshape(input, &merged)
+    }
+
+    fn by_operator(
+        &self,
+        cx: &mut Context<'_>,
+        input: ValueId,
+        kernel: ValueId,
+    ) -> Result<ValueId> {
+        let dilated = self.input_dilation.iter().any(|d| *d > 1);
+        if dilated
+            && cx.dtype(input).is_float()
+            && self.stride.iter().all(|s| *s == 1)
+            && let Some(transposed) = self.transposed(cx, input, kernel)?
+        {
+            return Ok(transposed);
+        }
+        let input = self.spread(cx, input)?;
+        let (pads, input) = self.pad(cx, input)?;
+        let attrs = attrs! {
+            strides: self.stride.clone(),
+            pads: pads,
+            dilations: self.kernel_dilation.clone(),
+            group: self.groups,
+        };
+        Ok(cx.op("Conv", &[input, kernel], attrs)?)
+    }
+
+    /// A convolution of an input with gaps, without ever filling them: every element of the input
+    /// adds its multiple of the reversed kernel to the result.
+    fn transposed(
+        &self,
+        cx: &mut Context<'_>,
+        input: ValueId,
+        kernel: ValueId,
+    ) -> Result<Option<ValueId>> {
+        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let (Some(low), Some(high), Some(size)) =
+            (known(&self.low), known(&self.high), known(&cx.shape(kernel)[2..]))
+        else {
+            return Ok(None);
+        };
+        // What the operator gives beyond the result (or, where negative, what it lacks).
+        let beyond = |padding: &[i64]| -> Vec<i64> {
+            let each = size.iter().zip(&self.kernel_dilation).zip(padding);
+            each.map(|((size, dilation), padding)| (size - 1) * dilation - padding).collect()
+        };
+        let (before, mut after) = (beyond(&low), beyond(&high));
+        // Lacking on one side only: what is cut on the other might be more than there is.
+        if before.iter().zip(&after).any(|(a, b)| (*a).min(*b) < 0 && (*a).max(*b) > 0) {
+            return Ok(None);
+        }
+        let pads = before.iter().chain(&after).map(|n| *n.max(&0)).collect::<Vec<i64>>();
+        let mut attrs = attrs! {
+            strides: self.input_dilation.clone(),
+            pads: pads,
+            dilations: self.kernel_dilation.clone(),
+            group: self.groups,
+        };
+        // The operator itself can add zeros at the end, less than a stride of them.
+        let extra: Vec<i64> = after.iter().map(|n| (-n).max(0)).collect();
+        if extra.iter().zip(&self.input_dilation).all(|(extra, stride)| extra < stride) {
+            if extra.iter().any(|n| *n > 0) {
+                attrs.extend(attrs! { output_padding: extra });
+            }
+            after.fill(0);
+        }
+        let kernel = self.swap_channels(cx, kernel)?;
+        let axes: Vec<i64> =
+            (0..size.len()).filter(|&i| size[i] > 1).map(|i| i as i64 + 2).collect();
+        let kernel = rev::reverse(cx, kernel, &axes)?;
+        let result = cx.op("ConvTranspose", &[input, kernel], attrs)?;
+        let lacking = |beyond: &[i64]| -> Vec<Dim> {
+            let amounts = beyond.iter().map(|n| Dim::Known((-n).max(0)));
+            [ZERO, ZERO].into_iter().chain(amounts).collect()
+        };
+        let zero = cx.scalar_like(result, 0.0)?;
+        Ok(Some(pad::edges(cx, result, zero, &lacking(&before), &lacking(&after))?))
+    }
+
+    /// A kernel (output channels, input channels of a group, …) as (input channels, output channels
+    /// of a group, …).
+    fn swap_channels(&self, cx: &mut Context<'_>, kernel: ValueId) -> Result<ValueId> {
+        let shape = cx.shape(kernel).to_vec();
+        let mut perm: Vec<usize> = (0..shape.len()).collect();
+        if self.groups == 1 {
+            perm.swap(0, 1);
+            return Ok(cx.transpose(kernel, &perm)?);
+        }
+        let groups = Dim::Known(self.groups);
+        let outputs = divided(&shape[0], self.groups);
+        let mut apart = vec![groups.clone(), outputs.clone()];
+        apart.extend_from_slice(&shape[1..]);
+        let kernel = cx.reshape(kernel, &apart)?;
+        perm.push(shape.len());
+        perm.swap(1, 2);
+        let kernel = cx.transpose(kernel, &perm)?;
+        let mut merged = vec![groups * shape[1].clone(), outputs];
+        merged.extend_from_slice(&shape[2..]);
+        cx.reshape(kernel, &merged)
+    }
+
+    /// The input with zeros between its elements.
+    fn spread(&self, cx: &mut Context<'_>, input: ValueId) -> Result<ValueId> {
+        let mut input = input;
+        for (i, &dilation) in self.input_dilation.iter().enumerate() {
+            if dilation > 1 {
+                let zero = cx.scalar_like(input, 0.0)?;
+                input = pad::spread(cx, input, zero, i + 2, dilation - 1)?;
+            }
+        }
+        Ok(input)
+    }
+
+    /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. The padding
+    /// that is left to it, all beginnings first, and the input.
+    fn pad(&self, cx: &mut Context<'_>, input: ValueId) -> Result<(Vec<i64>, ValueId)> {
+        let (mut low, mut high) = (vec![ZERO; 2], vec![ZERO; 2]);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for pair in self.low.iter().zip(&self.high) {
+            let (now, left) = match pair {
+                (Dim::Known(a @ 0..), Dim::Known(b @ 0..)) => ((ZERO, ZERO), (*a, *b)),
+                (a, b) => ((a.clone(), b.clone()), (0, 0)),
+            };
+            low.push(now.0);
+            high.push(now.1);
+            before.push(left.0);
+            after.push(left.1);
+        }
+        let zero = cx.scalar_like(input, 0.0)?;
+        let input = pad::edges(cx, input, zero, &low, &high)?;
+        Ok(([before, after].concat(), input))
+    }
+}
+
+fn divided(dim: &Dim, by: i64) -> Dim {
+    Dim::op(DimOp::FloorDiv, dim, &Dim::Known(by))
+}

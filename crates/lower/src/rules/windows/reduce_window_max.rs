@@ -1,0 +1,11 @@
+//! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool passes over NaN and
+//! takes the smallest finite number for minus infinity
+
+use super::window::Window;
+use crate::rules::Result;
+use crate::rules::reduction::monoid::Monoid;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Window::read(cx)?.reduce(cx, x[0].into(), Monoid::Max)?.into()])
+}

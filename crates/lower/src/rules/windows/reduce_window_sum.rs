@@ -1,0 +1,10 @@
+//! reduce_window_sum → AveragePool times the window's size, or Add of shifted slices
+
+use super::window::Window;
+use crate::rules::Result;
+use crate::rules::reduction::monoid::Monoid;
+use crate::{Context, Parts};
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Window::read(cx)?.reduce(cx, x[0].into(), Monoid::Add)?.into()])
+}

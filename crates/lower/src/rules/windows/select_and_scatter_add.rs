@@ -1,0 +1,37 @@
+//! select_and_scatter_add(source, x) → ScatterElements of the source to the places that MaxPool finds;
+//! onnxruntime's MaxPool passes over NaN and finds no place among minus infinities
+
+use onnx::{ValueId, attrs};
+use tensor::Dim;
+
+use super::window::Window;
+use crate::Context;
+use crate::rules::Result;
+
+pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+    let (source, array) = (x[0], x[1]);
+    let shape = cx.shape(array).to_vec();
+    if shape.contains(&Dim::Known(0)) || cx.shape(source).contains(&Dim::Known(0)) {
+        return Ok(vec![cx.full(cx.dtype(source), 0.0, &shape)?]);
+    }
+    let window = Window::read(cx)?;
+    if window.moving_axes().is_empty() {
+        return Ok(vec![source]);
+    }
+    let (layout, places) = window.places_of_extrema(cx, array)?;
+    let source = layout.enter(cx, source)?;
+    let (places, source) = (flat(cx, places)?, flat(cx, source)?);
+    let space = layout.shape(&shape);
+    let count = space.iter().cloned().fold(Dim::Known(1), |a, b| a * b);
+    let zeros = cx.full(cx.dtype(source), 0.0, &[count])?;
+    let sums =
+        cx.op("ScatterElements", &[zeros, places, source], attrs! { axis: 0, reduction: "add" })?;
+    let sums = cx.reshape(sums, &space)?;
+    Ok(vec![layout.leave(cx, sums, &shape)?])
+}
+
+/// `value` as a vector.
+pub(crate) fn flat(cx: &mut Context<'_>, value: ValueId) -> Result<ValueId> {
+    let count = cx.shape(value).iter().cloned().fold(Dim::Known(1), |a, b| a * b);
+    cx.reshape(value, &[count])
+}

@@ -1,0 +1,277 @@
+//! Sliding windows: ONNX's pooling where it has the same meaning, otherwise one axis at a time by
+//! combining shifted slices, which is exact for every element type.
+
+use std::sync::Arc;
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim, Kind};
+
+use super::shifted_slices::Run;
+use crate::rules::Result;
+use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::movement::pad;
+use crate::rules::reduction::monoid::Monoid;
+use crate::{Context, RuleError};
+
+const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
+
+/// How a window moves over an array; one entry per axis.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) size: Vec<Dim>,
+    pub(crate) stride: Vec<i64>,
+    pub(crate) low: Vec<Dim>,
+    pub(crate) high: Vec<Dim>,
+    /// The distance between the elements of the array as the window sees them.
+    pub(crate) base_dilation: Vec<i64>,
+    /// The distance between the elements of the window.
+    pub(crate) dilation: Vec<i64>,
+}
+
+impl Window {
+    /// The window that the equation's parameters describe.
+    pub(crate) fn read(cx: &Context<'_>) -> Result<Self> {
+        let size: Vec<Dim> = cx.param("window_dimensions")?;
+        let padding: Vec<(Dim, Dim)> = cx.param("padding")?;
+        let (low, high) = padding.into_iter().unzip();
+        let dense = vec![1; size.len()];
+        Ok(Self {
+            stride: cx.param("window_strides")?,
+            base_dilation: cx.param_or("base_dilation", dense.clone())?,
+            dilation: cx.param_or("window_dilation", dense)?,
+            size,
+            low,
+            high,
+        })
+    }
+
+    /// `x` with every window reduced to one element. What is outside of `x` does not count.
+    pub(crate) fn reduce(
+        mut self,
+        cx: &mut Context<'_>,
+        x: Entries,
+        monoid: Monoid,
+    ) -> Result<Entries> {
+        let shape = cx.out(0).shape;
+        let fill = monoid.identity_like(cx, x)?;
+        if shape.contains(&ZERO) {
+            return fill.each(cx, |cx, part| cx.expand(part, &shape));
+        }
+        let x = self.spread(cx, x, fill)?;
+        let x = self.reduce_whole_axes(cx, x, monoid)?;
+        match x.im {
+            None => match self.pool(cx, x.re, monoid)? {
+                Some(pooled) => Ok(Entries::real(pooled)),
+                None => self.slide(cx, x, monoid, fill),
+            },
+            Some(_) => self.slide(cx, x, monoid, fill),
+        }
+    }
+
+    /// Spreads `x` out by the base dilation.
+    fn spread(&self, cx: &mut Context<'_>, x: Entries, fill: Entries) -> Result<Entries> {
+        let mut x = x;
+        for (axis, &dilation) in self.base_dilation.iter().enumerate() {
+            if dilation > 1 {
+                x = x.zip_with(cx, fill, |cx, part, fill| {
+                    pad::spread(cx, part, fill, axis, dilation - 1)
+                })?;
+            }
+        }
+        Ok(x)
+    }
+
+    /// The axes along which something happens.
+    pub(crate) fn moving_axes(&self) -> Vec<usize> {
+        let still = |i: usize| {
+            (&self.size[i], self.stride[i], &self.low[i], &self.high[i]) == (&ONE, 1, &ZERO, &ZERO)
+        };
+        (0..self.size.len()).filter(|&i| !still(i)).collect()
+    }
+
+    /// Reduces the axes that a window covers as a whole, so that nothing is left to move there.
+    fn reduce_whole_axes(
+        &mut self,
+        cx: &mut Context<'_>,
+        x: Entries,
+        monoid: Monoid,
+    ) -> Result<Entries> {
+        if cx.dtype(x.re) == DType::Bool {
+            return Ok(x);
+        }
+        let shape = cx.shape(x.re).to_vec();
+        let whole = |i: usize| {
+            let unpadded = self.low[i] == ZERO && self.high[i] == ZERO && self.dilation[i] == 1;
+            unpadded && self.size[i] == shape[i] && shape[i] != ONE
+        };
+        let axes: Vec<usize> = (0..shape.len()).filter(|&i| whole(i)).collect();
+        for &i in &axes {
+            (self.size[i], self.stride[i]) = (ONE, 1);
+        }
+        monoid.reduce(cx, x, &axes)
+    }
+
+    /// The kernel size and the padding of an axis, if pooling can have them: it wants every window
+    /// to hold an element of the array.
+    fn poolable(&self, axis: usize, extent: &Dim) -> Option<(i64, i64, i64)> {
+        let size = self.size[axis].as_known()?;
+        let (low, high) = (self.low[axis].as_known()?, self.high[axis].as_known()?);
+        let dilation = self.dilation[axis];
+        let dense = self.base_dilation[axis] == 1
+            && (dilation == 1 || extent.as_known().is_some_and(|n| n >= dilation));
+        let inside = (0..size).contains(&low) && (0..size).contains(&high);
+        (dense && inside).then_some((size, low, high))
+    }
+
+    /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
+    /// one to three axes, which may lie anywhere.
+    fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
+        let moving = self.moving_axes();
+        if !(1..=3).contains(&moving.len()) {
+            return None;
+        }
+        let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
+        let fits: Vec<_> = fits.collect::<Option<_>>()?;
+        let kernel: Vec<i64> = fits.iter().map(|f| f.0).collect();
+        let pads: Vec<i64> = fits.iter().map(|f| f.1).chain(fits.iter().map(|f| f.2)).collect();
+        let at = |from: &[i64]| moving.iter().map(|&i| from[i]).collect::<Vec<_>>();
+        let mut attrs = attrs! { kernel_shape: kernel, strides: at(&self.stride), pads: pads };
+        let dilations = at(&self.dilation);
+        // Not every opset has them.
+        if dilations.iter().any(|dilation| *dilation > 1) {
+            attrs.extend(attrs! { dilations: dilations });
+        }
+        Some((Layout::new(&moving, shape.len()), attrs))
+    }
+
+    /// `MaxPool` or `AveragePool`, if they can do it.
+    fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
+        let dtype = cx.dtype(x);
+        let op = match monoid {
+            Monoid::Max if dtype.is_float() || matches!(dtype, DType::I8 | DType::U8) => "MaxPool",
+            Monoid::Add if dtype.is_float() => "AveragePool",
+            _ => return Ok(None),
+        };
+        let shape = cx.shape(x).to_vec();
+        let Some((layout, mut attrs)) = self.pooling(&shape) else { return Ok(None) };
+        if op == "AveragePool" {
+            attrs.extend(attrs! { count_include_pad: 1 });
+        }
+        let x = layout.enter(cx, x)?;
+        let mut pooled = cx.op(op, &[x], attrs)?;
+        let volume: i64 = self.size.iter().filter_map(Dim::as_known).product();
+        if op == "AveragePool" && volume != 1 {
+            #[expect(clippy::cast_precision_loss, reason = "windows are small")]
+            let volume = cx.scalar_like(pooled, volume as f64)?;
+            pooled = cx.op("Mul", &[pooled, volume], Attrs::new())?;
+        }
+        Ok(Some(layout.leave(cx, pooled, &shape)?))
+    }
+
+    /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is
+    /// there several times), counted over the whole array.
+    pub(crate) fn places_of_extrema(
+        &self,
+        cx: &mut Context<'_>,
+        x: ValueId,
+    ) -> Result<(Layout, ValueId)> {
+        let dtype = cx.dtype(x);
+        let shape = cx.shape(x).to_vec();
+        let ordered = dtype.is_float() || (dtype.bits() <= 32 && dtype.kind() != Kind::Complex);
+        let pooling = self.pooling(&shape).filter(|_| ordered);
+        let Some((layout, attrs)) = pooling else {
+            let reason = format!("the place of the extremum in windows of {dtype} that move so");
+            return Err(RuleError::unsupported(reason));
+        };
+        // Doubles hold every integer of 32 bits, and pooling takes them.
+        let x = if dtype.is_float() { x } else { cx.cast(x, DType::F64)? };
+        let select: Arc<str> = cx.param("select_prim")?;
+        let x = match &*select {
+            "ge" => x,
+            "le" => cx.op("Neg", &[x], Attrs::new())?,
+            other => return Err(RuleError::unsupported(format!("a selection by `{other}`"))),
+        };
+        let x = layout.enter(cx, x)?;
+        Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
+    }
+
+    /// One axis after the other, by slices.
+    fn slide(
+        &self,
+        cx: &mut Context<'_>,
+        x: Entries,
+        monoid: Monoid,
+        fill: Entries,
+    ) -> Result<Entries> {
+        let mut x = x.zip_with(cx, fill, |cx, part, fill| {
+            pad::edges(cx, part, fill, &self.low, &self.high)
+        })?;
+        for axis in self.moving_axes() {
+            let Some(size) = self.size[axis].as_known() else {
+                let size = &self.size[axis];
+                return Err(RuleError::unsupported(format!(
+                    "a window of the symbolic size `{size}` that does not span its axis"
+                )));
+            };
+            let (stride, dilation) = (self.stride[axis], self.dilation[axis]);
+            let run = Run { axis: axis as i64, size, dilation };
+            x = run.reduce(cx, x, stride, monoid)?;
+        }
+        Ok(x)
+    }
+}
+
+/// The order (batch, channel, moving axes…) that ONNX's pooling wants.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    perm: Vec<usize>,
+    still: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(moving: &[usize], rank: usize) -> Self {
+        let still: Vec<usize> = (0..rank).filter(|i| !moving.contains(i)).collect();
+        Self { perm: [still.as_slice(), moving].concat(), still: still.len() }
+    }
+
+    /// The shape that `enter` gives an array of `shape`.
+    pub(crate) fn shape(&self, shape: &[Dim]) -> Vec<Dim> {
+        let shape: Vec<Dim> = self.perm.iter().map(|&axis| shape[axis].clone()).collect();
+        let (still, moving) = shape.split_at(self.still);
+        let (batch, channel) = match still.split_last() {
+            Some((last, rest)) => (rest.iter().cloned().fold(ONE, |a, b| a * b), last.clone()),
+            None => (ONE, ONE),
+        };
+        [&[batch, channel], moving].concat()
+    }
+
+    /// `x` with the still axes in front, merged or made up so that they are two.
+    pub(crate) fn enter(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
+        let shape = self.shape(cx.shape(x));
+        let x = cx.transpose(x, &self.perm)?;
+        cx.reshape(x, &shape)
+    }
+
+    /// A pooled result with its axes where they were in an array of `shape`.
+    pub(crate) fn leave(
+        &self,
+        cx: &mut Context<'_>,
+        pooled: ValueId,
+        shape: &[Dim],
+    ) -> Result<ValueId> {
+        let still = self.perm[..self.still].iter().map(|&i| shape[i].clone());
+        let apart: Vec<Dim> = still.chain(cx.shape(pooled)[2..].iter().cloned()).collect();
+        let pooled = cx.reshape(pooled, &apart)?;
+        Ok(cx.transpose(pooled, &inverse(&self.perm))?)
+    }
+}
+
+/// The permutation that undoes `perm`.
+pub(crate) fn inverse(perm: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; perm.len()];
+    for (to, &from) in perm.iter().enumerate() {
+        inverse[from] = to;
+    }
+    inverse
+}

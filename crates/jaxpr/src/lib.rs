@@ -5,6 +5,7 @@ mod outline;
 mod param;
 mod program;
 mod results;
+pub mod text;
 
 pub use alike::{Alike, ClassId};
 pub use outline::{CALL, Cut, outline};

@@ -106,8 +106,12 @@ const SMALL: usize = 64;
 impl Constant {
     /// Whether a function takes it as an operand, so that calls with other values share its body.
     pub fn is_operand(&self) -> bool {
-        let bytes = self.tensor.bytes().len();
-        bytes > 0 && (self.name.is_some() || bytes > SMALL)
+        !self.tensor.bytes().is_empty() && (self.name.is_some() || Self::is_large(&self.tensor))
+    }
+
+    /// Whether an array is too large to be part of the code.
+    pub(crate) fn is_large(tensor: &Tensor) -> bool {
+        tensor.bytes().len() > SMALL
     }
 
     /// Which array it is: where its bytes are, and their type.

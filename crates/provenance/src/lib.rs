@@ -20,7 +20,7 @@ pub use source_map::{
     Sources, digest,
 };
 pub use source_text::source_text;
-pub use stack::{Frame, FrameId, FrameKind, Frames, Span, StackId, Stacks};
+pub use stack::{Frame, FrameId, FrameKind, Frames, LinkId, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.
 macro_rules! id {

@@ -59,7 +59,7 @@ id! {
 }
 id! {
     /// A link of a resolved stack: a frame and its callers.
-    pub(crate) LinkId
+    pub LinkId
 }
 
 type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
@@ -86,19 +86,28 @@ impl Stacks {
 
     /// Says what frames `stack` consists of, innermost first.
     pub fn resolve(&mut self, stack: StackId, frames: &[FrameId]) {
-        let link = frames.iter().rev().fold(None, |caller, &frame| {
-            Some(LinkId::from_index(self.links.insert_full((frame, caller)).0))
-        });
+        let callers = frames.iter().rev();
+        let link = callers.fold(None, |caller, &frame| Some(self.chain(frame, caller)));
         self.stacks[stack.index()] = link;
     }
 
+    /// Interns a frame together with its callers.
+    pub fn chain(&mut self, frame: FrameId, caller: Option<LinkId>) -> LinkId {
+        LinkId::from_index(self.links.insert_full((frame, caller)).0)
+    }
+
+    /// Says at which link `stack` begins.
+    pub fn begin(&mut self, stack: StackId, link: LinkId) {
+        self.stacks[stack.index()] = Some(link);
+    }
+
     /// What is equal for stacks of equal frames; none when it was never resolved.
-    pub(crate) fn link(&self, stack: StackId) -> Option<LinkId> {
+    pub fn link(&self, stack: StackId) -> Option<LinkId> {
         self.stacks[stack.index()]
     }
 
     /// The frame of a link, and the link of its caller.
-    pub(crate) fn follow(&self, link: LinkId) -> Option<(&Frame, Option<LinkId>)> {
+    pub fn follow(&self, link: LinkId) -> Option<(&Frame, Option<LinkId>)> {
         let (frame, caller) = self.links.get_index(link.index())?;
         Some((self.frames.get_index(frame.index())?, *caller))
     }

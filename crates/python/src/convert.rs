@@ -3,17 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use jaxpr::Program;
 use lower::Boundary;
-use onnx::{EncodeOptions, Graph};
-use optimize::Options;
-use optimize::legalize::{self, Target, backport, legalize};
-use provenance::{
-    Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
-};
+use pipeline::{Converted, Lines, Options, Places};
+use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
 
-use crate::error::{self, Places};
+use crate::error;
 use crate::model::Model;
 use crate::read::{self, StackOptions, Traced};
 use crate::record;
@@ -62,7 +57,8 @@ pub(crate) fn convert(
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(rules, &tracebacks, &shared);
-    let options = lower::Options { external, record: results };
+    let lowering = lower::Options { external, record: results };
+    let options = Options { opset, detail, source_map, lowering, fuel };
     if let Some(path) = record {
         record::write(&path, &program, &stacks)
             .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
@@ -73,49 +69,20 @@ pub(crate) fn convert(
     let function = function.map(|f| tracebacks.definition(f));
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let Built { graph, opset, results } =
-            build(&program, &boundary, &options, opset, fuel, &mut origins)?;
-        if resolve {
-            origins.merge_callers(&stacks);
-        }
-        let metadata = Metadata {
-            detail,
-            origins: &origins,
-            stacks: &stacks,
-            entry,
-            function: function.as_ref(),
-        };
-        let map = (source_map || detail == Detail::SourceMap).then(|| {
-            let text = |path: &str| fs::read(path).ok().map(provenance::source_text);
-            let sources = Sources { text: Some(&text), embed: embed_sources };
-            let (inputs, nodes) = (onnx::map_inputs(&graph), onnx::map_nodes(&graph));
-            let function = function.as_ref();
-            SourceMap::build(&inputs, &nodes, &origins, &stacks, function, sources).to_text()
-        });
-        let mut model_metadata = Vec::new();
-        if let Some(map) = &map {
-            if detail == Detail::SourceMap {
-                model_metadata.push((SOURCE_MAP.to_owned(), map.clone()));
-            } else {
-                let digest = provenance::digest(map.as_bytes());
-                model_metadata.push((SOURCE_MAP_DIGEST.to_owned(), digest));
-            }
-        }
-        let encoding = EncodeOptions {
-            node_metadata: &|node| metadata.of(node.origin),
-            model_metadata,
-            ..EncodeOptions::new(opset)
-        };
-        let model = onnx::encode(&graph, &encoding).map_err(Failure::Onnx)?;
+        let text = |path: &str| fs::read(path).ok().map(provenance::source_text);
+        let sources = Sources { text: Some(&text), embed: embed_sources };
+        let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
+        let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)?;
+        let Converted { model, graph, source_map, results, .. } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, map), results))
+        Ok((Model::new(model, source_map), results))
     });
-    let failure = match converted {
+    let error: pipeline::Error = match converted {
         Ok((model, None)) => return Ok(model),
         Ok((model, Some(entries))) => {
             return model.with_results(py, Results::new(entries, origins, stacks));
         }
-        Err(failure) => failure,
+        Err(error) => error,
     };
     let rule = shared.take_failure();
     if let Some(rule) = &rule
@@ -129,71 +96,13 @@ pub(crate) fn convert(
         let _ = tracebacks.resolve(py, stacks, stack);
     };
     let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
-    let (family, diagnostic) = match failure {
-        Failure::Lower(error) => places.lowering(error, rule.as_ref()),
-        Failure::Optimize(error) => places.optimizing(&error),
-        Failure::Legalize(error) => places.legalizing(error),
-        Failure::Onnx(error) => places.building(&error),
-    };
+    let is_external = matches!(error, pipeline::Error::Lower(lower::Error::External { .. }));
+    let (family, mut diagnostic) = places.diagnose(error);
+    if let (Some(rule), true) = (&rule, is_external) {
+        diagnostic.places.push(rule.place.clone());
+        diagnostic.help.clone_from(&rule.help);
+    }
     let raised = error::raise(py, family, &diagnostic);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
-}
-
-/// Where a conversion failed.
-enum Failure {
-    Lower(lower::Error),
-    Optimize(optimize::Error),
-    Legalize(legalize::Error),
-    Onnx(onnx::Error),
-}
-
-/// The oldest opset that is written when the user names none.
-const DEFAULT_OPSET: i64 = 23;
-
-/// A finished graph.
-struct Built {
-    graph: Graph,
-    /// The opset it is valid in.
-    opset: i64,
-    /// What became of the equations, if it was recorded.
-    results: Option<lower::Results>,
-}
-
-/// Jaxpr to finished graph.
-fn build(
-    program: &Program,
-    boundary: &Boundary,
-    options: &lower::Options,
-    opset: Option<i64>,
-    fuel: Option<u64>,
-    origins: &mut Origins,
-) -> Result<Built, Failure> {
-    let lowered = lower::lower(program, boundary, options, origins).map_err(Failure::Lower)?;
-    let mut graph = lowered.graph;
-    if options.record {
-        graph.remember_replacements();
-    }
-    let clean_up = Options { fuel, ..Options::default() };
-    let done = optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
-    let opset = match opset {
-        Some(opset) => {
-            backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
-            onnx::check_opset(&graph, opset).map(|()| opset).map_err(Failure::Onnx)?
-        }
-        None => onnx::required_opset(&graph, DEFAULT_OPSET).map_err(Failure::Onnx)?,
-    };
-    let before = graph.value_count();
-    legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
-    if graph.value_count() > before {
-        // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
-        let fuel = fuel.map(|fuel| fuel.saturating_sub(done.total()));
-        let clean_up = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
-        optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
-    }
-    onnx::seal_outputs(&mut graph, origins, &boundary.output_names).map_err(Failure::Onnx)?;
-    onnx::assign_names(&mut graph, origins);
-    onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
-    onnx::verify_names(&graph).map_err(Failure::Onnx)?;
-    Ok(Built { graph, opset, results: options.record.then_some(lowered.results) })
 }

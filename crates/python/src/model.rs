@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use onnx::Placement;
+use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::error::{Family, raise, writing};
+use crate::error::{raise, writing};
 use crate::results::Results;
 
 /// A converted model. Its weights are views of the arrays that JAX has.

@@ -3,11 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use onnx::{Graph, Producer, ValueId};
+use pipeline::Places;
 use provenance::{CallId, Diagnostic, Emitter, Origins, ScopeId, Stacks};
 use pyo3::prelude::*;
 use tensor::Type;
 
-use crate::error::{Places, source_lines};
+use crate::error::source_lines;
 
 /// An equation that was lowered into the main graph.
 #[derive(Debug)]

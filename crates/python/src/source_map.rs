@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use pipeline::Family;
 use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
 use pyo3::prelude::*;
 
-use crate::error::{Family, raise, writing};
+use crate::error::{raise, writing};
 
 /// No map of a real model comes near this.
 const LARGEST: u64 = 1 << 28;

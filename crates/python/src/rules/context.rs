@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use lower::{Context, Parts};
 use onnx::ValueId;
+use pipeline::Family;
 use provenance::{Diagnostic, Site};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -13,7 +14,7 @@ use super::loan::{Loan, Refused};
 use super::value::Value;
 use super::wrong::{Result, Wrong};
 use super::{Function, Shared, operand};
-use crate::error::{Family, raise};
+use crate::error::raise;
 use crate::jax_names::{attr, needs_expansion};
 use crate::read::address;
 

@@ -3,11 +3,12 @@
 use std::sync::PoisonError;
 
 use lower::RuleError;
+use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
 
 use super::Shared;
-use crate::error::{Family, raise};
+use crate::error::raise;
 
 pub(super) type Result<T> = std::result::Result<T, Wrong>;
 

@@ -1,0 +1,442 @@
+//! Tokens to programs.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use tensor::{DType, Dim, Tensor, Type};
+
+use super::lexer::{Lexer, Read, fail};
+use super::lines::Numbered;
+use super::token::Token;
+use super::{Document, array};
+use crate::{Atom, Constant, Jaxpr, JaxprId, VarId};
+
+/// How deep jaxprs and parameters may nest in the text, and jaxprs by calling each other.
+const DEPTH: usize = 48;
+const HEIGHT: usize = 200;
+
+/// The longest expression that a dimension may be.
+const DIM_LENGTH: usize = 1024;
+
+/// Words that are not names of variables.
+pub(super) const KEYWORDS: [&str; 3] = ["lambda", "let", "in"];
+
+/// The name of every variable that nobody reads.
+pub(super) const UNUSED: &str = "_";
+
+/// A text that is being read.
+#[derive(Debug)]
+pub(super) struct Parser<'a> {
+    lexer: Lexer<'a>,
+    pub(super) at: usize,
+    pub(super) token: Token<'a>,
+    depth: usize,
+    /// How many bytes elided arrays may still take.
+    left: usize,
+    arrays: FxHashMap<u64, Tensor>,
+    definitions: FxHashMap<u64, JaxprId>,
+    /// By jaxpr: how deep calls nest below it.
+    heights: Vec<usize>,
+    pub(super) stacks: Numbered,
+    pub(super) document: Document,
+}
+
+/// The variables of the jaxpr that is being read.
+#[derive(Debug, Default)]
+pub(super) struct Scope<'a> {
+    pub(super) jaxpr: Jaxpr,
+    vars: FxHashMap<&'a str, VarId>,
+    /// How deep calls nest below it.
+    pub(super) height: usize,
+}
+
+/// A variable as it is written where it is defined.
+#[derive(Debug)]
+pub(super) struct Variable<'a> {
+    at: usize,
+    name: &'a str,
+    ty: Type,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn define(&mut self, Variable { at, name, ty }: Variable<'a>) -> Read<VarId> {
+        let id = VarId(u32::try_from(self.jaxpr.vars.len()).unwrap_or(u32::MAX));
+        self.jaxpr.vars.push(ty);
+        if name != UNUSED && self.vars.insert(name, id).is_some() {
+            return fail(at, format!("`{name}` is defined twice"));
+        }
+        Ok(id)
+    }
+}
+
+pub(super) fn document(text: &str, limit: usize) -> Read<Document> {
+    let mut lexer = Lexer::new(text);
+    let (at, token) = lexer.next()?;
+    let mut parser = Parser {
+        lexer,
+        at,
+        token,
+        depth: 0,
+        left: limit,
+        arrays: FxHashMap::default(),
+        definitions: FxHashMap::default(),
+        heights: Vec::new(),
+        stacks: Numbered::default(),
+        document: Document::default(),
+    };
+    if parser.eat_word("model")? {
+        parser.expect('[')?;
+        let header = parser.params(&mut Scope::default())?;
+        parser.document.header = header;
+    }
+    while parser.eat('%')? {
+        parser.array_definition()?;
+    }
+    while parser.eat('@')? {
+        let (at, number) = parser.integer("the number of a jaxpr")?;
+        parser.expect('=')?;
+        let id = parser.jaxpr()?;
+        if parser.definitions.insert(number, id).is_some() {
+            return fail(at, format!("`@{number}` is defined twice"));
+        }
+    }
+    let main = parser.jaxpr()?;
+    parser.document.program.main = Some(main);
+    parser.lines()?;
+    if parser.token != Token::End {
+        return parser.unexpected("the end of the text");
+    }
+    Ok(parser.document)
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn advance(&mut self) -> Read<Token<'a>> {
+        let (at, token) = self.lexer.next()?;
+        self.at = at;
+        Ok(std::mem::replace(&mut self.token, token))
+    }
+
+    pub(super) fn unexpected<T>(&self, expected: &str) -> Read<T> {
+        fail(self.at, format!("expected {expected}, found {}", self.token))
+    }
+
+    pub(super) fn eat(&mut self, sign: char) -> Read<bool> {
+        let found = self.token == Token::Sign(sign);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    pub(super) fn expect(&mut self, sign: char) -> Read<()> {
+        if self.eat(sign)? { Ok(()) } else { self.unexpected(&format!("`{sign}`")) }
+    }
+
+    pub(super) fn eat_word(&mut self, word: &str) -> Read<bool> {
+        let found = self.token == Token::Word(word);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect_word(&mut self, word: &str) -> Read<()> {
+        if self.eat_word(word)? { Ok(()) } else { self.unexpected(&format!("`{word}`")) }
+    }
+
+    /// Whether the token behind the current one is `sign`.
+    pub(super) fn is_before(&self, sign: char) -> bool {
+        self.lexer.clone().next().is_ok_and(|(_, token)| token == Token::Sign(sign))
+    }
+
+    /// Whether a jaxpr follows, rather than numbers in braces.
+    pub(super) fn is_jaxpr(&self) -> bool {
+        self.lexer.clone().next().is_ok_and(|(_, token)| token == Token::Word("lambda"))
+    }
+
+    /// A name, quoted or not.
+    pub(super) fn name(&mut self, what: &str) -> Read<Arc<str>> {
+        let name = match &self.token {
+            Token::Word(word) => (*word).into(),
+            Token::Quoted(text) => text.as_str().into(),
+            _ => return self.unexpected(what),
+        };
+        self.advance()?;
+        Ok(name)
+    }
+
+    pub(super) fn quoted(&mut self, what: &str) -> Read<Arc<str>> {
+        let Token::Quoted(text) = &self.token else { return self.unexpected(what) };
+        let text = text.as_str().into();
+        self.advance()?;
+        Ok(text)
+    }
+
+    /// An integer that is not negative, and where it stands.
+    pub(super) fn integer(&mut self, what: &str) -> Read<(usize, u64)> {
+        let at = self.at;
+        let Token::Number(text) = self.token else { return self.unexpected(what) };
+        let Ok(number) = text.parse() else { return self.unexpected(what) };
+        self.advance()?;
+        Ok((at, number))
+    }
+
+    /// Runs `read` one level deeper.
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return fail(self.at, "this is nested too deep");
+        }
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// `f32[2,b + 1]`
+    pub(super) fn ty(&mut self) -> Read<Type> {
+        let Token::Word(word) = self.token else {
+            return self.unexpected("a type, such as f32[2]");
+        };
+        let Some(dtype) = DType::from_short_name(word) else {
+            return fail(self.at, format!("expected an element type, found `{word}`"));
+        };
+        self.advance()?;
+        if self.token != Token::Sign('[') {
+            return self.unexpected("`[`");
+        }
+        let mut shape = Vec::new();
+        loop {
+            // Dimensions have a syntax of their own; the lexer stands behind the bracket.
+            let (at, text) = self.lexer.raw(&[',', ']'], DIM_LENGTH)?;
+            if !text.is_empty() || !shape.is_empty() {
+                let dim = Dim::parse(text);
+                shape.push(dim.or_else(|error| fail(at, error.to_string()))?);
+            }
+            self.advance()?;
+            if self.token == Token::Sign(']') {
+                self.advance()?;
+                return Ok(Type::new(dtype, shape));
+            }
+            if self.token != Token::Sign(',') || text.is_empty() {
+                return self.unexpected("a dimension");
+            }
+        }
+    }
+
+    fn array_definition(&mut self) -> Read<()> {
+        let (at, number) = self.integer("the number of an array")?;
+        self.expect('=')?;
+        let ty = self.ty()?;
+        let tensor = if self.eat('%')? {
+            let (at, same) = self.known_array()?;
+            if same.dtype() != ty.dtype {
+                return fail(at, format!("this array has type {}, not {ty}", same.ty()));
+            }
+            let view = same.reshaped(&array::shape(at, &ty)?);
+            view.or_else(|error| fail(at, error.to_string()))?
+        } else {
+            self.data(&ty, None)?
+        };
+        match self.arrays.insert(number, tensor) {
+            None => Ok(()),
+            Some(_) => fail(at, format!("`%{number}` is defined twice")),
+        }
+    }
+
+    fn known_array(&mut self) -> Read<(usize, Tensor)> {
+        let (at, number) = self.integer("the number of an array")?;
+        match self.arrays.get(&number) {
+            Some(tensor) => Ok((at, tensor.clone())),
+            None => fail(at, format!("`%{number}` is not defined")),
+        }
+    }
+
+    /// `{1.0, 2.0}`, `base64 "…"` or `...`: the elements of an array.
+    pub(super) fn data(&mut self, ty: &Type, name: Option<&Arc<str>>) -> Read<Tensor> {
+        let at = self.at;
+        if self.eat_word("base64")? {
+            let at = self.at;
+            let text = self.quoted("the bytes in quotes")?;
+            return array::from_base64(at, ty, &text);
+        }
+        if self.token == Token::Elided {
+            self.advance()?;
+            let number = self.document.elided.len();
+            self.document.elided.push((name.cloned(), ty.clone()));
+            return array::stand_in(at, ty, number, &mut self.left);
+        }
+        let bytes = self.elements(ty.dtype)?;
+        array::from_bytes(at, ty, bytes)
+    }
+
+    /// `{1.0, 2.0}`
+    pub(super) fn elements(&mut self, dtype: DType) -> Read<Vec<u8>> {
+        self.expect('{')?;
+        let mut bytes = Vec::new();
+        while !self.eat('}')? {
+            bytes.extend(self.element(dtype)?);
+            if !self.eat(',')? && self.token != Token::Sign('}') {
+                return self.unexpected("`,` or `}`");
+            }
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn element(&mut self, dtype: DType) -> Read<Vec<u8>> {
+        let at = self.at;
+        match self.token {
+            Token::Number(text) | Token::Word(text @ ("True" | "False")) => {
+                self.advance()?;
+                array::encode(dtype, text).or_else(|reason| fail(at, reason))
+            }
+            _ => self.unexpected("a number"),
+        }
+    }
+
+    /// `{ lambda a:f32[2] = …; b:f32[]. let … in (c,) }`
+    pub(super) fn jaxpr(&mut self) -> Read<JaxprId> {
+        self.nested(Self::jaxpr_inside)
+    }
+
+    fn jaxpr_inside(&mut self) -> Read<JaxprId> {
+        let at = self.at;
+        self.expect('{')?;
+        self.expect_word("lambda")?;
+        let mut scope = Scope::default();
+        while self.token != Token::Sign(';') {
+            self.constant(&mut scope)?;
+        }
+        self.advance()?;
+        while !self.eat('.')? {
+            let input = self.define(&mut scope, "an input, such as a:f32[2], or `.`")?;
+            scope.jaxpr.inputs.push(input);
+        }
+        self.expect_word("let")?;
+        while !self.eat_word("in")? {
+            self.eqn(&mut scope)?;
+        }
+        self.expect('(')?;
+        while !self.eat(')')? {
+            let result = self.atom(&scope)?;
+            scope.jaxpr.outputs.push(result);
+            if !self.eat(',')? && self.token != Token::Sign(')') {
+                return self.unexpected("`,` or `)`");
+            }
+        }
+        self.expect('}')?;
+        if scope.height > HEIGHT {
+            return fail(at, "jaxprs call each other too deep");
+        }
+        let id = JaxprId(u32::try_from(self.heights.len()).unwrap_or(u32::MAX));
+        self.heights.push(scope.height);
+        self.document.program.jaxprs.push(scope.jaxpr);
+        Ok(id)
+    }
+
+    /// `@3`, of which the sign was read.
+    pub(super) fn definition(&mut self) -> Read<JaxprId> {
+        let (at, number) = self.integer("the number of a jaxpr")?;
+        match self.definitions.get(&number) {
+            Some(id) => Ok(*id),
+            None => fail(at, format!("`@{number}` is not defined")),
+        }
+    }
+
+    /// Notes that the jaxpr of `scope` calls another one.
+    pub(super) fn calls(&self, scope: &mut Scope<'_>, id: JaxprId) {
+        scope.height = scope.height.max(self.heights[id.0 as usize] + 1);
+    }
+
+    /// `a:f32[2] "name" = {1.0, 2.0}` or `a:f32[2] = %3`
+    fn constant(&mut self, scope: &mut Scope<'a>) -> Read<()> {
+        let var = self.define(scope, "a constant, such as a:f32[] = {1.0}, or `;`")?;
+        let name = match self.token {
+            Token::Quoted(_) => Some(self.quoted("a name")?),
+            _ => None,
+        };
+        self.expect('=')?;
+        let ty = scope.jaxpr.ty(var).clone();
+        let tensor = if self.eat('%')? {
+            let (at, tensor) = self.known_array()?;
+            if tensor.ty() != ty {
+                return fail(at, format!("this array has type {}, not {ty}", tensor.ty()));
+            }
+            tensor
+        } else {
+            self.data(&ty, name.as_ref())?
+        };
+        scope.jaxpr.consts.push((var, Constant { tensor, name }));
+        Ok(())
+    }
+
+    fn define(&mut self, scope: &mut Scope<'a>, what: &str) -> Read<VarId> {
+        let variable = self.variable(what)?;
+        scope.define(variable)
+    }
+
+    /// `a:f32[2]`: a variable that is new.
+    pub(super) fn variable(&mut self, what: &str) -> Read<Variable<'a>> {
+        let at = self.at;
+        let Token::Word(name) = self.token else { return self.unexpected(what) };
+        if KEYWORDS.contains(&name) {
+            return self.unexpected(what);
+        }
+        self.advance()?;
+        self.expect(':')?;
+        Ok(Variable { at, name, ty: self.ty()? })
+    }
+
+    /// A variable or a literal.
+    pub(super) fn atom(&mut self, scope: &Scope<'a>) -> Read<Atom> {
+        let at = self.at;
+        match self.token {
+            Token::Word(word) if !matches!(word, "True" | "False" | "base64") => {
+                let Some(var) = scope.vars.get(word) else {
+                    return fail(at, format!("the variable `{word}` is not defined"));
+                };
+                self.advance()?;
+                Ok(Atom::Var(*var))
+            }
+            Token::Sign('{') | Token::Number(_) | Token::Word(_) | Token::Elided => {
+                self.literal().map(Atom::Literal)
+            }
+            _ => self.unexpected("a variable or a literal"),
+        }
+    }
+
+    /// `1.0:f32[]`, `{1, 2}:i32[2]`: an array whose type stands behind its elements.
+    pub(super) fn literal(&mut self) -> Read<Tensor> {
+        // The type says how to read what stands before it.
+        let start = (self.lexer.clone(), self.at, self.token.clone());
+        match self.token {
+            Token::Sign('{') => {
+                while self.token != Token::Sign('}') {
+                    if self.token == Token::End {
+                        return self.unexpected("`}`");
+                    }
+                    self.advance()?;
+                }
+                self.advance()?;
+            }
+            Token::Word("base64") => {
+                self.advance()?;
+                self.advance()?;
+            }
+            _ => drop(self.advance()?),
+        }
+        self.expect(':')?;
+        let ty = self.ty()?;
+        let behind = (self.lexer.clone(), self.at, self.token.clone());
+        (self.lexer, self.at, self.token) = start;
+        let at = self.at;
+        let tensor = match self.token {
+            Token::Number(_) | Token::Word("True" | "False") => {
+                let bytes = self.element(ty.dtype)?;
+                array::from_bytes(at, &ty, bytes)?
+            }
+            _ => self.data(&ty, None)?,
+        };
+        (self.lexer, self.at, self.token) = behind;
+        Ok(tensor)
+    }
+}

@@ -1,0 +1,268 @@
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod random;
+
+use tensor::{DType, Dim};
+
+use super::*;
+use crate::{Atom, JaxprId, Param};
+
+const LIMIT: usize = 1 << 20;
+
+fn printed(document: &Document, weights: bool) -> String {
+    let Document { header, program, stacks, entry, .. } = document;
+    print(&Printed { header, program, stacks: Some(stacks), entry: *entry, weights })
+}
+
+/// The text that is read and printed again.
+fn again(text: &str) -> String {
+    printed(&parse(text, LIMIT).unwrap(), true)
+}
+
+const EVERYTHING: &str = r#"model[
+  name="mlp"
+  opset=23
+  inputs=("x", "y")
+  detail=None
+]
+%0 = f32[2,2] {1.0, -0.0, nan, 1e-45}
+%1 = f32[4] %0
+@0 = { lambda a:f32[4] = %1; b:f32[2,2]. let
+    c:f32[2,2] = mul b b
+  in (c,) }
+{ lambda a:f32[2,2] "dense.kernel" = %0 b:i32[3] = {1, -2, 3}; c:f32[2,b + 1] d:c64[]. let
+    e:f32[2,2] = jit[jaxpr=@0 name="square"] a :: "mlp/first" #0
+    f:f32[2,2] = jit[jaxpr=@0 name="square"] a :: #1
+    g:f32[2,2] = cond[
+      branches=({ lambda ; a:f32[2,2]. let
+          b:f32[2,2] = neg a
+        in (b,) }, { lambda ; a:f32[2,2]. let
+        in (a,) })
+      linear=(False, False)
+    ] 1:i32[] f
+    h:f32[] _:bool[2] = reduce[
+      "a b"=1.5
+      dims=[x=(), y=(1,) z=None]
+      mode=CLIP
+      kind=enum "f32"
+      ty=bf16
+      size=dim "2*b + 1"
+      mesh=opaque "Mesh"
+      low=-inf
+      bits=0x7ff8000000000001
+      table={1, 2}:i64[2]
+      one=True:bool[]
+    ] g 2.5:f32[] {1.0, -2.0}:c64[] 0x7fc00001:f32[] 1.5:bf16[] {0x38, 0x7f}:f8e4m3fn[2] True:bool[]
+    = debug_print[fmt="a \"quoted\"\\ line\nand another"] h :: external
+    i:f32[2,2] = scatter-add e f
+  in (i, d, 1:i32[]) }
+frames
+  0 user "train.py" "main" 9:0 9:12
+  1 user "model.py" "MLP.__call__" 41:8 41:30
+  2 library "flax/nnx.py" "Module.__call__" 1:2 3:4
+links
+  0 0
+  1 1 from 0
+  2 2
+stacks
+  #0 1
+  #1 1
+  #2 2
+entry #2
+"#;
+
+#[test]
+fn everything_is_printed_as_it_was_read() {
+    let text = EVERYTHING.replace("x=(), y", "x=() y");
+    assert_eq!(again(EVERYTHING), text);
+    assert_eq!(again(&text), text);
+    let document = parse(EVERYTHING, LIMIT).unwrap();
+    assert_eq!(document.external.iter().map(|name| &**name).collect::<Vec<_>>(), ["debug_print"]);
+    assert_eq!(document.header.get::<Vec<Arc<str>>>("inputs").unwrap(), ["x".into(), "y".into()]);
+    let main = document.program.jaxpr(document.program.main.unwrap());
+    let [first, second, .., scatter] = main.eqns.as_slice() else { unreachable!() };
+    assert_ne!(first.stack, second.stack, "stacks of equal frames are two stacks");
+    let lines = |stack: Option<_>| document.stacks.frames(stack.unwrap()).map(|f| f.span.line);
+    assert_eq!(lines(first.stack).collect::<Vec<_>>(), [41, 9]);
+    assert_eq!(&*scatter.primitive, "scatter-add");
+}
+
+#[test]
+fn one_array_stays_one_array() {
+    let document = parse(EVERYTHING, LIMIT).unwrap();
+    let constants = document.program.jaxprs.iter().flat_map(|jaxpr| &jaxpr.consts);
+    let addresses: Vec<_> = constants.map(|(_, c)| c.tensor.bytes().as_ptr()).collect();
+    let [inner, outer, other] = addresses.as_slice() else { unreachable!() };
+    assert_eq!(inner, outer);
+    assert_ne!(inner, other);
+}
+
+#[test]
+fn elements_are_read_bit_for_bit() {
+    for dtype in DType::all() {
+        let mut random = random::Random::new(dtype as u64 + 1);
+        let length = dtype.byte_len(64);
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.byte()).collect();
+        if dtype == DType::Bool {
+            bytes.iter_mut().for_each(|byte| *byte &= 1);
+        }
+        let tensor = tensor::Tensor::new(dtype, &[64], Arc::new(bytes)).unwrap();
+        let text = format!("{{ lambda ; . let in ({}:{dtype}[64]) }}", array::elements(&tensor));
+        let document = parse(&text, LIMIT).unwrap();
+        let outputs = &document.program.jaxprs[0].outputs;
+        let [Atom::Literal(read)] = outputs.as_slice() else { unreachable!() };
+        assert_eq!(read, &tensor, "{text}");
+        assert!(again(&text).contains("base64") == (length >= 512), "{text}");
+        assert_eq!(again(&again(&text)), again(&text));
+    }
+}
+
+#[test]
+fn weights_are_left_out_unless_asked_for() {
+    let floats = vec!["0.5"; 17].join(", ");
+    let ints = vec!["3"; 17].join(", ");
+    let text = format!(
+        "{{ lambda a:f32[1] \"bias\" = {{0.5}} b:f32[17] = {{{floats}}} c:i32[17] = {{{ints}}} \
+         d:f32[1] = {{0.5}} e:f32[1] \"scale\" = {{0.25}}; . let in (a,) }}"
+    );
+    let document = parse(&text, LIMIT).unwrap();
+    let short = printed(&document, false);
+    let first = short.lines().next().unwrap();
+    assert_eq!(
+        first,
+        format!(
+            "{{ lambda a:f32[1] \"bias\" = ... b:f32[17] = ... c:i32[17] = {{{ints}}} \
+             d:f32[1] = {{0.5}} e:f32[1] \"scale\" = ...; . let"
+        )
+    );
+    let elided = parse(&short, LIMIT).unwrap();
+    let names: Vec<_> =
+        elided.elided.iter().map(|(name, ty)| (name.as_deref(), ty.to_string())).collect();
+    let expected = [(Some("bias"), "f32[1]"), (None, "f32[17]"), (Some("scale"), "f32[1]")];
+    assert_eq!(names, expected.map(|(name, ty)| (name, ty.to_owned())));
+    let consts = &elided.program.jaxprs[0].consts;
+    assert_ne!(consts[0].1.tensor, consts[4].1.tensor, "no two are the same array");
+    assert_eq!(printed(&elided, false), short);
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let cases = [
+        ("", "line 1, column 1: expected `{`, found the end of the text"),
+        (
+            "{ lambda ; a:f32[2]. let\n  b:f32[2] = neg c\n  in (b,) }",
+            "line 2, column 18: the variable `c` is not defined",
+        ),
+        (
+            "{ lambda ; a:f32[2]. let b:f32[2] = neg b in (b,) }",
+            "line 1, column 41: the variable `b` is not defined",
+        ),
+        ("{ lambda ; a:f32[2] a:f32[]. let in () }", "line 1, column 21: `a` is defined twice"),
+        (
+            "{ lambda ; a:float[2]. let in () }",
+            "line 1, column 14: expected an element type, found `float`",
+        ),
+        (
+            "{ lambda ; a:f32[2,]. let in () }",
+            "line 1, column 20: cannot read the dimension ``: expected a number, a variable or `(` at column 1",
+        ),
+        (
+            "{ lambda a:f32[2] = {1.0}; . let in () }",
+            "line 1, column 21: f32 tensor of shape [2] takes 8 bytes, got 4",
+        ),
+        (
+            "{ lambda a:i8[1] = {300}; . let in () }",
+            "line 1, column 21: 300 is out of range for i8",
+        ),
+        ("{ lambda a:f32[1] = %3; . let in () }", "line 1, column 22: `%3` is not defined"),
+        (
+            "{ lambda a:f32[1048576] = ...; . let in () }",
+            "line 1, column 27: an array of type f32[1048576] takes more memory than there is for arrays",
+        ),
+        ("{ lambda ; . let = jit[jaxpr=@1] in () }", "line 1, column 31: `@1` is not defined"),
+        (
+            "{ lambda ; . let = f[a=(1 2)] in () }",
+            "line 1, column 27: expected `,` or `)`, found `2`",
+        ),
+        ("{ lambda ; . let = f[a=\"b] in () }", "line 1, column 24: this string does not end"),
+        ("{ lambda ; . let in ()", "line 1, column 23: expected `}`, found the end of the text"),
+        (
+            "{ lambda ; . let in () } more",
+            "line 1, column 26: expected the end of the text, found `more`",
+        ),
+        ("{ lambda ; . let in () }\nlinks 0 7", "line 2, column 9: a frame 7 is not defined"),
+        ("é", "line 1, column 1: unexpected character 'é'"),
+    ];
+    for (text, message) in cases {
+        assert_eq!(parse(text, LIMIT).unwrap_err().to_string(), message, "{text}");
+    }
+}
+
+#[test]
+fn depth_is_bounded() {
+    let deep = |n: usize| "{ lambda ; . let = jit[jaxpr=".repeat(n) + "{";
+    for text in ["f[a=".repeat(10_000), "(".repeat(10_000), deep(10_000)] {
+        let text =
+            if text.starts_with('{') { text } else { format!("{{ lambda ; . let = f[a={text}") };
+        let error = parse(&text, LIMIT).unwrap_err().to_string();
+        assert!(
+            error.ends_with("this is nested too deep") || error.contains("expected"),
+            "{error}"
+        );
+    }
+    let mut chain = "@0 = { lambda ; . let in () }\n".to_owned();
+    for i in 1..1000 {
+        chain += &format!("@{i} = {{ lambda ; . let = jit[jaxpr=@{}] in () }}\n", i - 1);
+    }
+    let error = parse(&chain, LIMIT).unwrap_err();
+    assert_eq!((error.line, error.reason.as_str()), (202, "jaxprs call each other too deep"));
+}
+
+#[test]
+fn deep_programs_are_printed_in_pieces() {
+    let mut document = Document::default();
+    for i in 0..100u32 {
+        let mut jaxpr = crate::Jaxpr::default();
+        if let Some(inner) = i.checked_sub(1) {
+            let jaxpr_param = ("jaxpr".into(), Param::Jaxpr(JaxprId(inner)));
+            jaxpr.eqns.push(crate::Eqn {
+                primitive: "jit".into(),
+                inputs: vec![],
+                outputs: vec![],
+                params: Params(vec![jaxpr_param]),
+                stack: None,
+                scope: "".into(),
+                external: None,
+                functions: Arc::new([]),
+            });
+        }
+        document.program.jaxprs.push(jaxpr);
+    }
+    document.program.main = Some(JaxprId(99));
+    let text = printed(&document, true);
+    assert_eq!(again(&text), text);
+    assert_eq!(parse(&text, LIMIT).unwrap().program.jaxprs.len(), 100);
+}
+
+#[test]
+fn random_programs_are_read_as_they_are() {
+    for seed in 0..300 {
+        let document = random::document(seed);
+        let text = printed(&document, true);
+        let read = parse(&text, LIMIT).unwrap_or_else(|error| unreachable!("{error}\n{text}"));
+        random::assert_same(&document, &read);
+        assert_eq!(printed(&read, true), text);
+        // Without weights, everything but the arrays is the same.
+        let short = printed(&document, false);
+        assert_eq!(printed(&parse(&short, LIMIT).unwrap(), false), short);
+    }
+}
+
+#[test]
+fn a_dimension_that_is_known_is_an_integer() {
+    let text = "{ lambda ; . let = f[a=dim \"2 + 1\" b=(dim \"n\",)] in () }";
+    let document = parse(text, LIMIT).unwrap();
+    let params = &document.program.jaxprs[0].eqns[0].params;
+    assert_eq!(params.get::<i64>("a").unwrap(), 3);
+    assert_eq!(params.get::<Vec<Dim>>("b").unwrap(), [Dim::var("n")]);
+}

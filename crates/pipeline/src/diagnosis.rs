@@ -1,0 +1,191 @@
+//! What an error tells the user: what happened, where in the program, and what to do.
+
+use lower::Missing;
+use optimize::legalize;
+use provenance::{
+    CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
+};
+
+use crate::Error;
+
+/// The primitives that call Python.
+const CALLBACKS: &[&str] = &["io_callback", "pure_callback"];
+
+/// Who can act on an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The program uses something that has no ONNX form.
+    Unsupported,
+    /// What was asked for is wrong.
+    InvalidInput,
+    /// A bug in this project.
+    Internal,
+}
+
+impl Family {
+    /// The class of `jax2onnx.errors`.
+    pub fn class_name(self) -> &'static str {
+        match self {
+            Family::Unsupported => "UnsupportedError",
+            Family::InvalidInput => "InvalidInputError",
+            Family::Internal => "InternalError",
+        }
+    }
+}
+
+/// What to do about a bug of this project.
+pub const REPORT: &str =
+    "this is a bug in jax2onnx, not in your code: please report it with the function above";
+
+/// The places of the program that errors refer to. Stacks are resolved as they are asked for.
+pub struct Places<'a> {
+    /// The origins that nodes and errors refer to.
+    pub origins: &'a Origins,
+    /// The stacks that origins refer to.
+    pub stacks: &'a mut Stacks,
+    /// Resolves one stack.
+    pub resolve: &'a dyn Fn(&mut Stacks, StackId),
+}
+
+impl std::fmt::Debug for Places<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Places").finish_non_exhaustive()
+    }
+}
+
+impl Places<'_> {
+    /// What an error tells the user.
+    pub fn diagnose(&mut self, error: Error) -> (Family, Diagnostic) {
+        match error {
+            Error::Lower(error) => self.lowering(error),
+            Error::Optimize(error) => self.optimizing(&error),
+            Error::Legalize(error) => self.legalizing(error),
+            Error::Onnx(error) => self.building(&error),
+        }
+    }
+
+    /// The line of the user's program that an equation came from.
+    pub fn of_call(&mut self, call: CallId, scope: ScopeId) -> Option<Place> {
+        let chain: Vec<StackId> = self.origins.chain(call).filter_map(|(s, _)| s).collect();
+        for stack in &chain {
+            (self.resolve)(self.stacks, *stack);
+        }
+        let frames = || chain.iter().flat_map(|id| self.stacks.frames(*id));
+        let user = frames().find(|f| f.kind == FrameKind::User);
+        let frame = user.or_else(|| frames().find(|f| f.kind == FrameKind::Library))?;
+        Some(Place::new(frame, self.origins.scope_path(scope)))
+    }
+
+    fn of_origin(&mut self, origin: OriginId) -> Option<Place> {
+        let origin = self.origins.get(origin);
+        let (call, scope) = (origin.call?, origin.scope);
+        self.of_call(call, scope)
+    }
+
+    /// What a failed lowering tells the user.
+    fn lowering(&mut self, error: lower::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        match error {
+            lower::Error::MissingRules(missing) => (Family::Unsupported, self.missing(&missing)),
+            lower::Error::Unsupported { help, call, scope, .. } => {
+                let places = self.of_call(call, scope).into_iter().collect();
+                let code = "unsupported-equation";
+                (Family::Unsupported, Diagnostic { code, message, places, help })
+            }
+            lower::Error::Internal { call, scope, .. } => {
+                let places = self.of_call(call, scope).into_iter().collect();
+                let help = Some(REPORT.to_owned());
+                (Family::Internal, Diagnostic { code: "wrong-lowering", message, places, help })
+            }
+            lower::Error::External { call, scope, .. } => {
+                let places = self.of_call(call, scope).into_iter().collect();
+                let code = "wrong-rule";
+                (Family::InvalidInput, Diagnostic { code, message, places, help: None })
+            }
+            lower::Error::Boundary(_) => {
+                let diagnostic =
+                    Diagnostic { code: "invalid-boundary", message, places: vec![], help: None };
+                (Family::InvalidInput, diagnostic)
+            }
+        }
+    }
+
+    /// One report for all primitives without a rule, one line of the program each.
+    fn missing(&mut self, missing: &[Missing]) -> Diagnostic {
+        let mut names: Vec<&str> = missing.iter().map(|m| &*m.primitive).collect();
+        names.sort_unstable();
+        names.dedup();
+        let message = match names.as_slice() {
+            [one] => format!("`{one}` has no ONNX lowering"),
+            many => format!(
+                "{} primitives have no ONNX lowering: {}",
+                many.len(),
+                many.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+            ),
+        };
+        let mut places: Vec<Place> = Vec::new();
+        for entry in missing {
+            if let Some(mut place) = self.of_call(entry.call, entry.scope) {
+                place.label = (names.len() > 1).then(|| format!("`{}`", entry.primitive));
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        let help = match names.iter().any(|name| CALLBACKS.contains(name)) {
+            true => {
+                "a model cannot call Python: express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
+            }
+            false => {
+                "rewrite these lines with supported operations, or compute them outside the exported function"
+            }
+        };
+        Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
+    }
+
+    /// What a wrong rewrite tells the user.
+    fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
+        let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
+        let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
+        (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
+    }
+
+    /// What a failed legalisation tells the user.
+    fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        match error {
+            legalize::Error::Unsupported { origin, .. } => {
+                let places = self.of_origin(origin).into_iter().collect();
+                let code = "unsupported-by-target";
+                (Family::Unsupported, Diagnostic { code, message, places, help: None })
+            }
+            legalize::Error::Graph(error) => self.building(&error),
+        }
+    }
+
+    /// What an invalid graph, or one that the asked opset cannot express, tells the user.
+    fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        let (family, code, origin, help) = match error {
+            onnx::Error::OpsetTooOld { origin, .. } => {
+                let help = "leave `opset` out to get the lowest one that the model needs";
+                (Family::InvalidInput, "opset-too-old", *origin, Some(help))
+            }
+            onnx::Error::OpsetUnsupported { .. } => {
+                (Family::InvalidInput, "invalid-option", None, None)
+            }
+            onnx::Error::NestedTooDeep { origin, .. } => {
+                (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
+            }
+            onnx::Error::TooLarge(_) => {
+                (Family::InvalidInput, "model-too-large", None, Some(LARGE))
+            }
+            _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
+        };
+        let places = origin.and_then(|o| self.of_origin(o)).into_iter().collect();
+        (family, Diagnostic { code, message, places, help: help.map(ToOwned::to_owned) })
+    }
+}
+
+const DEEP: &str = "nest fewer conditions and loops inside each other";
+const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which put weights into a file beside the model";

@@ -1,0 +1,49 @@
+//! Program to finished graph: the order of the stages.
+
+use jaxpr::Program;
+use lower::{Boundary, Lowered};
+use optimize::legalize::{Target, backport, legalize};
+use provenance::Origins;
+
+use crate::{Error, Options};
+
+/// The lowest opset that is written when the user names none.
+pub const DEFAULT_OPSET: i64 = 23;
+
+/// The finished graph of a program, and the opset that it is valid in.
+pub(crate) fn build(
+    program: &Program,
+    boundary: &Boundary,
+    options: &Options,
+    origins: &mut Origins,
+) -> Result<(Lowered, i64), Error> {
+    let mut lowered = lower::lower(program, boundary, &options.lowering, origins)?;
+    let graph = &mut lowered.graph;
+    if options.lowering.record {
+        graph.remember_replacements();
+    }
+    let clean_up = optimize::Options { fuel: options.fuel, ..Default::default() };
+    let done = optimize::optimize(graph, origins, &clean_up)?;
+    let opset = match options.opset {
+        Some(opset) => {
+            backport(graph, origins, opset)?;
+            onnx::check_opset(graph, opset)?;
+            opset
+        }
+        None => onnx::required_opset(graph, DEFAULT_OPSET)?,
+    };
+    let before = graph.value_count();
+    legalize(graph, origins, opset, Target::OnnxRuntime)?;
+    if graph.value_count() > before {
+        // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
+        let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
+        let opset = Some(opset);
+        let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };
+        optimize::optimize(graph, origins, &clean_up)?;
+    }
+    onnx::seal_outputs(graph, origins, &boundary.output_names)?;
+    onnx::assign_names(graph, origins);
+    onnx::verify(graph, Some(opset))?;
+    onnx::verify_names(graph)?;
+    Ok((lowered, opset))
+}

@@ -1,0 +1,101 @@
+//! The pipeline: a traced program in, a finished model out. Nothing here knows Python.
+//!
+//! This crate owns the order of everything after reading (lower, optimise, backport, legalise, seal,
+//! name, verify, encode), the default opset, and what an error tells the user.
+
+mod diagnosis;
+mod graph;
+mod model;
+
+use jaxpr::Program;
+use lower::Boundary;
+use onnx::Graph;
+use optimize::legalize;
+use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
+
+pub use diagnosis::{Family, Places, REPORT};
+pub use graph::DEFAULT_OPSET;
+
+/// How a program is converted.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// The opset; `None` for the lowest from [`DEFAULT_OPSET`] up that the model needs.
+    pub opset: Option<i64>,
+    /// How much every node says about where it came from.
+    pub detail: Detail,
+    /// Whether a source map is made, of which the model carries the digest.
+    pub source_map: bool,
+    /// How it is lowered.
+    pub lowering: lower::Options,
+    /// How many changes the optimiser may make; `None` for any number.
+    pub fuel: Option<u64>,
+}
+
+impl Options {
+    /// Whether anything is written about where nodes came from: then stacks must be resolved.
+    pub fn writes_lines(&self) -> bool {
+        self.detail != Detail::Off || self.source_map
+    }
+}
+
+/// The lines of Python that a program came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'a> {
+    /// The stacks that equations refer to.
+    pub stacks: &'a Stacks,
+    /// The stack of the call to the converter.
+    pub entry: Option<StackId>,
+    /// The definition of the function.
+    pub function: Option<&'a Frame>,
+    /// The texts of the user's files.
+    pub sources: Sources<'a>,
+}
+
+/// A converted program.
+#[derive(Debug)]
+pub struct Converted {
+    /// The model, ready to be written.
+    pub model: onnx::Model,
+    /// The graph that it was encoded from.
+    pub graph: Graph,
+    /// The opset that it is written in.
+    pub opset: i64,
+    /// The source map, if one was made.
+    pub source_map: Option<String>,
+    /// What became of the equations, if it was recorded.
+    pub results: Option<lower::Results>,
+}
+
+/// Why a program cannot be converted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be lowered.
+    #[error(transparent)]
+    Lower(#[from] lower::Error),
+    /// A rewrite or pass went wrong.
+    #[error(transparent)]
+    Optimize(#[from] optimize::Error),
+    /// The target or the opset cannot express it.
+    #[error(transparent)]
+    Legalize(#[from] legalize::Error),
+    /// The graph is not valid, or cannot be encoded.
+    #[error(transparent)]
+    Onnx(#[from] onnx::Error),
+}
+
+/// Converts a program. `origins` tell where an error belongs, too.
+pub fn convert(
+    program: &Program,
+    boundary: &Boundary,
+    options: &Options,
+    lines: &Lines<'_>,
+    origins: &mut Origins,
+) -> Result<Converted, Error> {
+    let (lowered, opset) = graph::build(program, boundary, options, origins)?;
+    if options.writes_lines() {
+        origins.merge_callers(lines.stacks);
+    }
+    let (model, source_map) = model::encode(&lowered.graph, opset, options, lines, origins)?;
+    let results = options.lowering.record.then_some(lowered.results);
+    Ok(Converted { model, graph: lowered.graph, opset, source_map, results })
+}

@@ -1,0 +1,37 @@
+//! Finished graph to model: what is written beside the graph.
+
+use onnx::{EncodeOptions, Graph, Model};
+use provenance::{Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+
+use crate::{Lines, Options};
+
+/// The model, and its source map if one is asked for.
+pub(crate) fn encode(
+    graph: &Graph,
+    opset: i64,
+    options: &Options,
+    lines: &Lines<'_>,
+    origins: &Origins,
+) -> onnx::Result<(Model, Option<String>)> {
+    let &Lines { stacks, entry, function, sources } = lines;
+    let detail = options.detail;
+    let metadata = Metadata { detail, origins, stacks, entry, function };
+    let map = (options.source_map || detail == Detail::SourceMap).then(|| {
+        let (inputs, nodes) = (onnx::map_inputs(graph), onnx::map_nodes(graph));
+        SourceMap::build(&inputs, &nodes, origins, stacks, function, sources).to_text()
+    });
+    let mut model_metadata = Vec::new();
+    if let Some(map) = &map {
+        model_metadata.push(if detail == Detail::SourceMap {
+            (SOURCE_MAP.to_owned(), map.clone())
+        } else {
+            (SOURCE_MAP_DIGEST.to_owned(), provenance::digest(map.as_bytes()))
+        });
+    }
+    let encoding = EncodeOptions {
+        node_metadata: &|node| metadata.of(node.origin),
+        model_metadata,
+        ..EncodeOptions::new(opset)
+    };
+    Ok((onnx::encode(graph, &encoding)?, map))
+}

@@ -12,6 +12,7 @@ use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::error::{self, Places};
 use crate::model::Model;
@@ -61,7 +62,7 @@ pub(crate) fn convert(
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
-    let external = rules::external(rules, &tracebacks, &shared);
+    let external = rules::external(py, rules, &tracebacks, &shared)?;
     let options = lower::Options { external, record: results };
     if let Some(path) = record {
         record::write(&path, &program, &stacks)
@@ -70,7 +71,9 @@ pub(crate) fn convert(
 
     let boundary =
         Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
-    let function = function.map(|f| tracebacks.definition(f));
+    let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
+    let wants_map = source_map || detail == Detail::SourceMap;
+    let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let Built { graph, opset, results } =
@@ -85,8 +88,9 @@ pub(crate) fn convert(
             entry,
             function: function.as_ref(),
         };
-        let map = (source_map || detail == Detail::SourceMap).then(|| {
-            let text = |path: &str| fs::read(path).ok().map(provenance::source_text);
+        let map = wants_map.then(|| {
+            let saved = |path: &str| fs::read(path).ok().map(provenance::source_text);
+            let text = |path: &str| unsaved.get(path).cloned().or_else(|| saved(path));
             let sources = Sources { text: Some(&text), embed: embed_sources };
             let (inputs, nodes) = (onnx::map_inputs(&graph), onnx::map_nodes(&graph));
             let function = function.as_ref();

@@ -66,20 +66,33 @@ impl<'m> Excerpts<'m> {
         self.opened.borrow().clone()
     }
 
+    /// The folders that a file may lie below. A file outside the export's working directory is named
+    /// as Python imports it; where a digest decides, it may be in any folder that is usual for that.
+    fn places(&self, has_digest: bool) -> Vec<PathBuf> {
+        let mut places = self.roots.clone();
+        if has_digest {
+            for below in ["src", "..", "../src"] {
+                places.extend(self.roots.iter().map(|root| root.join(below)));
+            }
+        }
+        places
+    }
+
     fn find(&self, file: &str) -> Found {
         let known = self.model.map.as_ref().and_then(|map| map.file(file));
         let (wanted, embedded) = known.unwrap_or_default();
         let (mut changed, mut outside) = (false, false);
         // A map that knows a file without its digest has a reason: it is a package's.
         if known.is_none() || wanted.is_some() {
-            for root in &self.roots {
+            for root in self.places(wanted.is_some()) {
+                let root = &root;
                 // A path in a model may lead anywhere: only a digest shows that the model was made
                 // of what lies there.
                 if wanted.is_none() && !is_below(root, file) {
                     outside = true;
                     continue;
                 }
-                let path = root.join(file);
+                let path = root.join(on_disk(file));
                 let Some(text) = read(&path).map(source_text) else { continue };
                 self.opened.borrow_mut().push(path);
                 if wanted.is_none_or(|wanted| wanted == digest(text.as_bytes())) {
@@ -92,8 +105,23 @@ impl<'m> Excerpts<'m> {
             Some(text) => Ok(text.into()),
             None if changed => Err(format!("`{file}` has changed since the export")),
             None if outside => Err(format!("`{file}` is not below this folder, and not verified")),
+            None if file.starts_with(CELL) => {
+                Err(format!("`{file}` is a notebook cell; source_text=True keeps its text"))
+            }
             None => Err(format!("`{file}` is not here")),
         }
+    }
+}
+
+/// What the names of notebook cells begin with.
+const CELL: &str = "In [";
+
+/// The name of a file without the number that sets it apart from another of the same name.
+fn on_disk(file: &str) -> &str {
+    let numbered = file.strip_suffix(')').and_then(|file| file.rsplit_once(" ("));
+    match numbered {
+        Some((name, number)) if number.parse::<u32>().is_ok() => name,
+        _ => file,
     }
 }
 

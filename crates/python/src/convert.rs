@@ -7,6 +7,7 @@ use lower::Boundary;
 use pipeline::{Converted, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::error;
 use crate::model::Model;
@@ -56,7 +57,7 @@ pub(crate) fn convert(
         .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
-    let external = rules::external(rules, &tracebacks, &shared);
+    let external = rules::external(py, rules, &tracebacks, &shared)?;
     let lowering = lower::Options { external, record: results };
     let options = Options { opset, detail, source_map, lowering, fuel };
     if let Some(path) = record {
@@ -66,10 +67,13 @@ pub(crate) fn convert(
 
     let boundary =
         Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
-    let function = function.map(|f| tracebacks.definition(f));
+    let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
+    let wants_map = source_map || detail == Detail::SourceMap;
+    let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let text = |path: &str| fs::read(path).ok().map(provenance::source_text);
+        let saved = |path: &str| fs::read(path).ok().map(provenance::source_text);
+        let text = |path: &str| unsaved.get(path).cloned().or_else(|| saved(path));
         let sources = Sources { text: Some(&text), embed: embed_sources };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)?;

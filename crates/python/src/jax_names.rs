@@ -40,7 +40,7 @@ pub(crate) mod attr {
         // numpy
         asarray, ascontiguousarray, reshape, view,
         // modules
-        __file__,
+        __dict__, __file__,
         // PRNG keys: element types, implementations, jax.random
         _impl, key_shape, key_data,
         // this project's `_expand.Expansions`
@@ -189,6 +189,11 @@ pub(crate) const FUNCTION_SCOPE: (&str, char) = ("jax2onnx.function|", '|');
 
 /// This project's Python package.
 pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";
+
+/// How the cells of a notebook are found: the module, its function that gives the running shell, the
+/// shell's compiler, and the compiler's table of cell numbers by file name.
+pub(crate) const NOTEBOOK: (&str, &str, &str, &str) =
+    ("IPython", "get_ipython", "compile", "_filename_map");
 
 /// A module of the standard library that lies at the root of it.
 pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

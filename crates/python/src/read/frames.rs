@@ -1,6 +1,5 @@
 //! Tracebacks into frames. Each distinct frame is looked at once.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -9,10 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rustc_hash::FxHashMap;
 
+use super::files::Files;
 use super::{Address, address};
-use crate::jax_names::{
-    self, CONVERTER_PACKAGE, FUNCTION_FRAME, JAX_PACKAGES, STANDARD_LIBRARY_MODULE, attr,
-};
+use crate::jax_names::{self, FUNCTION_FRAME, attr};
 
 /// The tracebacks behind stack ids, and what is known of their frames.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ struct Known {
     by_address: FxHashMap<Address, StackId>,
     frames: FxHashMap<(Address, i64), Resolved>,
     code: FxHashMap<Address, Code>,
-    roots: Roots,
+    files: Files,
 }
 
 /// Which frames of a traceback a stack consists of: those inside the call of one function and
@@ -67,7 +65,7 @@ impl Tracebacks {
             by_address: FxHashMap::default(),
             frames: FxHashMap::default(),
             code: FxHashMap::default(),
-            roots: Roots::find(py, absolute_paths)?,
+            files: Files::new(py, absolute_paths)?,
         })))
     }
 
@@ -107,10 +105,19 @@ impl Tracebacks {
     }
 
     /// The frame that stands for the definition of a function: its file, name and first line.
-    pub(crate) fn definition(&self, (path, function, line): (String, String, u32)) -> Frame {
-        let (kind, file) = self.0.borrow().roots.classify(&path);
+    pub(crate) fn definition(
+        &self,
+        py: Python<'_>,
+        (path, function, line): (String, String, u32),
+    ) -> PyResult<Frame> {
+        let (kind, file) = self.0.borrow_mut().files.classify(py, &path)?;
         let span = Span { line, column: 0, end_line: line, end_column: 0 };
-        Frame { file: file.into(), path: path.into(), function: function.into(), span, kind }
+        Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
+    }
+
+    /// The texts of the user's files that are not on disk, such as the cells of a notebook, by path.
+    pub(crate) fn unsaved(&self, py: Python<'_>) -> PyResult<FxHashMap<String, String>> {
+        self.0.borrow().files.unsaved(py)
     }
 
     /// Looks up the frames of every stack.
@@ -214,7 +221,7 @@ impl Known {
         let py = code.py();
         let path: String = code.getattr(attr::co_filename(py))?.extract()?;
         let function: String = code.getattr(attr::co_qualname(py))?.extract()?;
-        let (kind, file) = self.roots.classify(&path);
+        let (kind, file) = self.files.classify(py, &path)?;
         let tracer = kind == FrameKind::Jax && jax_names::is_tracer(&function);
         let calls = kind == FrameKind::Converter && function == FUNCTION_FRAME;
         let (file, path, function) = (file.into(), path.into(), function.into());
@@ -231,115 +238,5 @@ fn span((line, column, end_line, end_column): (i64, i64, i64, i64)) -> Span {
         column: positive(column),
         end_line: positive(end_line),
         end_column: positive(end_column),
-    }
-}
-
-/// The folders that tell whose code a file is.
-#[derive(Debug)]
-struct Roots {
-    absolute: bool,
-    working: String,
-    jax: Vec<String>,
-    converter: Option<String>,
-    standard: Option<String>,
-}
-
-impl Roots {
-    fn find(py: Python<'_>, absolute: bool) -> PyResult<Self> {
-        let folder = |module: &str| -> PyResult<Option<String>> {
-            let file: Option<String> = py.import(module)?.getattr(attr::__file__(py))?.extract()?;
-            Ok(file.as_deref().and_then(|f| f.rsplit_once('/')).map(|(dir, _)| format!("{dir}/")))
-        };
-        let jax = JAX_PACKAGES.iter().map(|m| folder(m)).collect::<PyResult<Vec<_>>>()?;
-        let working = std::env::current_dir().unwrap_or_default();
-        Ok(Self {
-            absolute,
-            working: format!("{}/", working.display()),
-            jax: jax.into_iter().flatten().collect(),
-            converter: folder(CONVERTER_PACKAGE)?,
-            standard: folder(STANDARD_LIBRARY_MODULE)?,
-        })
-    }
-
-    /// Whose code a file is, and the name it is written under.
-    fn classify(&self, path: &str) -> (FrameKind, String) {
-        let (kind, relative) = self.relative(&without_detours(path));
-        (kind, if self.absolute { path.to_owned() } else { relative })
-    }
-
-    /// Whose code a file is, and a name that says nothing about the machine: never a whole path.
-    fn relative(&self, path: &str) -> (FrameKind, String) {
-        const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
-        let installed =
-            INSTALLED.iter().find_map(|dir| path.rsplit_once(dir)).map(|(_, rest)| rest);
-        let under = |root: &String| path.starts_with(root.as_str());
-        let from_package = |root: &str| {
-            let parent = root.trim_end_matches('/').rsplit_once('/');
-            path[parent.map_or(0, |(dir, _)| dir.len() + 1)..].to_owned()
-        };
-        if let Some(root) = self.converter.as_ref().filter(|root| under(root)) {
-            return (FrameKind::Converter, from_package(root));
-        }
-        if let Some(root) = self.jax.iter().find(|root| under(root)) {
-            return (FrameKind::Jax, from_package(root));
-        }
-        if let Some(rest) = installed {
-            return (FrameKind::Library, rest.to_owned());
-        }
-        if path.starts_with("<frozen ") {
-            return (FrameKind::Library, path.to_owned());
-        }
-        if let Some(root) = self.standard.as_ref().filter(|root| under(root)) {
-            return (FrameKind::Library, path[root.len()..].to_owned());
-        }
-        let relative = path.strip_prefix(&self.working);
-        let shown = relative.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path));
-        (FrameKind::User, shown.to_owned())
-    }
-}
-
-/// A path without `.` and `..`, which would lead out of the folder that it begins with.
-fn without_detours(path: &str) -> Cow<'_, str> {
-    if !path.starts_with('/') || !path.split('/').any(|part| matches!(part, "." | "..")) {
-        return Cow::Borrowed(path);
-    }
-    let mut parts = Vec::new();
-    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        if part == ".." {
-            parts.pop();
-        } else {
-            parts.push(part);
-        }
-    }
-    Cow::Owned(format!("/{}", parts.join("/")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_absolute_path_is_written() {
-        let roots = Roots {
-            absolute: false,
-            working: "/home/me/project/".into(),
-            jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
-            converter: Some("/home/me/src/jax2onnx/".into()),
-            standard: Some("/py/lib/".into()),
-        };
-        let classify = |path| roots.classify(path);
-        let own = |kind, text: &str| (kind, text.to_owned());
-        assert_eq!(classify("/home/me/project/a/b.py"), own(FrameKind::User, "a/b.py"));
-        assert_eq!(classify("/elsewhere/c.py"), own(FrameKind::User, "c.py"));
-        assert_eq!(classify("/home/me/project/../../bob/c.py"), own(FrameKind::User, "c.py"));
-        assert_eq!(classify("/home/me/x/../project/./a/b.py"), own(FrameKind::User, "a/b.py"));
-        assert_eq!(classify("../../bob/c.py"), own(FrameKind::User, "c.py"));
-        assert_eq!(classify("<stdin>"), own(FrameKind::User, "<stdin>"));
-        assert_eq!(classify("/py/site-packages/jax/x.py"), own(FrameKind::Jax, "jax/x.py"));
-        assert_eq!(classify("/src/jaxlib/x.py"), own(FrameKind::Jax, "jaxlib/x.py"));
-        assert_eq!(classify("/py/site-packages/flax/x.py"), own(FrameKind::Library, "flax/x.py"));
-        assert_eq!(classify("/py/lib/functools.py"), own(FrameKind::Library, "functools.py"));
-        let converter = classify("/home/me/src/jax2onnx/x.py");
-        assert_eq!(converter, own(FrameKind::Converter, "jax2onnx/x.py"));
     }
 }

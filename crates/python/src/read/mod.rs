@@ -2,6 +2,7 @@
 
 mod array;
 mod expand;
+mod files;
 mod frames;
 mod params;
 mod scopes;

@@ -88,12 +88,14 @@ struct Rule {
 
 /// The registered rules, for one conversion.
 pub(crate) fn external(
+    py: Python<'_>,
     registered: Vec<Registered>,
     tracebacks: &Tracebacks,
     shared: &Arc<Shared>,
-) -> ExternalRules {
+) -> PyResult<ExternalRules> {
     let rule = |(primitive, function, code, definition): Registered| {
-        let Frame { file, path, function: name, span, .. } = tracebacks.definition(definition);
+        let Frame { file, path, function: name, span, .. } =
+            tracebacks.definition(py, definition)?;
         let function = Function {
             function,
             code,
@@ -103,7 +105,7 @@ pub(crate) fn external(
             line: span.line,
         };
         let rule = Rule { function: Arc::new(function), shared: Arc::clone(shared) };
-        (primitive.into(), Box::new(rule) as Box<dyn ExternalRule>)
+        Ok((primitive.into(), Box::new(rule) as Box<dyn ExternalRule>))
     };
     registered.into_iter().map(rule).collect()
 }

@@ -48,23 +48,19 @@ pub enum Error {
     /// Bytes that should be a model are none.
     #[error("not an ONNX model, or a damaged one: {0}")]
     Read(String),
-    /// Graphs inside graphs inside graphs: deeper than protobuf's own readers go.
-    #[error("its graphs are nested too deeply")]
-    TooDeep,
     /// The model does not fit into one protobuf message.
     #[error(
         "the model takes {0} bytes in one file, more than protobuf's limit of 2 GiB; \
          save it with external data"
     )]
     TooLarge(u64),
-    /// Subgraphs are inside each other more often than protobuf's readers follow.
+    /// Subgraphs are nested more deeply than protobuf's readers go.
     #[error(
-        "conditions and loops are more than {limit} deep inside each other, which no runtime reads"
+        "graphs are nested too deeply: protobuf reads 100 nested messages, or about 30 nested \
+         conditions and loops"
     )]
-    NestedTooDeep {
-        /// How deep they may be.
-        limit: usize,
-        /// A node of the innermost one.
+    TooDeep {
+        /// Where a node of the innermost graph came from, for a model that is being written.
         origin: Option<OriginId>,
     },
     /// The text of a model cannot be read.

@@ -75,7 +75,7 @@ fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelP
     let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
     skimmer.message(Message::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
-        _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => Error::TooDeep,
+        _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => Error::TooDeep { origin: None },
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
         io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
         io::ErrorKind::OutOfMemory => {

@@ -102,7 +102,7 @@ pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
 
 /// Messages that nest deeper than [`DEEPEST`].
 #[derive(Debug, thiserror::Error)]
-#[error("its graphs are nested too deeply")]
+#[error("graphs are nested too deeply")]
 pub(crate) struct TooDeep;
 
 /// What a file is told whose messages nest deeper than [`DEEPEST`].

@@ -78,7 +78,7 @@ fn deep_nesting_is_an_error() {
     within(64 * MIB, || fuzz::model(&bytes));
     let (status, _, errors) = show(&bytes, &[]);
     assert_eq!(status, Some(2), "{errors}");
-    assert!(errors.ends_with("model.onnx: its graphs are nested too deeply\n"), "{errors}");
+    assert!(errors.contains("model.onnx: graphs are nested too deeply: "), "{errors}");
 }
 
 #[test]

@@ -196,7 +196,7 @@ impl<'a> Encoder<'a> {
     fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
         if depth > DEEPEST {
             let origin = self.graph.nodes_of(block).next().map(|id| self.graph.node(id).origin);
-            return Err(Error::NestedTooDeep { limit: DEEPEST, origin });
+            return Err(Error::TooDeep { origin });
         }
         let graph = self.graph;
         let mut defined = graph.block(block).inputs.clone();

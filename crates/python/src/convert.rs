@@ -64,8 +64,7 @@ pub(crate) fn convert(
     let external = rules::external(rules, &tracebacks, &shared);
     let options = lower::Options { external, record: results };
     if let Some(path) = record {
-        record::write(&path, &program, &stacks)
-            .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
+        record::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
     let boundary =

@@ -5,6 +5,7 @@ mod diff;
 mod excerpt;
 mod explain_error;
 mod failure;
+#[cfg(feature = "fuzzing")]
 pub mod fuzz;
 mod log;
 mod model;

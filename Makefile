@@ -1,7 +1,7 @@
-# Sets up what it needs by itself: cargo, make and Python 3.11 or newer are enough.
+# Everything else is installed on demand: you only need cargo, make and Python 3.11 or newer.
 #
-#   make test JAX=0.8.3                      another version of JAX, in an environment of its own
-#   make test JAX=0.12.0 PYTHON=python3.12   which needs a newer Python
+#   make test JAX=0.8.3                      another version of JAX, in a separate environment
+#   make test JAX=0.12.0 PYTHON=python3.12   a version that needs a newer Python
 
 PYTHON ?= python3
 JAX ?=
@@ -31,13 +31,13 @@ demo: $(STAMPS)/build ## Export a function, run the model, show where each node 
 
 test: lint rust-test python-test ## Run all tests, lints and type checks.
 
-bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; saves build/bench.json.
+bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
-coverage: $(STAMPS)/build $(STAMPS)/test ## Compare all that JAX can do with JAX; writes docs/COVERAGE.md.
+coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
 	@$(BIN)/python -m conformance
 
-fuzz: $(STAMPS)/build $(STAMPS)/test ## Run random programs: make fuzz SECONDS=600 SEED=7.
+fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7.
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))
 
 lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
@@ -65,9 +65,10 @@ python-lint: $(STAMPS)/lint $(STAMPS)/build
 	$(BIN)/stubtest jax2onnx._core
 
 python-test: $(STAMPS)/build $(STAMPS)/test
+	$(BIN)/python scripts/gen_op_table.py --check
 	$(BIN)/pytest -q -n auto
 
-# Each stamp is newer than what it was made from, so that nothing is done twice.
+# A stamp is newer than everything it was made from, so nothing is done twice.
 $(STAMPS)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)

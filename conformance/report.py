@@ -23,8 +23,8 @@ def page(results: dict[str, Result]) -> str:
     lines = [
         "# Coverage",
         "",
-        "This page is made by `make coverage`. It exports every case of JAX's own conformance "
-        "corpus, which JAX's wheel carries, runs the models in ONNX Runtime (CPU, default "
+        "This page is written by `make coverage`, which exports every case of JAX's own "
+        "conformance corpus (part of JAX's wheel), runs the models in ONNX Runtime (CPU, default "
         "optimisation) and compares types, shapes and numbers with JAX's.",
         "",
         f"Measured with {', '.join(versions())}.",
@@ -32,12 +32,12 @@ def page(results: dict[str, Result]) -> str:
         "| | |",
         "|---|---|",
         f"| cases that JAX runs on a CPU | {len(ran)} in {len(groups)} groups |",
-        f"| same as JAX, share of the cases | **{_percent(counts[MATCH] / len(ran))}** |",
-        f"| same as JAX, mean over the groups | **{_percent(mean)}** |",
-        f"| unsupported: the export says so, with a reason | {counts[UNSUPPORTED]} |",
-        f"| models with other numbers | {counts[MISMATCH]} |",
-        f"| models that ONNX Runtime refuses | {counts[REFUSED]} |",
-        f"| exports that fail otherwise | {counts[FAILED]} |",
+        f"| same as JAX, share of all cases | **{_percent(counts[MATCH] / len(ran))}** |",
+        f"| same as JAX, average over the groups | **{_percent(mean)}** |",
+        f"| unsupported: the export fails with a reason | {counts[UNSUPPORTED]} |",
+        f"| models with wrong numbers | {counts[MISMATCH]} |",
+        f"| models that ONNX Runtime rejects | {counts[REFUSED]} |",
+        f"| exports that fail in another way | {counts[FAILED]} |",
         f"| cases that JAX does not run on a CPU | {skipped} |",
         "",
         *_gaps("## Cases that cannot be exported", groups),
@@ -53,7 +53,7 @@ def page(results: dict[str, Result]) -> str:
 
 
 def versions() -> list[str]:
-    """What is measured with."""
+    """The versions that were measured."""
     return [f"{name} {version(name)}" for name in ("jax", "onnxruntime")]
 
 
@@ -71,17 +71,17 @@ def _gaps(title: str, groups: dict[str, dict[str, Result]]) -> list[str]:
             if result.outcome != MATCH:
                 reasons[group, result.outcome, _without_numbers(result)] += 1
     if not reasons:
-        return [title, "", "Nothing.", ""]
+        return [title, "", "None.", ""]
     rows = [f"| {g} | {n} | {o} | {why} |" for (g, o, why), n in sorted(reasons.items())]
     return [title, "", "| | cases | | reason |", "|---|--:|---|---|", *rows, ""]
 
 
 def _functions(results: dict[str, Result]) -> list[str]:
-    """The functions of JAX's modules, and what cannot be exported of them."""
+    """The functions of JAX's modules, and those that cannot be exported."""
     lines = [
         "## Functions of JAX's modules",
         "",
-        "Public functions, called with typical arguments, are exported and compared in the same "
+        "Public functions are called with typical arguments, exported and compared in the same "
         "way.",
         "",
         "| module | functions | same as JAX | partly | unsupported | wrong or failed | not tried |",

@@ -1,5 +1,5 @@
-//! Lines of the user's source files: from the file system if the file is the one that was exported,
-//! else from the text in the source map.
+//! Lines of the user's source files: from disk if the file has not changed since the export, else
+//! from the text in the source map.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::model::Model;
 
-/// No source file that a person wrote comes near this.
+/// The largest file that is read, far beyond any handwritten source.
 const LARGEST: u64 = 1 << 24;
 
 /// The text of a file, or why there is none.
@@ -28,7 +28,7 @@ pub(crate) struct Excerpts<'m> {
 }
 
 impl<'m> Excerpts<'m> {
-    /// The files of `model`, which lie below the working directory or the model's folder.
+    /// The files of `model`, which are below the working directory or the model's folder.
     pub(crate) fn new(model: &'m Model) -> Self {
         let mut roots = vec![PathBuf::new()];
         let folder = model.path.as_deref().and_then(Path::parent);
@@ -46,12 +46,15 @@ impl<'m> Excerpts<'m> {
         found
     }
 
-    /// What a person should know about the text of `file`: the model has no digest to tell whether
-    /// it is the text that was exported.
+    /// A caveat about the text of `file`: without a digest in the model, nobody knows whether it is
+    /// the text that was exported.
     pub(crate) fn doubt(&self, file: &str) -> Option<String> {
         let is_known = self.model.map.as_ref().is_some_and(|map| map.file(file).is_some());
-        (!is_known && self.text(file).is_ok())
-            .then(|| format!("`{file}` is not verified: it may have changed since the export"))
+        (!is_known && self.text(file).is_ok()).then(|| {
+            format!(
+                "`{file}` may have changed since the export; the model has no digest to check it"
+            )
+        })
     }
 
     /// One line of `file`, counted from 1.
@@ -61,7 +64,7 @@ impl<'m> Excerpts<'m> {
         text.lines().nth(index).map(str::to_owned)
     }
 
-    /// The files of the file system whose texts were asked for.
+    /// The files that were opened.
     pub(crate) fn opened(&self) -> Vec<PathBuf> {
         self.opened.borrow().clone()
     }
@@ -82,12 +85,12 @@ impl<'m> Excerpts<'m> {
         let known = self.model.map.as_ref().and_then(|map| map.file(file));
         let (wanted, embedded) = known.unwrap_or_default();
         let (mut changed, mut outside) = (false, false);
-        // A map that knows a file without its digest has a reason: it is a package's.
+        // If the map lists a file without a digest, the file belongs to a package.
         if known.is_none() || wanted.is_some() {
             for root in self.places(wanted.is_some()) {
                 let root = &root;
-                // A path in a model may lead anywhere: only a digest shows that the model was made
-                // of what lies there.
+                // A path in a model may lead anywhere. Only a digest proves that the model was
+                // made from the file.
                 if wanted.is_none() && !is_below(root, file) {
                     outside = true;
                     continue;
@@ -104,11 +107,13 @@ impl<'m> Excerpts<'m> {
         match embedded {
             Some(text) => Ok(text.into()),
             None if changed => Err(format!("`{file}` has changed since the export")),
-            None if outside => Err(format!("`{file}` is not below this folder, and not verified")),
-            None if file.starts_with(CELL) => {
-                Err(format!("`{file}` is a notebook cell; source_text=True keeps its text"))
-            }
-            None => Err(format!("`{file}` is not here")),
+            None if outside => Err(format!(
+                "`{file}` is outside this folder, and the model has no digest to check it"
+            )),
+            None if file.starts_with(CELL) => Err(format!(
+                "`{file}` is a notebook cell; export with source_text=True to keep its text"
+            )),
+            None => Err(format!("`{file}` was not found")),
         }
     }
 }
@@ -125,7 +130,7 @@ fn on_disk(file: &str) -> &str {
     }
 }
 
-/// Whether `file`, if it is there, lies below `root`, also when links are followed.
+/// Whether `file`, if it exists, is below `root` after following links.
 fn is_below(root: &Path, file: &str) -> bool {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(file).components().all(is_plain) {
@@ -134,12 +139,12 @@ fn is_below(root: &Path, file: &str) -> bool {
     let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
     match (root.canonicalize(), root.join(file).canonicalize()) {
         (Ok(root), Ok(path)) => path.starts_with(root),
-        // It is not there.
+        // It does not exist.
         _ => true,
     }
 }
 
-/// The bytes of a Python file. Nothing else is opened, whatever a model asks for.
+/// The bytes of a Python file. No other file is opened, whatever a model asks for.
 fn read(path: &Path) -> Option<Vec<u8>> {
     let is_python = path.extension().is_some_and(|extension| extension == "py");
     let about = path.metadata().ok().filter(std::fs::Metadata::is_file);
@@ -161,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_digest_vouches_for_stays_below_the_folder() {
+    fn files_without_a_digest_are_read_only_below_the_folder() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("models");
         std::fs::create_dir(&folder).unwrap();
@@ -170,7 +175,7 @@ mod tests {
         let model = without_map(&folder);
         let excerpts = Excerpts::new(&model);
         assert_eq!(&*excerpts.text("own.py").unwrap(), "x = 1");
-        assert!(excerpts.doubt("own.py").unwrap().contains("not verified"));
+        assert!(excerpts.doubt("own.py").unwrap().contains("no digest"));
         let absolute = outer.path().join("secret.py");
         let mut paths = vec!["../secret.py", "x/../../secret.py", absolute.to_str().unwrap()];
         #[cfg(unix)]
@@ -179,10 +184,10 @@ mod tests {
             paths.push("link.py");
         }
         for path in paths {
-            assert!(excerpts.text(path).unwrap_err().contains("not below"), "{path}");
+            assert!(excerpts.text(path).unwrap_err().contains("outside this folder"), "{path}");
             assert_eq!(excerpts.doubt(path), None);
         }
-        assert!(excerpts.text("none.py").unwrap_err().contains("not here"));
+        assert!(excerpts.text("none.py").unwrap_err().contains("not found"));
     }
 
     #[test]

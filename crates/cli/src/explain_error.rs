@@ -1,4 +1,4 @@
-//! Explaining one error from within a program.
+//! Explains one error, for use from a program.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::log::without_colors;
 use crate::model::{Index, Model};
 use crate::style::Text;
 
-/// What `message`, an error of a runtime, means for the model file at `path`; none if nothing in
-/// it is about the model.
+/// What `message`, a runtime error, means for the model file at `path`; `None` if nothing in it is
+/// about the model.
 ///
 /// # Errors
 /// The reason why the model cannot be read.
@@ -17,7 +17,7 @@ pub fn explain_file(path: &Path, message: &str) -> Result<Option<String>, String
     Ok(text(&model, message))
 }
 
-/// As [`explain_file`], for a model in memory.
+/// Like [`explain_file`], for a model in memory.
 ///
 /// # Errors
 /// The reason why the model cannot be read.

@@ -10,13 +10,13 @@ use provenance::SourceMapError;
 pub(crate) enum Status {
     /// It did what it was asked to.
     Yes = 0,
-    /// The answer is no: nothing was found, the models differ.
+    /// The answer is no: nothing was found, or the models differ.
     No = 1,
-    /// It could not do its work.
+    /// It failed.
     Trouble = 2,
 }
 
-/// A failure, as it is shown.
+/// A failure, as shown to the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A model cannot be read.
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
         /// Why.
         error: io::Error,
     },
-    /// What was asked for does not fit the model.
+    /// The request does not fit the model.
     #[error("{0}")]
     Request(String),
     /// The terminal cannot be written to.
@@ -52,7 +52,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A model's failure; the system's errors name the file themselves.
+    /// The failure of a model. Errors of the operating system name their own file.
     pub(crate) fn model(path: PathBuf, error: onnx::Error) -> Self {
         match error {
             onnx::Error::Io { path, source } => Failure::Io { path, error: source },

@@ -1,6 +1,7 @@
-//! What a fuzzer calls: whatever the bytes are, these return, soon and in little memory.
+//! Entry points for fuzzing: whatever the bytes are, these must return quickly and use little
+//! memory.
 //!
-//! The targets in `fuzz/` and the tests call the same functions.
+//! The targets in `fuzz/` and the tests of hostile input call the same functions.
 
 use std::io;
 
@@ -14,11 +15,11 @@ use crate::model::{Index, Model};
 use crate::style::Text;
 use crate::{Cli, Terminal};
 
-/// A log that names what a model may well have.
+/// A log with names that a model is likely to have.
 const LOG: &str =
     "running Add node. Name:'/Add' Status Message: Node (/a/MatMulAddFusion) Op (x) [";
 
-/// Reads a model and shows it in every way.
+/// Reads a model and shows it in every form.
 pub fn model(bytes: &[u8]) {
     let Ok(model) = Model::from_bytes(bytes) else { return };
     let index = Index::new(&model);
@@ -38,13 +39,13 @@ pub fn model(bytes: &[u8]) {
         };
         let (output, errors) = (&mut io::sink(), &mut io::sink());
         let terminal = &mut Terminal { input: None, output, errors, colors: true, width: 80 };
-        // That a name does not exist is an answer, too.
+        // A name that does not exist is a valid answer.
         let _ = show.show(&model, terminal);
     }
     write(&mut Text::new(false), &index, &explain(&index, LOG));
 }
 
-/// Reads a source map and looks up all it has.
+/// Reads a source map and looks up everything in it.
 pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
     let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
@@ -55,7 +56,7 @@ pub fn source_map(bytes: &[u8]) {
     }
 }
 
-/// Explains a log of the model in `model`.
+/// Explains a log about the model in `model`.
 pub fn log(model: &[u8], log: &[u8]) {
     let Ok(model) = Model::from_bytes(model) else { return };
     let index = Index::new(&model);
@@ -63,10 +64,10 @@ pub fn log(model: &[u8], log: &[u8]) {
     write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)));
 }
 
-/// Reads the text syntax; what was read is printed, and read again.
+/// Reads text syntax, prints the result and reads it again.
 ///
 /// # Panics
-/// If what was printed cannot be read, or reads as something else.
+/// If the printed text cannot be read, or reads as a different graph.
 pub fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let read = |text: &str| onnx::text::parse(text, &mut Origins::default());

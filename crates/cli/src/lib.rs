@@ -1,10 +1,12 @@
-//! The command line as a library: the wheel's `jax2onnx` and the plain binary both call [`run`].
+//! The command line as a library: the wheel's `jax2onnx` and the standalone binary both call
+//! [`run`].
 
 mod commands;
 mod diff;
 mod excerpt;
 mod explain_error;
 mod failure;
+#[cfg(feature = "fuzzing")]
 pub mod fuzz;
 mod log;
 mod model;
@@ -31,8 +33,8 @@ use failure::{Failure, Status};
 
 /// ONNX models that know the lines of Python they came from.
 ///
-/// All commands read any ONNX file, never load its weights, and say where nodes came from as far as
-/// the model tells: by its source map, a map file beside it, or the metadata of its nodes.
+/// All commands read any ONNX file and never load its weights. To say where nodes came from, they
+/// use the source map in the model, a map file beside it, or the metadata of its nodes.
 #[derive(Debug, Parser)]
 #[command(name = "jax2onnx", version, after_help = EXIT_STATUS)]
 struct Cli {
@@ -44,9 +46,9 @@ const EXIT_STATUS: &str = "\
 Exit status:
   0  success
   1  the answer is no: nothing was found, or the models differ
-  2  wrong usage, or a file that cannot be read or written
+  2  an error: wrong usage, or a file that cannot be read or written
 
-Colours are used on terminals only, and never if NO_COLOR is set.";
+Colours are used only on terminals, and never if NO_COLOR is set.";
 
 /// Runs a command line, without the program's name, and returns the exit status.
 pub fn run(arguments: Vec<OsString>) -> u8 {
@@ -54,9 +56,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
 }
 
-/// The export that a command line, without the program's name, asks for, if that is what it does.
+/// The export that a command line, without the program's name, asks for, if any.
 ///
-/// A program that has Python at hand does it; [`run`] can only say that it does not.
+/// A program with Python carries it out. [`run`] can only say that it has no Python.
 pub fn export(arguments: &[OsString]) -> Option<Export> {
     let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
     match Cli::try_parse_from(arguments).ok()?.command {
@@ -73,7 +75,7 @@ pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
         Err(error) => {
             let text = error.render();
             let text = if terminal.colors { text.ansi().to_string() } else { text.to_string() };
-            // Help and version are "errors" too.
+            // To clap, help and version are errors too.
             let (status, to) = if error.use_stderr() {
                 (Status::Trouble, &mut terminal.errors)
             } else {
@@ -84,12 +86,12 @@ pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
     };
     let flushed = |status| terminal.output.flush().map(|()| status).map_err(Failure::Output);
     let status = result.and_then(flushed).unwrap_or_else(|failure| match failure {
-        // A reader that has seen enough, such as `head`, is no failure.
+        // It is not a failure if the reader, such as `head`, has seen enough.
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Status::Yes,
         failure => {
             let text = failure.to_string();
             let text = style::harmless(&text);
-            // Where errors cannot be written there is nobody to tell.
+            // If even this cannot be written, there is nobody to tell.
             let _ = writeln!(terminal.errors, "error: {text}");
             Status::Trouble
         }

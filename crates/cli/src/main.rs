@@ -1,4 +1,4 @@
-//! The plain binary, for people who deploy models without Python.
+//! The standalone binary, for people who deploy models without Python.
 
 use std::process::ExitCode;
 

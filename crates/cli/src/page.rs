@@ -1,4 +1,4 @@
-//! One node as people read it: what it computes, of what, and where it came from.
+//! The description of one node: what it computes, from what, and where it came from.
 
 use provenance::{Diagnostic, Place};
 
@@ -9,14 +9,14 @@ use crate::style::{Style, Text};
 /// How many sources of a node are shown.
 const SOURCES: usize = 4;
 
-/// Characters of a constant that is shown with its value.
+/// How many characters of a constant's value are shown.
 const CONSTANT: usize = 32;
 
-/// Name, operator, module, rule, operands, results, and the node that it stands inside of.
+/// Name, operator, module, rule, operands, results, and the node that contains it.
 pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Origin<'_>) {
     let (proto, body) = (index.nodes[node].proto, index.nodes[node].body);
     let value = |name: &String| match name.as_str() {
-        "" => "(left out)".to_owned(),
+        "" => "(omitted)".to_owned(),
         name => {
             let ty = index.type_of(body, name);
             let constant = index.tensor(body, name).map(|tensor| {
@@ -46,13 +46,13 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
     }
 }
 
-/// One line about a node.
+/// One fact about a node, on a line.
 pub(crate) fn fact(text: &mut Text, title: &str, line: &str) {
     text.styled(Style::Dim, &format!("  {title:<8} "));
     text.line(line);
 }
 
-/// The places of all sources: the user's line of each, underlined.
+/// The user's line of every source, underlined.
 pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<'_>]) {
     let mut notes: Vec<String> = Vec::new();
     let mut shown: Vec<&Frame<'_>> = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
         frame(text, excerpts, site, origin.scope, label);
         let note = match excerpts.text(site.file) {
             _ if site.file.is_empty() => None,
-            Err(why) => Some(format!("no excerpt: {why}")),
+            Err(why) => Some(format!("no source line: {why}")),
             Ok(_) => excerpts.doubt(site.file),
         };
         notes.extend(note.filter(|note| !notes.contains(note)));
@@ -121,7 +121,7 @@ fn frame(
     label: Option<String>,
 ) {
     if frame.file.is_empty() {
-        // The least metadata names the function and the line, not the file.
+        // Minimal metadata has the function and the line, but not the file.
         let scope = if scope.is_empty() { String::new() } else { format!(" ({scope})") };
         text.styled(Style::Dim, "  --> ");
         return text.line(&format!("line {} of {}{scope}", frame.span.line, frame.function));
@@ -139,7 +139,7 @@ fn frame(
     paint(text, &diagnostic.render_places(&|path, number| excerpts.line(path, number)));
 }
 
-/// Appends the lines of a diagnostic, the place and the marks in colour.
+/// Appends the lines of a diagnostic, with the place and the marks in colour.
 fn paint(text: &mut Text, rendered: &str) {
     for line in rendered.lines() {
         let marks = line.split_once("| ").filter(|(_, marks)| {

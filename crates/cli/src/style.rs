@@ -1,23 +1,23 @@
-//! Text for terminals: colours where they are wanted, and nothing that commands the terminal
-//! except what this file writes. Names in a model are anybody's.
+//! Text for terminals: colours if wanted, and no control sequences except those written here.
+//! Names in a model can contain anything.
 
 use std::borrow::Cow;
 
 /// How a piece of text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// As everything else.
+    /// Normal text.
     #[default]
     Plain,
-    /// What the eye should find first.
+    /// The most important text.
     Bold,
-    /// What matters least.
+    /// The least important text.
     Dim,
-    /// What is wrong.
+    /// Errors.
     Red,
-    /// What is new.
+    /// Additions.
     Green,
-    /// What deserves care.
+    /// Warnings.
     Yellow,
     /// Places in files.
     Cyan,
@@ -37,7 +37,7 @@ impl Style {
     }
 }
 
-/// A text that is being written.
+/// A text under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
     text: String,
@@ -49,12 +49,12 @@ impl Text {
         Self { text: String::new(), colors }
     }
 
-    /// Appends `text` to the line; ends of lines in it, such as in a name, are made visible.
+    /// Appends `text` to the line. Line breaks in it are made visible.
     pub(crate) fn put(&mut self, text: &str) {
         self.text.push_str(&on_one_line(text));
     }
 
-    /// Appends several lines, each with its end.
+    /// Appends several complete lines.
     pub(crate) fn lines(&mut self, lines: &str) {
         self.text.push_str(&harmless(lines));
     }
@@ -80,20 +80,20 @@ impl Text {
         &self.text
     }
 
-    /// Removes empty lines from the end, but for the end of the last line.
+    /// Removes empty lines from the end.
     pub(crate) fn trim_lines(&mut self) {
         while self.text.ends_with("\n\n") {
             self.text.pop();
         }
     }
 
-    /// Removes blanks from the end of the last line.
+    /// Removes spaces from the end of the last line.
     pub(crate) fn trim_end(&mut self) {
         self.text.truncate(self.text.trim_end_matches(' ').len());
     }
 }
 
-/// The text with control characters made visible, except ends of lines and tabs.
+/// The text with control characters made visible, except line breaks and tabs.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n')
 }
@@ -121,7 +121,7 @@ fn escaped(text: &str, counts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Characters that make text appear in another order than it has.
+/// Characters that change the order in which text is displayed.
 fn is_reordering(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_only_where_they_are_wanted() {
+    fn colours_are_used_only_if_wanted() {
         for (colors, expected) in [(false, "a b"), (true, "a \x1b[36mb\x1b[0m")] {
             let mut text = Text::new(colors);
             text.put("a ");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_command_the_terminal() {
+    fn names_cannot_control_the_terminal() {
         assert_eq!(on_one_line("a\nb\r"), "a\\nb\\u{d}");
         assert_eq!(harmless("a\x1b[2Jb\r\u{202e}c\n\td"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\n\td");
     }

@@ -2,18 +2,18 @@
 
 use crate::style::{Style, Text, on_one_line};
 
-/// No column is made narrower than this to fit the line.
+/// The minimum width of a column.
 const NARROWEST: usize = 8;
 
 /// A column: its title and the style of its cells.
 pub(crate) type Column<'a> = (&'a str, Style);
 
-/// Lines of cells, padded to the widest of each column; the last column is not padded. What does
-/// not fit into `width` is cut, in the widest columns first.
+/// Rows of cells, padded to the widest cell of each column except the last. If they do not fit into
+/// `width`, cells are cut, starting with the widest columns.
 pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>], width: usize) {
     let mut widths: Vec<usize> = columns.iter().map(|(title, _)| length(title)).collect();
     for row in rows {
-        // A row of one cell is a heading.
+        // A row with a single cell is a heading.
         for (known, cell) in widths.iter_mut().zip(row).filter(|_| row.len() > 1) {
             *known = (*known).max(length(cell));
         }
@@ -45,7 +45,7 @@ pub(crate) fn table(text: &mut Text, columns: &[Column<'_>], rows: &[Vec<String>
     }
 }
 
-/// Characters of a cell, as it is shown.
+/// The number of characters of a cell as displayed.
 pub(crate) fn length(text: &str) -> usize {
     on_one_line(text).chars().count()
 }
@@ -68,7 +68,7 @@ fn fit(widths: &mut [usize], width: usize) {
         let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROWEST) else {
             return;
         };
-        // Down to the limit at once would starve one column for the others.
+        // In small steps, so that no column gives up all its space before the others give any.
         let less = (total - width).min((*widest - NARROWEST).div_ceil(8));
         *widest -= less;
         total -= less;
@@ -99,7 +99,7 @@ mod tests {
     fn long_cells_are_cut_to_fit() {
         insta::assert_snapshot!(shown(36));
         assert!(shown(36).lines().all(|line| length(line) <= 36));
-        // Nothing is cut to nothing, however narrow the terminal is.
+        // Some text is left, however narrow the terminal is.
         assert!(shown(1).contains("/blocks…"));
     }
 }

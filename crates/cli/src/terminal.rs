@@ -5,13 +5,13 @@ use std::io::{BufWriter, IsTerminal, Read, Stderr, Stdin, Stdout, Write};
 use crate::failure::Failure;
 use crate::style::Text;
 
-/// The streams of a command, and how it may write to them.
+/// The streams of a command, and how to write to them.
 pub struct Terminal<'a> {
-    /// Standard input; none if a person would have to type it.
+    /// Standard input, unless it is a terminal.
     pub input: Option<&'a mut dyn Read>,
     /// Where results go.
     pub output: &'a mut dyn Write,
-    /// Where errors and remarks go.
+    /// Where errors and notes go.
     pub errors: &'a mut dyn Write,
     /// Whether to use colours.
     pub colors: bool,
@@ -47,7 +47,7 @@ impl<'a> Terminal<'a> {
         self.output.write_all(text.as_str().as_bytes()).map_err(Failure::Output)
     }
 
-    /// Writes a value as JSON, followed by the end of the line.
+    /// Writes a value as JSON, followed by a newline.
     pub(crate) fn show_json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let mut output = BufWriter::new(&mut *self.output);
         let written = serde_json::to_writer_pretty(&mut output, value).map_err(Into::into);
@@ -55,7 +55,7 @@ impl<'a> Terminal<'a> {
         written.and_then(|()| output.flush()).map_err(Failure::Output)
     }
 
-    /// Writes a remark to standard error.
+    /// Writes a note to standard error.
     pub(crate) fn remark(&mut self, remark: &str) -> Result<(), Failure> {
         let remark = crate::style::harmless(remark);
         writeln!(self.errors, "note: {remark}").map_err(Failure::Output)

@@ -23,7 +23,7 @@ pub enum Attr {
     Graphs(Vec<BlockId>),
 }
 
-/// The attributes of a node, in the order they are written.
+/// The attributes of a node, in the order in which they are written.
 pub type Attrs = Vec<(&'static str, Attr)>;
 
 macro_rules! from {

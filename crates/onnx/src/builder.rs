@@ -7,7 +7,7 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Attrs, BlockId, Error, Graph, NodeId, Op, Result, ValueId, attrs, infer};
 
-/// What the emitted nodes stand for.
+/// What the emitted nodes are for.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// An equation of the traced program, or the model's boundary.
@@ -26,7 +26,7 @@ pub enum Source {
     },
 }
 
-/// Emits nodes into one block. Types are inferred and origins stamped; callers mention neither.
+/// Emits nodes into one block. It infers types and stamps origins, so callers deal with neither.
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The model being built.
@@ -37,13 +37,13 @@ pub struct Builder<'a> {
     pub name: &'static str,
     /// Its stage.
     pub stage: Stage,
-    /// The statement that nodes are emitted for; `None` for the one that calls the builder.
+    /// The statement that emits the nodes; `None` for the one that calls the builder.
     pub site: Option<Site>,
     /// What it works on.
     pub source: Source,
-    /// Where nodes go.
+    /// The block that nodes are added to.
     pub block: BlockId,
-    /// The node they go before; `None` for the end of the block.
+    /// The node before which they are inserted; `None` for the end of the block.
     pub before: Option<NodeId>,
 }
 
@@ -55,7 +55,7 @@ impl Builder<'_> {
         self.one(Op::onnx(op), inputs, attrs, Location::caller())
     }
 
-    /// Emits a node with one result, of which some optional operands may be left out.
+    /// Emits a node with one result. Optional operands may be omitted.
     #[track_caller]
     pub fn op_optional(
         &mut self,
@@ -87,7 +87,7 @@ impl Builder<'_> {
         at: &'static Location<'static>,
     ) -> Result<ValueId> {
         let outputs = self.emit(op, inputs, attrs, 1, at)?;
-        outputs.first().copied().ok_or_else(|| Error::Graph("a node without results".to_owned()))
+        outputs.first().copied().ok_or_else(|| Error::Graph("a node has no results".to_owned()))
     }
 
     /// Emits a node on behalf of the statement at `at`.
@@ -130,7 +130,7 @@ impl Builder<'_> {
         self.graph.add_node(self.block, self.before, node, results, origin)
     }
 
-    /// What emits nodes on behalf of the statement at `at`.
+    /// The emitter for the statement at `at`.
     pub fn emitter(&self, at: &'static Location<'static>) -> Emitter {
         let at = self.site.unwrap_or(Site::Native(at));
         Emitter { name: self.name, stage: self.stage, at }
@@ -177,11 +177,11 @@ impl Builder<'_> {
     /// A scalar constant of the given type.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> Result<ValueId> {
         let tensor = Tensor::scalar(dtype, value)
-            .ok_or_else(|| Error::Graph(format!("{value} is no {dtype} constant")))?;
+            .ok_or_else(|| Error::Graph(format!("{value} cannot be a {dtype} constant")))?;
         Ok(self.constant(tensor))
     }
 
-    /// `value` converted to `dtype`; itself when it has that type.
+    /// `value` converted to `dtype`, or `value` itself if it has that type.
     #[track_caller]
     pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId> {
         if self.dtype(value) == dtype {
@@ -190,7 +190,7 @@ impl Builder<'_> {
         self.op("Cast", &[value], attrs! { to: dtype })
     }
 
-    /// `value` with its axes in the order `perm`; itself when that is the order they have.
+    /// `value` with its axes in the order `perm`, or `value` itself if they already are.
     #[track_caller]
     pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> Result<ValueId> {
         if perm.iter().enumerate().all(|(i, p)| i == *p) {

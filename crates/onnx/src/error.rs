@@ -18,24 +18,24 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// A node does not exist at the opset that was asked for.
+    /// A node does not exist at the requested opset.
     #[error("opset {given} is too old: `{op}` needs opset {needs}{}", because(reason.as_deref()))]
     OpsetTooOld {
         /// The operator, or the element type.
         op: String,
         /// The first opset that has it.
         needs: i64,
-        /// The opset that was asked for.
+        /// The requested opset.
         given: i64,
-        /// What is too new about it, unless it is all of it.
+        /// What is too new about it, if it is not the operator itself.
         reason: Option<String>,
         /// Where the node came from.
         origin: Option<OriginId>,
     },
-    /// Models cannot be written for the opset that was asked for.
-    #[error("opset {given} is not supported: the oldest is {oldest}, the newest {newest}")]
+    /// Models cannot be written for the requested opset.
+    #[error("opset {given} is not supported; choose one from {oldest} to {newest}")]
     OpsetUnsupported {
-        /// The opset that was asked for.
+        /// The requested opset.
         given: i64,
         /// The oldest supported one.
         oldest: i64,
@@ -45,26 +45,22 @@ pub enum Error {
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
     Graph(String),
-    /// Bytes that should be a model are none.
-    #[error("not an ONNX model, or a damaged one: {0}")]
+    /// The bytes are not a model.
+    #[error("not an ONNX model, or damaged: {0}")]
     Read(String),
-    /// Graphs inside graphs inside graphs: deeper than protobuf's own readers go.
-    #[error("its graphs are nested too deeply")]
-    TooDeep,
     /// The model does not fit into one protobuf message.
     #[error(
-        "the model takes {0} bytes in one file, more than protobuf's limit of 2 GiB; \
+        "the model takes {0} bytes in one file, which is more than protobuf's limit of 2 GiB; \
          save it with external data"
     )]
     TooLarge(u64),
-    /// Subgraphs are inside each other more often than protobuf's readers follow.
+    /// Subgraphs are nested more deeply than protobuf readers allow.
     #[error(
-        "conditions and loops are more than {limit} deep inside each other, which no runtime reads"
+        "graphs are nested too deeply: protobuf readers allow 100 nested messages, or about 30 nested \
+         conditions and loops"
     )]
-    NestedTooDeep {
-        /// How deep they may be.
-        limit: usize,
-        /// A node of the innermost one.
+    TooDeep {
+        /// Where a node of the innermost graph came from, for a model that is being written.
         origin: Option<OriginId>,
     },
     /// The text of a model cannot be read.

@@ -1,4 +1,4 @@
-//! Moving tensors out of a model's message into a file beside it.
+//! Moves tensors out of a model's message into a file beside it.
 
 use prost::bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::proto::{
 };
 use crate::{Error, LARGE, Result};
 
-/// Every tensor starts at a multiple of this, so that it can be mapped into memory.
+/// Every tensor is aligned to this, so that it can be mapped into memory.
 const ALIGNMENT: u64 = 4096;
 
 /// Contents for the data file, to be written at `offset`.
@@ -16,7 +16,7 @@ pub(crate) struct Placed {
     pub(crate) data: Bytes,
 }
 
-/// `model` with its large tensors referring to the file `location`, and what that file holds.
+/// `model` with its large tensors referring to the file `location`, and the contents of that file.
 ///
 /// Those are initializers and the values of `Constant` nodes; runtimes expect the tensors of other
 /// attributes in the model itself.
@@ -41,7 +41,7 @@ struct Mover<'a> {
     location: &'a str,
     end: u64,
     placed: Vec<Placed>,
-    /// A tensor that lay in a file of the same name before.
+    /// A tensor that was in a file of the same name before.
     foreign: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The constants that functions read: a function has no initializers, so they are nodes of its body.
+//! The constants that functions read. A function has no initializers, so they are nodes of its
+//! body.
 
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -11,7 +12,7 @@ use crate::{BlockId, Function, Graph, NodeId, ValueId};
 pub(crate) struct FunctionConstant {
     /// The constant.
     pub(crate) value: ValueId,
-    /// The first node that reads it, which says where it came from.
+    /// The first node that reads it, which provides its origin.
     pub(crate) reader: NodeId,
     /// The name of the node that makes it.
     pub(crate) name: String,

@@ -1,9 +1,9 @@
 //! The arena: all values, nodes and blocks of one model.
 //!
-//! A block is the body of the main graph, of a control-flow branch or of a function. Blocks refer to
-//! values of enclosing blocks directly, so a weight that a loop body uses exists once. Nodes of a block
-//! form a linked list: inserting before a node is cheap, and every node's position is explicit.
-//! Constants are values without a node.
+//! A block is the body of the main graph, of a control-flow branch or of a function. Blocks refer
+//! to values of enclosing blocks directly, so a weight used in a loop body exists once. Nodes of a
+//! block form a linked list: inserting before a node is cheap, and every node's position is
+//! explicit. Constants are values without a node.
 
 use provenance::OriginId;
 use rustc_hash::FxHashMap;
@@ -46,7 +46,8 @@ id! {
 
 /// An operator: its name and its domain (empty for ONNX's own).
 ///
-/// Names are interned for the life of the process: there are few, and copying an `Op` is free.
+/// Names are interned for the life of the process. There are few of them, and copying an `Op` is
+/// free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
     /// The operator set's domain.
@@ -67,7 +68,7 @@ impl Op {
 pub struct Node {
     /// What it does.
     pub op: Op,
-    /// Its operands; `None` for an optional one that is left out.
+    /// Its operands; `None` for an optional one that is omitted.
     pub inputs: Vec<Option<ValueId>>,
     /// Its results.
     pub outputs: Vec<ValueId>,
@@ -88,7 +89,7 @@ impl Node {
         self.op.domain.is_empty() && self.op.name == name
     }
 
-    /// The operand at `index`, if it is there.
+    /// The operand at `index`, if it is present.
     pub fn input(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
@@ -114,7 +115,7 @@ impl Node {
         }
     }
 
-    /// The block it stands in.
+    /// The block that contains it.
     pub fn block(&self) -> BlockId {
         self.block
     }
@@ -132,7 +133,7 @@ impl Node {
     }
 }
 
-/// What a value is made by.
+/// What produces a value.
 #[derive(Clone, Debug)]
 pub enum Producer {
     /// The output `usize` of a node.
@@ -141,7 +142,7 @@ pub enum Producer {
     Input(BlockId),
     /// A constant.
     Constant(Tensor),
-    /// Nothing any more: it was removed.
+    /// Nothing: it was removed.
     Removed,
 }
 
@@ -152,14 +153,14 @@ pub struct Value {
     pub ty: Type,
     /// The name it is written under; empty until names are assigned.
     pub name: String,
-    /// What an integer vector holds, when that is known as dimensions.
+    /// The elements of an integer vector as dimensions, if they are known.
     pub content: Option<Box<[Dim]>>,
     producer: Producer,
     uses: Uses,
 }
 
 impl Value {
-    /// What makes it.
+    /// What produces it.
     pub fn producer(&self) -> &Producer {
         &self.producer
     }
@@ -169,7 +170,7 @@ impl Value {
         self.uses.as_slice().iter().copied()
     }
 
-    /// Whether anybody reads it.
+    /// Whether it is read anywhere.
     pub fn is_used(&self) -> bool {
         !self.uses.as_slice().is_empty()
     }
@@ -212,7 +213,7 @@ pub struct Graph {
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
-    /// What took the place of a value, if anybody wants to know.
+    /// What replaced each value, if that is being recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
 }
 
@@ -236,16 +237,16 @@ impl Graph {
         }
     }
 
-    /// Begins to remember what takes the place of values.
+    /// Starts to record what replaces values.
     pub fn remember_replacements(&mut self) {
         self.replacements.get_or_insert_default();
     }
 
-    /// What took the place of `value` since replacements are remembered; itself if nothing did.
+    /// What replaced `value` since recording started; `value` itself if nothing did.
     pub fn replacement(&self, value: ValueId) -> ValueId {
         let known = self.replacements.as_ref();
         let mut value = value;
-        // Never in a circle: what takes a value's place is forgotten to have been replaced.
+        // This ends: when a value replaces another, the record of its own replacement is removed.
         while let Some(next) = known.and_then(|known| known.get(&value)) {
             value = *next;
         }
@@ -267,7 +268,7 @@ impl Graph {
         &self.value(id).ty
     }
 
-    /// The constant that a value is.
+    /// The tensor of a value that is a constant.
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         match &self.value(id).producer {
             Producer::Constant(tensor) => Some(tensor),
@@ -303,7 +304,7 @@ impl Graph {
     /// The node, to change its attributes, name or origin. Operands change by [`Graph::set_input`].
     ///
     /// # Panics
-    /// As [`Graph::node`].
+    /// Like [`Graph::node`].
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
         match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
             Some(node) => node,
@@ -368,7 +369,7 @@ impl Graph {
         self.add_value(tensor.ty(), Producer::Constant(tensor))
     }
 
-    /// A constant, shared with equal ones when it is small.
+    /// A constant, shared with equal ones if it is small.
     pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
         if tensor.bytes().len() > SMALL {
             return self.add_constant(tensor);
@@ -382,7 +383,7 @@ impl Graph {
         value
     }
 
-    /// What an integer vector or scalar holds, as dimensions: a constant's elements, or what was
+    /// The elements of an integer vector or scalar as dimensions: those of a constant, or those
     /// recorded when it was computed from shapes.
     pub fn content(&self, id: ValueId) -> Option<Vec<Dim>> {
         let value = self.value(id);
@@ -410,7 +411,7 @@ impl Graph {
         value
     }
 
-    /// Says what a block returns.
+    /// Sets what a block returns.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
             self.drop_use(value, Use::Output(block, i));
@@ -478,7 +479,7 @@ impl Graph {
         }
     }
 
-    /// Lets everybody who reads `old` read `new`.
+    /// Makes all readers of `old` read `new`.
     pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
@@ -504,7 +505,7 @@ impl Graph {
         constant
     }
 
-    /// Takes a node out, with the blocks it holds. Its outputs must not be read any more.
+    /// Removes a node and the blocks it holds. Its outputs must no longer be read.
     pub fn remove_node(&mut self, id: NodeId) {
         let blocks: Vec<_> = self.node(id).blocks().collect();
         for block in blocks {
@@ -531,7 +532,7 @@ impl Graph {
         }
     }
 
-    /// The constants that are read anywhere, in the order they were made.
+    /// The constants that are read anywhere, in the order of creation.
     pub fn live_constants(&self) -> impl Iterator<Item = ValueId> + '_ {
         let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && v.is_used();
         self.values

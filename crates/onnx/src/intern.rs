@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 
 static NAMES: LazyLock<Mutex<FxHashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// The one copy of `name`. For names that come from outside; their number is bounded by the
-/// operators that models use, not by the models.
+/// The one copy of `name`. Names from outside are bounded by the operators that models use, not by
+/// the number of models.
 pub fn intern(name: &str) -> &'static str {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

@@ -1,4 +1,4 @@
-//! Which files a model on disk refers to, found without loading it.
+//! Finds the files that a model on disk refers to, without loading it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,8 +9,8 @@ use crate::message::Message;
 use crate::wire::{DEEPEST, Payload, Wire, damaged, too_deep};
 use crate::{Error, Result};
 
-/// The locations of all external data of the model file at `path`, as they are written there.
-/// Takes little memory however large the file is.
+/// The locations of all external data of the model file at `path`, as written there. This takes
+/// little memory, however large the file is.
 pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
     let scan = || {
         let file = File::open(path)?;
@@ -27,7 +27,7 @@ fn inner(message: Message, number: u64) -> Option<Message> {
     message.field(number).filter(|inner| !matches!(inner, Message::Value | Message::Entry))
 }
 
-/// Longer than any path that a system can open.
+/// Longer than any path that an operating system accepts.
 const LONGEST: u64 = 1 << 16;
 
 struct Scanner<R> {

@@ -17,10 +17,10 @@ pub fn map_inputs(graph: &Graph) -> Vec<&str> {
         .collect()
 }
 
-/// All nodes of all blocks, named, with the nodes whose results they read. Of a call of a function
-/// that is the node in the function which computes what it returns: once runtimes have inlined it,
-/// the way leads there and not past it. Of several results it is not said which is which. Nodes that
-/// make the constants of functions come last.
+/// All nodes of all blocks, named, with the nodes whose results they read. A reader of a function's
+/// result refers to the node inside the function that computes it, because runtimes inline the
+/// call. It is not recorded which of several results is read. Nodes for the constants of functions
+/// come last.
 pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
     let nodes = graph.all_nodes();
     let functions: FxHashMap<Op, BlockId> =
@@ -42,7 +42,7 @@ pub fn map_nodes(graph: &Graph) -> Vec<MapNode<'_>> {
             outputs: node.outputs.iter().map(|value| graph.value(*value).name.as_str()).collect(),
         }
     };
-    // A constant is called the same wherever it is read, so only its node has a name of its own.
+    // A constant has the same name wherever it is read, so only its node has a unique name.
     let constants = function_constants(graph).into_iter().flatten().map(|constant| MapNode {
         name: Cow::Owned(constant.name),
         origin: graph.node(constant.reader).origin,

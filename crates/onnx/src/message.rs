@@ -1,6 +1,6 @@
-//! Which message of a model's file holds which, for those who walk it without decoding it.
+//! Which messages of a model file contain which, for walking it without decoding it.
 
-/// The messages that nest, and what lies at their ends.
+/// The messages that nest, and the leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Model,

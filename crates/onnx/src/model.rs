@@ -7,13 +7,13 @@ use prost::Message;
 use crate::proto::{GraphProto, ModelProto, TensorProto};
 use crate::{Error, Result};
 
-/// Tensors of at least this many bytes may be kept apart from the model they belong to.
+/// Tensors of at least this many bytes may be stored separately from their model.
 pub const LARGE: usize = 1024;
 
-/// What protobuf readers accept as one message.
+/// The largest message that protobuf readers accept.
 pub(crate) const PROTOBUF_LIMIT: u64 = i32::MAX as u64;
 
-/// A model as ONNX has it. Its tensors view bytes that live elsewhere, so it is small.
+/// A model as ONNX messages. Its tensors refer to bytes stored elsewhere, so it is small.
 #[derive(Clone, PartialEq)]
 pub struct Model {
     /// The model's message.
@@ -21,7 +21,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The model as one protobuf message. An error if it is larger than protobuf allows.
+    /// The model as one protobuf message; an error if it is larger than protobuf allows.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         check_size(self.proto.encoded_len() as u64)?;
         Ok(self.proto.encode_to_vec())
@@ -58,7 +58,7 @@ impl From<ModelProto> for Model {
     }
 }
 
-/// Says how much there is; the contents may be gigabytes.
+/// Shows only counts, since the contents may be gigabytes.
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let empty = GraphProto::default();

@@ -1,4 +1,5 @@
-//! Names: every value and every node gets one that is unique in the whole model and says what it is.
+//! Names: every value and every node gets one that is unique in the whole model and says what it
+//! is.
 
 use provenance::Origins;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -6,18 +7,18 @@ use tensor::{DType, Tensor};
 
 use crate::{Attr, BlockId, Graph, NodeId, Producer, ValueId};
 
-/// What the names of constants that are no parameters begin with.
+/// The prefix of the names of constants that are not parameters.
 pub(crate) const CONSTANT: &str = "const/";
 
-/// Constants of up to this many elements are named by their elements.
+/// Constants of up to this many elements are named after their elements.
 const SHOWN_ELEMENTS: usize = 8;
 
 /// Names every value and node that has no name yet.
 ///
-/// Names that are set are kept; of two that are equal, the later one gets a suffix. A node is named
+/// Existing names are kept; if two are equal, the later one gets a suffix. A node is named
 /// by its module and operator (`/blocks.3/q/MatMul`), its results after it
 /// (`/blocks.3/q/MatMul_output_0`), a constant by its elements (`const/i64/0_2_1`) or its shape.
-/// The names depend on nothing but the graph and the scopes of its nodes' origins.
+/// The names depend only on the graph and the scopes of its nodes' origins.
 pub fn assign_names(graph: &mut Graph, origins: &Origins) {
     name_nodes(graph, origins);
     name_values(graph);
@@ -65,15 +66,15 @@ fn name_values(graph: &mut Graph) {
     }
 }
 
-/// What a value is to the block it belongs to.
+/// The role of a value in its block.
 enum Role {
-    /// An input at a position, with what comes before the position in its name.
+    /// An input at a position, with the prefix of its name.
     Input(String, usize),
     Output(NodeId, usize),
     Constant,
 }
 
-/// Every value that is written, once: what a user names first, then all others.
+/// Every value that is written, once: those named by the user first, then all others.
 fn live_values(graph: &Graph) -> Vec<(ValueId, Role)> {
     let mut found = Vec::new();
     let mut seen = vec![false; graph.value_count()];
@@ -128,8 +129,8 @@ fn block_owners(graph: &Graph) -> FxHashMap<BlockId, String> {
     owners
 }
 
-/// A constant's name, and what separates it from a number when the name is taken. A number after
-/// `_` would read as one more element, and equal constants need not be shared.
+/// A constant's name, and what separates it from a number if the name is taken. A number after `_`
+/// would look like another element.
 fn constant_name(tensor: &Tensor) -> (String, &'static str) {
     let dtype = tensor.dtype();
     let shape = match tensor.shape() {
@@ -166,13 +167,16 @@ fn float_text(dtype: DType, value: f64) -> String {
     if dtype == DType::F64 {
         return format!("{value:?}");
     }
-    #[expect(clippy::cast_possible_truncation, reason = "narrower than f64, so it was an f32 once")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "narrower than f64, so it came from an f32"
+    )]
     let narrow = value as f32;
     format!("{narrow:?}")
 }
 
-/// Names in use. Making a name unique takes amortised constant time: a name is only ever in the
-/// way of the one shorter name that it extends by a number, and only once.
+/// Names in use. Making a name unique takes amortised constant time: a name can only collide with
+/// the one shorter name that it extends by a number, and only once.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: FxHashSet<String>,
@@ -180,7 +184,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// `base`, or if that is taken `base` with the separator and the first free number.
+    /// `base`, or if it is taken, `base` with the separator and the first free number.
     pub(crate) fn unique(&mut self, base: String, separator: &str) -> String {
         if self.taken.insert(base.clone()) {
             return base;

@@ -1,12 +1,12 @@
-//! What blocks return, as ONNX asks for it: each output a distinct result of a node of that block.
+//! Makes each output of a block a distinct result of one of its own nodes, as ONNX requires.
 
 use provenance::{Origins, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Attrs, BlockId, Builder, Function, Graph, NodeId, Op, Result, Source, ValueId};
 
-/// Finishes the outputs of every block and gives the main graph's their names. An output that is an
-/// input, a constant, an outer value or another output already passes through `Identity`.
+/// Finishes the outputs of every block and names those of the main graph. An output that is an
+/// input, a constant, an outer value or equal to another output gets an `Identity`.
 pub fn seal_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) -> Result<()> {
     for node in graph.all_nodes() {
         let blocks: Vec<BlockId> = graph.node(node).blocks().collect();

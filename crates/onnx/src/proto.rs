@@ -1,8 +1,8 @@
 //! ONNX's protobuf messages, with the names and numbers of `onnx.proto` (ONNX 1.23).
 //!
-//! Every field is here, so that a model that is read and written again keeps what it had. A scalar
-//! whose absence means something is an `Option`, all others are plain and absent when they are
-//! empty. Tensor contents are [`Bytes`]: views of whoever owns them.
+//! Every field is here, so that reading and writing a model loses nothing. A scalar whose absence
+//! has a meaning is an `Option`; all others are plain, and absent if they are empty. Tensor
+//! contents are [`Bytes`] that refer to their owner.
 
 #![expect(missing_docs, reason = "the names are ONNX's own, and so is their documentation")]
 
@@ -303,7 +303,7 @@ pub struct Dimension {
     pub denotation: String,
 }
 
-/// A number or a name; absent for a dimension nothing is known about.
+/// A number or a name; absent if nothing is known about the dimension.
 #[derive(Clone, PartialEq, Eq, Hash, Oneof)]
 pub enum DimensionValue {
     #[prost(int64, tag = "1")]

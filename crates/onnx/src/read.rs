@@ -9,18 +9,18 @@ use prost::bytes::Bytes;
 use crate::proto::ModelProto;
 use crate::{Error, Result};
 
-/// Reads a model. Tensors view `bytes`; external data is not looked at.
+/// Reads a model. Tensors refer to `bytes`; external data is not read.
 pub fn read(bytes: impl Into<Bytes>) -> Result<ModelProto> {
     let bytes = bytes.into();
     if bytes.is_empty() {
-        return Err(Error::Read("there are no bytes".to_owned()));
+        return Err(Error::Read("it is empty".to_owned()));
     }
     complete(ModelProto::decode(bytes).map_err(|e| Error::Read(format!("cut short? {e}")))?)
 }
 
-/// The model, if it has what a model must have.
+/// The model, if it has the required fields.
 pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
-    // Almost any text is valid protobuf with unknown fields; what a model must have tells.
+    // Almost any text is valid protobuf with unknown fields, so check for the required ones.
     let missing = if model.graph.is_none() {
         "graph"
     } else if model.ir_version == 0 {
@@ -33,7 +33,7 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     Err(Error::Read(format!("it has no {missing}")))
 }
 
-/// Reads a model file; external data is not looked at.
+/// Reads a model file. External data is not read.
 pub fn read_file(path: &Path) -> Result<ModelProto> {
     let bytes = fs::read(path);
     read(bytes.map_err(|source| Error::Io { path: path.to_owned(), source })?)

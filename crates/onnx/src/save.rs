@@ -1,4 +1,4 @@
-//! Saving models: streamed, and all or nothing.
+//! Saves models: streamed, and all or nothing.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub enum Placement {
     External,
 }
 
-/// Larger models get a data file of their own: 512 MiB.
+/// Larger models get a separate data file: 512 MiB.
 pub const AUTO_INLINE: u64 = 512 << 20;
 
 impl Placement {
@@ -42,12 +42,12 @@ impl Placement {
 }
 
 impl Model {
-    /// Saves the model at `path`, and missing folders with it.
+    /// Saves the model at `path`, creating missing folders.
     ///
-    /// Either everything is saved or everything is as it was: files are written under temporary
-    /// names and renamed at the end. So a symbolic link at `path` is replaced, not followed, and
-    /// the tensors may be mapped from the very files that are replaced. A data file that belonged
-    /// to the model replaced and that nothing refers to any more is removed.
+    /// Either everything is saved or nothing changes: files are written under temporary names and
+    /// renamed at the end. So a symbolic link at `path` is replaced, not followed, and tensors may
+    /// be mapped from the files being replaced. A data file of the old model that is no longer
+    /// referenced is removed.
     pub fn save(&self, path: &Path, placement: Placement) -> Result<()> {
         let files = Files::at(path)?;
         let external = placement.is_external(self.proto.encoded_len() as u64);
@@ -62,7 +62,7 @@ impl Model {
     }
 }
 
-/// Writes a file at `path`, and missing folders with it: all of it or, if `content` fails, nothing.
+/// Writes a file at `path`, creating missing folders. If `content` fails, nothing changes.
 pub fn replace_file(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     let files = Files::at(path)?;
     let write = || {
@@ -98,12 +98,12 @@ impl Files {
         Ok(Self { model, folder, data, data_name })
     }
 
-    /// The data file as the model refers to it.
+    /// The name by which the model refers to its data file.
     fn location(&self) -> Result<&str> {
         self.data_name.to_str().ok_or_else(|| {
             self.error(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the name of a model with external data must be Unicode",
+                "the file name of a model with external data must be valid Unicode",
             ))
         })
     }
@@ -126,7 +126,7 @@ impl Files {
         let orphan = data.is_none() && self.leaves_orphan(model.path());
         self.commit(model, data)?;
         if orphan {
-            // The model is saved; a file that cannot be removed does not change that.
+            // The model has been saved, even if the old file cannot be removed.
             drop(fs::remove_file(&self.data));
         }
         Ok(())
@@ -149,15 +149,15 @@ impl Files {
             fill(&mut file)?;
             return Ok(Draft::Unnamed(file, &self.folder));
         }
-        // Not `tempfile_in`, whose files only their owner may read.
+        // Not `tempfile_in`, whose files are readable only by their owner.
         let create = |path: &Path| File::options().write(true).create_new(true).open(path);
         let mut file = temporary().make_in(&self.folder, create)?;
         fill(file.as_file_mut())?;
         Ok(Draft::Named(file))
     }
 
-    /// Whether the model replaced by `new` has a data file that `new` does not refer to. A model
-    /// that cannot be read is none of ours: its files stay.
+    /// Whether the model replaced by `new` has a data file that `new` does not refer to. If the old
+    /// model cannot be read, its files are kept.
     fn leaves_orphan(&self, new: &Path) -> bool {
         let refers = |model: &Path| {
             let name = self.data_name.to_str()?;
@@ -213,21 +213,21 @@ impl Files {
             }
         };
         let kept = failed.path.keep().unwrap_or_default();
-        let text = format!("{error}; the data file before is now {}", kept.display());
+        let text = format!("{error}; the old data file is now {}", kept.display());
         io::Error::new(error.kind(), text)
     }
 }
 
-/// A complete file that is to replace another.
+/// A complete file that will replace another.
 enum Draft<'a> {
     /// One without a name, in a folder.
     Unnamed(File, &'a Path),
-    /// One with a temporary name, where files cannot do without.
+    /// One with a temporary name, where unnamed files are not supported.
     Named(NamedTempFile),
 }
 
 impl Draft<'_> {
-    /// Gives it a temporary name. What is left of the work is short.
+    /// Gives it a temporary name, just before the final one.
     fn name(self) -> io::Result<NamedTempFile> {
         match self {
             Draft::Named(file) => Ok(file),
@@ -239,9 +239,9 @@ impl Draft<'_> {
     }
 }
 
-/// The data file as it was, under a temporary name.
+/// The old data file under a temporary name.
 enum Backup {
-    /// A second name, for file systems that have such.
+    /// A second name, on file systems with hard links.
     Linked(TempPath),
     /// The only name.
     Moved(TempPath),
@@ -261,8 +261,8 @@ fn temporary() -> Builder<'static, 'static> {
     builder
 }
 
-/// What is at `path`, if anything. An error for what a file cannot replace, before gigabytes are
-/// written in vain and before a device is replaced by a file.
+/// What is at `path`, if anything. It is an error if a file cannot replace it, found before
+/// gigabytes are written in vain or a device is replaced by a file.
 fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(found)),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn new_data_goes_when_the_model_cannot_be_written() {
+    fn new_data_is_removed_when_the_model_cannot_be_written() {
         let Pair { folder, files, model, data } = pair();
         fs::remove_file(&files.data).unwrap();
         fs::create_dir_all(files.model.join("in the way")).unwrap();
@@ -373,7 +373,7 @@ mod tests {
         let Pair { folder, files, model, data } = pair();
         drop((model, data));
         if unnamed::create(folder.path()).is_none() {
-            return; // this file system has no files without names
+            return; // this file system has no unnamed files
         }
         let content = |file: &mut File| {
             assert_eq!(names(folder.path()), ["m.onnx.data"]);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn only_large_models_get_a_data_file_by_themselves() {
+    fn only_large_models_get_a_data_file_by_default() {
         assert!(!Placement::Auto.is_external(AUTO_INLINE));
         assert!(Placement::Auto.is_external(AUTO_INLINE + 1));
         assert!(!Placement::Inline.is_external(u64::MAX));

@@ -1,8 +1,8 @@
-//! Reading a model without its weights.
+//! Reads a model without its weights.
 //!
 //! The file is walked once: bulk data is skipped by seeking, the rest is collected into a thin
-//! message that decodes as usual. What is read is a small part of a large model, and what is held
-//! is bounded, whatever the file claims about itself.
+//! message that decodes as usual. Only a small part of a large model is read, and memory is
+//! bounded, whatever the file claims about itself.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
@@ -22,22 +22,22 @@ use crate::read::complete;
 use crate::wire::{DEEPEST, Field, Payload, TooDeep, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
-/// Bytes of data that a tensor or an attribute may have to keep them.
+/// Tensors and attributes of up to this many bytes keep their data.
 pub const KEPT: usize = 4096;
 
-/// Bytes that a model may take in memory without its weights.
+/// How many bytes of memory a model may take without its weights.
 const LARGEST: u64 = 1 << 29;
 
-/// Bytes that one byte of a file may take in memory. Real models stay far below: nothing in them is
-/// empty.
+/// How many bytes of memory one byte of a file may take. Real models stay far below that, since
+/// they have hardly any empty messages.
 const GROWTH: u64 = 64;
 
-/// Bytes that a field takes in memory beside its contents: an empty string or dimension is two
+/// How many bytes of memory a field takes besides its contents. An empty string or dimension is two
 /// bytes in the file.
 const FIELD: u64 = 64;
 
 /// Reads the model file at `path`; tensors and attributes of more than [`KEPT`] bytes come without
-/// their data. External data is not looked at.
+/// their data. External data is not read.
 pub fn skim_file(path: &Path) -> Result<ModelProto> {
     skim_path(path, false)
 }
@@ -54,7 +54,7 @@ fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
     let file = File::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
     if !about.is_file() {
-        return Err(Error::Read("it is no ordinary file".to_owned()));
+        return Err(Error::Read("it is not a regular file".to_owned()));
     }
     skim_from(file, about.len(), locate).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
@@ -69,15 +69,17 @@ pub fn skim(bytes: &[u8]) -> Result<ModelProto> {
 
 fn skim_from<R: Read + Seek>(source: R, len: u64, locate: bool) -> Result<ModelProto> {
     if len == 0 {
-        return Err(Error::Read("there are no bytes".to_owned()));
+        return Err(Error::Read("it is empty".to_owned()));
     }
     let budget = LARGEST.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
     let mut skimmer = Skimmer { wire: Wire::new(source), budget, locate };
     let mut thin = Vec::new();
     skimmer.message(Message::Model, len, 0, &mut thin).map_err(|error| match error.kind() {
-        _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => Error::TooDeep,
+        _ if matches!(error.get_ref(), Some(inner) if inner.is::<TooDeep>()) => {
+            Error::TooDeep { origin: None }
+        }
         io::ErrorKind::InvalidData => Error::Read("its structure is broken".to_owned()),
-        io::ErrorKind::UnexpectedEof => Error::Read("it is cut short".to_owned()),
+        io::ErrorKind::UnexpectedEof => Error::Read("it is truncated".to_owned()),
         io::ErrorKind::OutOfMemory => {
             Error::Read("it takes too much memory even without its weights".to_owned())
         }
@@ -122,8 +124,8 @@ impl Message {
         }
     }
 
-    /// Whether the field `number` says nothing about what the model computes: how work is divided
-    /// among devices.
+    /// Whether the field `number` is about how work is divided among devices, not about what the
+    /// model computes.
     fn is_skipped(self, number: u64) -> bool {
         matches!((self, number), (Message::Model, 26) | (Message::Node, 10))
     }
@@ -134,7 +136,7 @@ impl Message {
     }
 }
 
-/// Where the bulk data of a message lies.
+/// Where the bulk data of a message is.
 enum Places {
     None,
     /// The number of the field, the position and the length of its content.
@@ -150,7 +152,7 @@ impl Places {
         };
     }
 
-    /// Appends what a tensor says about external data.
+    /// Appends the fields of a tensor that describe external data.
     fn write(&self, out: &mut Vec<u8>) {
         let &Places::One(field, offset, length) = self else { return };
         let entry = |key: &str, value: String| StringStringEntryProto { key: key.into(), value };
@@ -175,7 +177,7 @@ struct Skimmer<R> {
 }
 
 impl<R: Read + Seek> Skimmer<R> {
-    /// Appends the message of `kind` that ends at `end`, less its bulk data, to `out`.
+    /// Appends the message of `kind` that ends at `end` to `out`, without its bulk data.
     fn message(
         &mut self,
         kind: Message,

@@ -1,7 +1,7 @@
-//! Protobuf encoding that passes large tensors on instead of collecting them.
+//! Protobuf encoding that streams large tensors instead of buffering them.
 //!
-//! Models are encoded field by field in the order of the field numbers, so the bytes are the ones
-//! that encoding at once gives. What is collected on the way never outgrows one node of a graph.
+//! Models are encoded field by field in the order of the field numbers, so the bytes are the same
+//! as when encoding at once. The buffer never outgrows one node of a graph.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use prost::encoding::{self, WireType};
 
 use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto};
 
-/// How much is collected before it is written.
+/// How much is buffered before it is written.
 const CHUNK: usize = 1 << 20;
 
 /// Writes `model` to `out`.
@@ -170,7 +170,7 @@ impl<W: Write> Stream<W> {
         Ok(())
     }
 
-    /// What stands before `len` bytes of content.
+    /// The tag and the length before `len` bytes of content.
     fn header(&mut self, tag: u32, len: usize) {
         encoding::encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
         encoding::encode_varint(len as u64, &mut self.buffer);

@@ -1,7 +1,7 @@
-//! Removing metadata from a model file, and nothing else.
+//! Removes metadata from a model file, and nothing else.
 //!
-//! The file is walked once for what to cut, then copied with those cuts: everything else, known or
-//! not, is the same bytes, and weights pass through without being held.
+//! The file is walked once to find what to cut, then copied without it. All other bytes stay the
+//! same, known fields or not, and weights are copied without being loaded.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -17,13 +17,13 @@ use crate::{Error, Result};
 pub struct Stripped {
     /// How many metadata entries.
     pub entries: usize,
-    /// By how many bytes the file is shorter.
+    /// How many bytes shorter the file is.
     pub bytes: u64,
 }
 
 /// Writes the model file at `path` to `out` without the metadata entries whose key `drop` accepts,
-/// wherever they are: on the model, on graphs, nodes, values, tensors and functions, however
-/// deep. `add` are entries for the model itself, written where its first one was removed.
+/// wherever they are: on the model, on graphs, nodes, values, tensors and functions, at any depth.
+/// `add` are entries for the model itself, written where its first one was removed.
 ///
 /// `out` may be `path`: it is replaced when the new file is complete.
 pub fn strip_file(
@@ -48,7 +48,7 @@ pub fn strip_file(
     Ok(Stripped { entries, bytes: gone.saturating_sub(kept) })
 }
 
-/// Bytes of a file, and what stands in their place.
+/// Bytes of a file, and what replaces them.
 #[derive(Debug, PartialEq, Eq)]
 struct Edit {
     start: u64,
@@ -62,10 +62,10 @@ fn inner(message: Message, number: u64) -> Option<Message> {
     message.field(number).filter(|inner| !ends(inner))
 }
 
-/// How much of a file is held while it is copied.
+/// The size of the buffer for copying.
 const CHUNK: usize = 1 << 20;
 
-/// No key of ours is longer.
+/// None of our keys is longer.
 const LONGEST_KEY: u64 = 1 << 10;
 
 struct Cuts<'a, R> {
@@ -87,7 +87,7 @@ fn find_cuts<R: Read + Seek>(
     let add = add.iter().flat_map(|(key, value)| entry(key, value)).collect();
     let mut cuts = Cuts { wire: Wire::new(source), drop, add, edits: Vec::new(), entries: 0 };
     cuts.message(Message::Model, len, 0)?;
-    // A length stands before what was cut out of its message, but is known only after it.
+    // The length of a message comes before its contents, but is known only after cutting them.
     cuts.edits.sort_unstable_by_key(|edit| edit.start);
     if !cuts.add.is_empty() {
         let with = std::mem::take(&mut cuts.add);
@@ -115,7 +115,7 @@ fn put_header(tag: u64, len: u64, into: &mut Vec<u8>) {
 }
 
 impl<R: Read + Seek> Cuts<'_, R> {
-    /// Notes the cuts in a message and returns by how many bytes it gets shorter.
+    /// Records the cuts in a message and returns how many bytes shorter it gets.
     fn message(&mut self, kind: Message, end: u64, depth: u32) -> io::Result<u64> {
         if depth > DEEPEST {
             return Err(too_deep());
@@ -146,7 +146,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
         }
     }
 
-    /// The cuts in a message inside another: if there are any, its length is written anew.
+    /// The cuts in a message inside another. If there are any, its length changes.
     fn nested(
         &mut self,
         kind: Message,
@@ -167,7 +167,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
         Ok(shorter + saved)
     }
 
-    /// Whether the entry that ends at `end` goes.
+    /// Whether the entry that ends at `end` is removed.
     fn is_dropped(&mut self, end: u64) -> io::Result<bool> {
         let mut key = Vec::new();
         while let Some(field) = self.wire.field(end)? {
@@ -184,7 +184,7 @@ impl<R: Read + Seek> Cuts<'_, R> {
     }
 }
 
-/// Copies `len` bytes with `edits`, which are in order and apart from each other.
+/// Copies `len` bytes with `edits`, which are in order and do not overlap.
 fn copy_with<R: Read + Seek>(
     from: &mut R,
     len: u64,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_go_at_every_level_and_the_rest_stays() {
+    fn entries_are_removed_at_every_level_and_the_rest_stays() {
         let bytes = model(&["ours.a", "theirs", "ours.b"]).encode_to_vec();
         assert_eq!(stripped(&bytes, &[]), model(&["theirs"]).encode_to_vec());
         let none = model(&["theirs"]).encode_to_vec();
@@ -287,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_and_long_winded_numbers_are_copied() {
-        // Field 1 as a varint of two bytes where one would do, and fields nobody knows.
+    fn unknown_fields_and_overlong_numbers_are_copied() {
+        // Field 1 as a varint of two bytes where one would do, and unknown fields.
         let odd: &[u8] = &[0x08, 0x8a, 0x00, 0xa2, 0x3f, 0x02, 0xff, 0xfe, 0xa5, 0x3f, 1, 2, 3, 4];
         let mut bytes = odd.to_vec();
         bytes.extend(model(&["ours.a"]).encode_to_vec());

@@ -1,12 +1,12 @@
-//! Files that have no name while they are written: of a process that is killed, nothing is left.
+//! Files without a name while they are being written, so a killed process leaves nothing behind.
 //!
-//! Only Linux has them, and not in every file system.
+//! Only Linux has them, and not on every file system.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// A file in `folder` without a name, if there can be one that [`link`] can give a name to.
+/// A file in `folder` without a name, if that is supported and [`link`] can give it one.
 #[cfg(target_os = "linux")]
 pub(crate) fn create(folder: &Path) -> Option<File> {
     use rustix::fs::{Mode, OFlags, open};
@@ -14,7 +14,7 @@ pub(crate) fn create(folder: &Path) -> Option<File> {
         return None;
     }
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    // As `File::create` has it: the process's mask takes away from these.
+    // As in `File::create`: the process's umask restricts these.
     let mode = Mode::from_raw_mode(0o666);
     open(folder, flags, mode).ok().map(File::from)
 }
@@ -28,7 +28,7 @@ pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     Ok(linkat(CWD, descriptor, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Where the open files of this process are found by their numbers.
+/// Where the open files of this process are listed by number.
 #[cfg(target_os = "linux")]
 const DESCRIPTORS: &str = "/proc/self/fd";
 

@@ -14,16 +14,16 @@ pub enum Use {
     Output(BlockId, usize),
 }
 
-/// A list of places without repetition, from which dropping one of many costs the same as dropping
-/// one of few. Nearly all values are read once or twice: that needs no allocation.
+/// A list of distinct places. Removing one takes constant time, however many there are. Nearly all
+/// values are read once or twice, which needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     places: SmallVec<[Use; 2]>,
-    /// Where each place stands, once there are more than [`FEW`].
+    /// The position of each place, once there are more than [`FEW`].
     index: Option<Box<FxHashMap<Use, usize>>>,
 }
 
-/// Up to this many places are looked through.
+/// Up to this many places are searched linearly.
 const FEW: usize = 16;
 
 impl Uses {
@@ -31,7 +31,7 @@ impl Uses {
         &self.places
     }
 
-    /// Adds a place at the end, unless it is there.
+    /// Adds a place at the end, unless it is already there.
     pub(crate) fn insert(&mut self, place: Use) {
         if self.position(place).is_some() {
             return;
@@ -46,7 +46,7 @@ impl Uses {
         }
     }
 
-    /// Drops a place, if it is there; the last one takes its position.
+    /// Removes a place, if it is there. The last one takes its position.
     pub(crate) fn remove(&mut self, place: Use) {
         let Some(at) = self.position(place) else { return };
         self.places.swap_remove(at);
@@ -70,7 +70,7 @@ impl Uses {
 mod tests {
     use super::*;
 
-    /// Adds and drops places of a growing and a shrinking set, beside a plain list.
+    /// Adds and removes places, growing and shrinking the set, and compares it with a plain list.
     #[test]
     fn few_and_many_keep_the_same_places() {
         let place = |i: usize| Use::Operand(NodeId::from_index(i % 7), i);

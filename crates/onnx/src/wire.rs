@@ -2,17 +2,17 @@
 
 use std::io::{self, BufRead, BufReader, Read, Seek};
 
-/// How deep messages may nest, as protobuf's own readers have it.
+/// How deep messages may nest, as in protobuf's own readers.
 pub(crate) const DEEPEST: u32 = 100;
 
-/// The value of a field; length-delimited and fixed-width ones are still to be read or skipped.
+/// The value of a field. Length-delimited and fixed-width values are yet to be read or skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// A number.
     Varint(u64),
     /// Four or eight bytes.
     Fixed(u64),
-    /// A string, a message or packed numbers, of so many bytes.
+    /// A string, a message or packed numbers, of this many bytes.
     Bytes(u64),
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Field {
     pub(crate) payload: Payload,
 }
 
-/// A reader that knows its position, skips by seeking, and never reads more than it is asked for.
+/// A reader that knows its position, skips by seeking, and never reads more than asked.
 pub(crate) struct Wire<R> {
     file: BufReader<R>,
     at: u64,
@@ -76,7 +76,7 @@ impl<R: Read + Seek> Wire<R> {
         Err(damaged())
     }
 
-    /// Moves over `len` bytes.
+    /// Skips `len` bytes.
     pub(crate) fn skip(&mut self, len: u64) -> io::Result<()> {
         self.file.seek_relative(i64::try_from(len).map_err(|_| damaged())?)?;
         self.at += len;
@@ -102,15 +102,15 @@ pub(crate) fn put_varint(mut value: u64, into: &mut Vec<u8>) {
 
 /// Messages that nest deeper than [`DEEPEST`].
 #[derive(Debug, thiserror::Error)]
-#[error("its graphs are nested too deeply")]
+#[error("graphs are nested too deeply")]
 pub(crate) struct TooDeep;
 
-/// What a file is told whose messages nest deeper than [`DEEPEST`].
+/// The error for a file whose messages nest deeper than [`DEEPEST`].
 pub(crate) fn too_deep() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, TooDeep)
 }
 
-/// What a file that breaks the format is told.
+/// The error for a file that breaks the format.
 pub(crate) fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or a damaged one")
+    io::Error::new(io::ErrorKind::InvalidData, "not an ONNX model, or damaged")
 }

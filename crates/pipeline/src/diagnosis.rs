@@ -174,7 +174,7 @@ impl Places<'_> {
             onnx::Error::OpsetUnsupported { .. } => {
                 (Family::InvalidInput, "invalid-option", None, None)
             }
-            onnx::Error::NestedTooDeep { origin, .. } => {
+            onnx::Error::TooDeep { origin } => {
                 (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
             }
             onnx::Error::TooLarge(_) => {

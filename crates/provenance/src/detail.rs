@@ -18,7 +18,7 @@ pub enum Detail {
 
 /// An unknown detail level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown stacktrace detail `{0}`; the levels are: minimal, full, sourcemap")]
+#[error("unknown stacktrace detail `{0}`; choose `minimal`, `full` or `sourcemap`")]
 pub struct DetailError(String);
 
 impl FromStr for Detail {

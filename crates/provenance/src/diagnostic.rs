@@ -9,11 +9,11 @@ use crate::{Frame, Span};
 /// A place in the user's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What happened here, when a diagnostic has several places.
+    /// What happened here, if a diagnostic has several places.
     pub label: Option<String>,
-    /// The file, as it is shown.
+    /// The file as displayed.
     pub file: String,
-    /// The file, as it is opened.
+    /// The path to open.
     pub path: String,
     /// The function.
     pub function: String,
@@ -37,14 +37,14 @@ impl Place {
     }
 }
 
-/// What a person is told: what, where, and what to do.
+/// A message for people: what happened, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// A stable kebab-case code.
     pub code: &'static str,
     /// What is wrong.
     pub message: String,
-    /// Where in the user's program; none when it is not known.
+    /// Where in the user's program, as far as it is known.
     pub places: Vec<Place>,
     /// What to do.
     pub help: Option<String>,
@@ -65,7 +65,7 @@ impl Diagnostic {
         text
     }
 
-    /// The places alone, a paragraph each.
+    /// Only the places, one paragraph each.
     pub fn render_places(&self, line: &dyn Fn(&str, u32) -> Option<String>) -> String {
         let places = self.places.iter().map(|place| {
             let mut text = String::new();
@@ -83,7 +83,7 @@ impl Place {
         let source = line(&self.path, number);
         let _ = write!(text, "  --> {}:{number}", self.file);
         if end_column > 0 {
-            // Python counts bytes, people and editors count characters.
+            // Python counts bytes; people and editors count characters.
             let before = source.as_deref().and_then(|source| source.get(..column as usize));
             let column = before.map_or(column as usize, |before| before.chars().count());
             let _ = write!(text, ":{}", column + 1);
@@ -105,7 +105,7 @@ impl Place {
             return;
         };
         if !marked.is_empty() {
-            // Tabs stay tabs so that the marks line up under what they mark.
+            // Tabs stay tabs, so that the marks line up with the source.
             let blank = |c: char| match c {
                 '\t' => "\t".to_owned(),
                 c => " ".repeat(c.width().unwrap_or_default()),

@@ -1,5 +1,5 @@
 //! Where every node came from: frames and call stacks of the user's program, the rules that
-//! emitted nodes, the rewrites that merged them, and how all this is written into a model.
+//! emitted nodes, the rewrites that merged them, and how all of it is written into a model.
 
 mod detail;
 mod diagnostic;

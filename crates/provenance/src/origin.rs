@@ -18,7 +18,7 @@ id! {
     pub ScopeId
 }
 id! {
-    /// The origin of a node.
+    /// Identifies the origin of a node.
     pub OriginId
 }
 
@@ -56,12 +56,12 @@ impl Stage {
     }
 }
 
-/// The statement that emitted a node.
+/// The location of the statement that emitted a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
     /// A statement of this project.
     Native(&'static Location<'static>),
-    /// A statement of the user's: a file, as it is shown, and a line.
+    /// A statement of the user: the file as displayed, and the line.
     Custom(&'static str, u32),
 }
 
@@ -101,20 +101,20 @@ pub struct Emitter {
 }
 
 impl Emitter {
-    /// What it is called: `sin.lower`, or the name of the user's function.
+    /// Its name: `sin.lower`, or the name of the user's function.
     pub fn function(&self) -> String {
         self.stage.of(self.name)
     }
 }
 
 impl Stage {
-    /// The rule `name` of this stage, as it is shown.
+    /// The displayed name of the rule `name` in this stage.
     pub fn of(self, name: &str) -> String {
         function(name, self.as_str())
     }
 }
 
-/// The rule `name` of a stage, as it is shown.
+/// The displayed name of the rule `name` in a stage.
 pub(crate) fn function(name: &str, stage: &str) -> String {
     if stage == Stage::Custom.as_str() { name.to_owned() } else { format!("{name}.{stage}") }
 }
@@ -129,13 +129,13 @@ impl fmt::Display for Emitter {
 /// Where a node came from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The equation that it computes; `None` for what belongs to the model's boundary.
+    /// The equation that it computes; `None` at the model's boundary.
     pub call: Option<CallId>,
     /// The module it belongs to.
     pub scope: ScopeId,
     /// The code that emitted it.
     pub emitter: Emitter,
-    /// Other origins that were merged into it, each once, never nested.
+    /// Other origins that were merged into it, without repetition or nesting.
     pub also: Arc<[OriginId]>,
 }
 
@@ -148,7 +148,7 @@ pub struct Origins {
     scopes: FxIndexSet<Arc<str>>,
     origins: FxIndexSet<Origin>,
     none: Arc<[OriginId]>,
-    /// By the first call of a function: its other calls.
+    /// The other calls of each function, by its first call.
     callers: FxHashMap<CallId, Vec<OriginId>>,
 }
 
@@ -196,7 +196,7 @@ impl Origins {
     }
 
     /// The origin of a node that computes what `primary` computed, emitted by `emitter` in place of
-    /// `primary` and `others`: the primary's place, everybody's sources.
+    /// `primary` and `others`. It has the primary's place and the sources of all of them.
     pub fn merge(&mut self, primary: OriginId, others: &[OriginId], emitter: Emitter) -> OriginId {
         let origin = Origin { emitter, ..self.with_sources(primary, others) };
         self.intern(origin)
@@ -225,7 +225,7 @@ impl Origins {
         Origin { also: also.into(), ..kept.clone() }
     }
 
-    /// Notes that the body which `first` called is called by another node, too.
+    /// Records that the function that `first` calls is also called by another node.
     pub fn called_again(&mut self, first: CallId, by: OriginId) {
         self.callers.entry(first).or_default().push(by);
     }
@@ -244,12 +244,12 @@ impl Origins {
         self.callers = callers;
     }
 
-    /// The other calls of the function that `first` was the first to call.
+    /// The other calls of the function whose first call is `first`.
     pub fn calls_beside(&self, first: CallId) -> &[OriginId] {
         self.callers.get(&first).map_or(&[], Vec::as_slice)
     }
 
-    /// The other callers of the functions that `origin` is inside of, innermost function first.
+    /// The other callers of the functions that contain `origin`, innermost function first.
     pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
         let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
         let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));

@@ -10,14 +10,14 @@ pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
 /// Key of the equation's own traceback.
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
-/// The line before the traceback of what was merged into the node.
+/// The line before the traceback of an origin that was merged into the node.
 pub const ALSO_FROM: &str = "also from:";
-/// The line before the traceback of another call of the function that the node is inside of.
+/// The line before the traceback of another call of the function that contains the node.
 pub const OR_CALLED_FROM: &str = "or called from:";
 
 impl Origins {
-    /// The frame that stands for an origin: the innermost one of the user's own code; if there is
-    /// none, the innermost one outside JAX.
+    /// The frame that represents an origin: the innermost one in the user's own code, or else the
+    /// innermost one outside JAX.
     pub fn call_site<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> Option<&'s Frame> {
         let frames = || self.frames(origin, stacks);
         let of_kind = |kind| frames().find(move |f| f.kind == kind);

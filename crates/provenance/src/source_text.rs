@@ -1,8 +1,8 @@
 //! The text of a Python file.
 
-/// The text of a source file. Python reads other encodings than UTF-8 if a comment names them
-/// (PEP 263); what is no UTF-8 is read as Latin-1, which has a character for every byte, so that
-/// lines can be shown and columns of the usual encodings fit.
+/// The text of a source file. Python reads encodings other than UTF-8 if a comment names them (PEP
+/// 263). Text that is not UTF-8 is read as Latin-1, which has a character for every byte, so lines
+/// can be shown and the columns of common encodings are right.
 pub fn source_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.as_bytes().iter().copied().map(char::from).collect())

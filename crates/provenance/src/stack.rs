@@ -1,8 +1,8 @@
 //! Frames and call stacks of the traced program, interned.
 //!
 //! A stack is a linked list from the innermost frame outwards, so stacks that share callers share
-//! their tails. Stack ids are handed out before the frames behind them are known: a conversion that
-//! writes no provenance never resolves them, an error resolves only its own.
+//! their tails. Stack ids are handed out before their frames are known: a conversion without
+//! provenance never resolves them, and an error resolves only its own.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Span {
     pub end_column: u32,
 }
 
-/// Whose code a frame runs.
+/// Whose code a frame is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// The user's own files.
@@ -37,9 +37,9 @@ pub enum FrameKind {
 /// One frame of a Python call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The file as it is shown and written.
+    /// The file as displayed and recorded.
     pub file: Arc<str>,
-    /// The file as the operating system knows it.
+    /// The path to open.
     pub path: Arc<str>,
     /// The function's qualified name.
     pub function: Arc<str>,
@@ -84,7 +84,7 @@ impl Stacks {
         FrameId::from_index(self.frames.insert_full(frame).0)
     }
 
-    /// Says what frames `stack` consists of, innermost first.
+    /// Sets the frames of `stack`, innermost first.
     pub fn resolve(&mut self, stack: StackId, frames: &[FrameId]) {
         let callers = frames.iter().rev();
         let link = callers.fold(None, |caller, &frame| Some(self.chain(frame, caller)));
@@ -96,12 +96,12 @@ impl Stacks {
         LinkId::from_index(self.links.insert_full((frame, caller)).0)
     }
 
-    /// Says at which link `stack` begins.
+    /// Sets the innermost link of `stack`.
     pub fn begin(&mut self, stack: StackId, link: LinkId) {
         self.stacks[stack.index()] = Some(link);
     }
 
-    /// What is equal for stacks of equal frames; none when it was never resolved.
+    /// A key that is equal for stacks with equal frames; `None` if the stack was never resolved.
     pub fn link(&self, stack: StackId) -> Option<LinkId> {
         self.stacks[stack.index()]
     }
@@ -112,7 +112,7 @@ impl Stacks {
         Some((self.frames.get_index(frame.index())?, *caller))
     }
 
-    /// The frames of a stack, innermost first; none when it was never resolved.
+    /// The frames of a stack, innermost first; empty if it was never resolved.
     pub fn frames(&self, stack: StackId) -> Frames<'_> {
         Frames { stacks: self, next: self.stacks[stack.index()] }
     }

@@ -61,8 +61,7 @@ pub(crate) fn convert(
     let lowering = lower::Options { external, record: results };
     let options = Options { opset, detail, source_map, lowering, fuel };
     if let Some(path) = record {
-        record::write(&path, &program, &stacks)
-            .map_err(|source| error::writing(py, onnx::Error::Io { path, source }))?;
+        record::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
     let boundary =

@@ -1,8 +1,7 @@
 //! The record of primitives: one JSON object per equation, for people who want to know what their
-//! model consists of before they ask whether it converts.
+//! model is made of before they convert it.
 
-use std::fs;
-use std::io;
+use std::io::Write;
 use std::path::Path;
 
 use jaxpr::{Atom, Eqn, Jaxpr, JaxprId, Param, Program};
@@ -10,17 +9,14 @@ use provenance::{Frame, FrameKind, StackId, Stacks};
 use rustc_hash::FxHashSet;
 use serde_json::{Map, Value, json};
 
-/// Writes the equations of `program` to `path`, each jaxpr once, in the order of execution.
-pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> io::Result<()> {
+/// Writes the equations of `program` to `path`, each jaxpr once, in execution order.
+pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> onnx::Result<()> {
     let mut recorder =
         Recorder { program, stacks, seen: FxHashSet::default(), text: String::new() };
     if let Some(main) = program.main {
         recorder.jaxpr(main, &mut Vec::new());
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::write(path, recorder.text)
+    onnx::replace_file(path, |file| file.write_all(recorder.text.as_bytes()))
 }
 
 struct Recorder<'a> {

@@ -1,24 +1,23 @@
 //! What can be proved about symbolic sizes.
 //!
-//! JAX lets a dimension variable stand for one or more, never for zero or less; everything here
-//! follows from that.
+//! In JAX a dimension variable is at least one. Everything here follows from that.
 
 use crate::{Atom, Dim, DimOp, Type};
 
-/// How many substitutions one proof may take: alternatives of nested `max` and `min` multiply.
+/// How many substitutions a proof may take. The cases of nested `max` and `min` multiply.
 const BUDGET: u32 = 64;
 
-/// A number that `dim` is never below, if one is found.
+/// A lower bound of `dim`, if one is found.
 pub fn lower_bound(dim: &Dim) -> Option<i64> {
     lower(dim, &mut { BUDGET })
 }
 
-/// Whether `dim` is proved to be `least` or more.
+/// Whether `dim` is provably at least `least`.
 pub fn at_least(dim: &Dim, least: i64) -> bool {
     lower_bound(dim).is_some_and(|bound| bound >= least)
 }
 
-/// Whether two sizes are proved to be equal, however they are written.
+/// Whether two sizes are provably equal, however they are written.
 pub fn same(a: &Dim, b: &Dim) -> bool {
     if a == b {
         return true;
@@ -30,22 +29,22 @@ pub fn same(a: &Dim, b: &Dim) -> bool {
     at_least(&difference, 0) && at_least(&-difference, 0)
 }
 
-/// Whether two shapes are proved to be equal.
+/// Whether two shapes are provably equal.
 pub fn same_shape(a: &[Dim], b: &[Dim]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
 }
 
-/// Whether two types are proved to be equal.
+/// Whether two types are provably equal.
 pub fn same_type(a: &Type, b: &Type) -> bool {
     a.dtype == b.dtype && same_shape(&a.shape, &b.shape)
 }
 
-/// The larger size; written as `max` only when it cannot be told.
+/// The larger size, written as `max` only if it is not known which one it is.
 pub fn max(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Max, a, b)
 }
 
-/// The smaller size; written as `min` only when it cannot be told.
+/// The smaller size, written as `min` only if it is not known which one it is.
 pub fn min(a: &Dim, b: &Dim) -> Dim {
     pick(DimOp::Min, a, b)
 }
@@ -65,7 +64,7 @@ fn pick(op: DimOp, a: &Dim, b: &Dim) -> Dim {
     if op == DimOp::Max { larger.clone() } else { smaller.clone() }
 }
 
-/// `size`, or zero where it would be negative.
+/// `size`, or zero if it is negative.
 pub fn non_negative(size: &Dim) -> Dim {
     max(size, &Dim::Known(0))
 }
@@ -81,7 +80,7 @@ fn lower(dim: &Dim, budget: &mut u32) -> Option<i64> {
     }
     *budget = budget.checked_sub(1)?;
     let terms = dim.terms();
-    // Cases that must all hold come first: what is chosen afterwards may differ between them.
+    // Cases that must all hold come first: later choices may differ between them.
     for cases_only in [true, false] {
         for (factor, atoms) in &terms {
             if let [(Atom::Op(op, a, b), 1)] = atoms.as_slice()
@@ -95,12 +94,13 @@ fn lower(dim: &Dim, budget: &mut u32) -> Option<i64> {
     lower_polynomial(&terms, budget)
 }
 
-/// Whether a bound must hold with either side in the operation's place, not with one of them.
+/// Whether a bound must hold with each side in place of the operation, rather than with one of
+/// them.
 fn is_case(op: DimOp, factor: i64) -> bool {
     matches!((op, factor > 0), (DimOp::Max, false) | (DimOp::Min, true))
 }
 
-/// The bound of `factor * op(a, b) + rest`, by putting simpler things in the operation's place.
+/// The bound of `factor * op(a, b) + rest`, by replacing the operation with simpler expressions.
 fn without_op(
     (factor, op): (i64, DimOp),
     a: &Dim,
@@ -132,7 +132,7 @@ fn without_op(
             by_range.max(by_quotient).max(by_whole)
         }
         DimOp::FloorDiv => match b {
-            // k * (a // k) lies between a - (k - 1) and a.
+            // k * (a // k) is between a - (k - 1) and a.
             Dim::Known(k) if *k > 0 => {
                 let bound = if grows { a.clone() - Dim::Known(k - 1) } else { a.clone() };
                 let scaled = lower(&(Dim::Known(*k) * rest.clone() + scale(bound)), budget)?;
@@ -147,7 +147,7 @@ fn without_op(
     }
 }
 
-/// The bound of a polynomial: its value where every atom is smallest, if it only grows from there.
+/// The bound of a polynomial: its value where every atom is minimal, if it only grows from there.
 fn lower_polynomial(terms: &[(i64, Vec<(Atom, u32)>)], budget: &mut u32) -> Option<i64> {
     let mut shifted = Dim::Known(0);
     for (factor, atoms) in terms {

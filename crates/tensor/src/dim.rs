@@ -1,4 +1,4 @@
-//! Dimensions: a number, or a symbolic expression in the normal form that makes equal sizes equal.
+//! Dimensions: a number, or a symbolic expression in a normal form in which equal sizes are equal.
 //!
 //! An expression is an integer polynomial over atoms; an atom is a variable or a `floordiv`, `mod`,
 //! `max` or `min` of two expressions. The text form is the one `jax.export.symbolic_shape` reads.
@@ -38,11 +38,11 @@ type Monomial = BTreeMap<Atom, u32>;
 pub enum Atom {
     /// A dimension variable.
     Var(Arc<str>),
-    /// An operation that is no polynomial.
+    /// An operation that is not a polynomial.
     Op(DimOp, Dim, Dim),
 }
 
-/// The operations that an expression may hold beside `+`, `-` and `*`.
+/// The operations in an expression other than `+`, `-` and `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum DimOp {
@@ -106,7 +106,7 @@ impl Dim {
         }
     }
 
-    /// The variable's name, if the dimension is nothing but one variable.
+    /// The variable's name, if the dimension is a single variable.
     pub fn as_var(&self) -> Option<&str> {
         let Dim::Symbolic(poly) = self else { return None };
         let mut terms = poly.0.iter();
@@ -397,7 +397,7 @@ impl Parser<'_> {
         Ok(if negative { -product } else { product })
     }
 
-    /// A product, unless it has more terms than any dimension: a short text can ask for billions.
+    /// A product, unless it has too many terms: a short text can ask for billions.
     fn times(&self, a: Dim, b: Dim) -> Result<Dim, DimError> {
         if a.term_count().saturating_mul(b.term_count()) > 1024 {
             return Err(self.error("the expression has too many terms"));

@@ -1,4 +1,4 @@
-//! Division of sizes that must come out even.
+//! Exact division of sizes.
 
 use std::cmp::Ordering;
 
@@ -26,12 +26,12 @@ pub fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// The quotient of the products of two shapes, if it comes out even.
+/// The quotient of the products of two shapes, if it is exact.
 pub fn exact_div_products(a: &[Dim], b: &[Dim]) -> Option<Dim> {
     let mut above: Vec<&Dim> = a.iter().collect();
     let mut below = Dim::Known(1);
     for dim in b {
-        // Sizes that stand on both sides cancel even where the quotient is no polynomial.
+        // Sizes on both sides cancel even if the quotient is not a polynomial.
         match above.iter().position(|other| same(other, dim)) {
             Some(at) if *dim != Dim::Known(0) => drop(above.swap_remove(at)),
             _ => below = below * dim.clone(),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotients_come_out_even_or_not_at_all() {
+    fn only_exact_quotients_are_found() {
         for (a, b, expected) in [
             ("12", "4", Some("3")),
             ("12", "5", None),

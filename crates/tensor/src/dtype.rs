@@ -80,7 +80,7 @@ impl DType {
     }
 
     fn row(self) -> &'static (DType, &'static str, &'static str, i32, u32, Kind) {
-        // The table lists the variants in declaration order; a test holds that.
+        // The table lists the variants in declaration order, which a test checks.
         &TABLE[self as usize]
     }
 

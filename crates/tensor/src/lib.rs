@@ -1,5 +1,5 @@
-//! What a tensor is, shared by everything before and after lowering: element types, dimensions
-//! (known or symbolic) and immutable element storage that may live outside Rust.
+//! Tensors, shared by everything before and after lowering: element types, dimensions (known or
+//! symbolic) and immutable element storage that may live outside Rust.
 
 pub mod bounds;
 mod dim;
@@ -34,7 +34,7 @@ impl Type {
         self.shape.len()
     }
 
-    /// The shape as plain numbers, when every dimension is known.
+    /// The shape as plain numbers, if every dimension is known.
     pub fn static_shape(&self) -> Option<Vec<i64>> {
         self.shape.iter().map(Dim::as_known).collect()
     }

@@ -1,4 +1,4 @@
-//! Immutable tensors whose bytes may belong to somebody else (a numpy array, a mapped file).
+//! Immutable tensors whose bytes may be owned elsewhere, by a NumPy array or a mapped file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use crate::{DType, Dim, Kind, Type};
 
-/// Owner of a tensor's bytes: little-endian, C order, as ONNX's `raw_data` has them.
+/// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
 pub trait Storage: Send + Sync {
     /// All bytes of the tensor.
     fn bytes(&self) -> &[u8];
@@ -22,14 +22,14 @@ impl Storage for Vec<u8> {
 /// What is wrong with tensor data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TensorError {
-    /// The byte count does not fit the type.
-    #[error("{dtype} tensor of shape {shape:?} takes {expected} bytes, got {actual}")]
+    /// The number of bytes does not match the type.
+    #[error("a {dtype} tensor of shape {shape:?} needs {expected} bytes, but got {actual}")]
     Length {
         /// Element type.
         dtype: DType,
         /// Shape.
         shape: Vec<usize>,
-        /// Bytes that type and shape ask for.
+        /// Bytes that type and shape need.
         expected: usize,
         /// Bytes given.
         actual: usize,
@@ -149,7 +149,7 @@ impl Tensor {
         Type::new(self.dtype, self.shape.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>())
     }
 
-    /// The real and the imaginary part of a complex tensor, which stores them in turn.
+    /// The real and the imaginary part of a complex tensor, which stores them interleaved.
     pub fn parts(&self) -> Option<(Self, Self)> {
         if !self.dtype.is_complex() {
             return None;
@@ -163,12 +163,12 @@ impl Tensor {
         Some((part(0), part(1)))
     }
 
-    /// The same bytes under another shape of equally many elements.
+    /// The same bytes with another shape that has equally many elements.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
         Self::new(self.dtype, shape, Arc::clone(&self.data))
     }
 
-    /// The elements as integers, for integer and boolean types of a byte and more.
+    /// The elements as integers, for integer and boolean types of at least one byte.
     pub fn to_ints(&self) -> Option<Vec<i128>> {
         let width = match self.dtype.kind() {
             Kind::Bool | Kind::Signed | Kind::Unsigned if self.dtype.bits() >= 8 => {
@@ -191,7 +191,7 @@ impl Tensor {
         self.to_ints()?.into_iter().map(|v| i64::try_from(v).ok()).collect()
     }
 
-    /// The elements widened to `f64`, for the real floating-point types of 16 bits and more.
+    /// The elements widened to `f64`, for real floating-point types of at least 16 bits.
     pub fn to_f64s(&self) -> Option<Vec<f64>> {
         let bytes = self.bytes();
         fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
@@ -206,7 +206,7 @@ impl Tensor {
         })
     }
 
-    /// The one value that every element has (as a number), if there is one.
+    /// The number that every element equals, if there is one.
     pub fn splat(&self) -> Option<f64> {
         let width = (self.dtype.bits() as usize).div_ceil(8);
         let first = self.bytes().get(..width)?;
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn length_is_checked() {
         let err = Tensor::new(DType::F32, &[2], Arc::new(vec![0u8; 7])).unwrap_err();
-        assert_eq!(err.to_string(), "f32 tensor of shape [2] takes 8 bytes, got 7");
+        assert_eq!(err.to_string(), "a f32 tensor of shape [2] needs 8 bytes, but got 7");
         let huge = Tensor::new(DType::F32, &[usize::MAX, 2], Arc::new(Vec::new()));
         assert!(matches!(huge, Err(TensorError::TooLarge(_))));
     }

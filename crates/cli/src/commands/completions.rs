@@ -1,4 +1,4 @@
-//! `jax2onnx completions` and `jax2onnx man`: what a shell and `man` want to know.
+//! `jax2onnx completions` and `jax2onnx man`: scripts for shells and pages for `man`.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::Cli;
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
 
-/// Shell completions, to be read by the shell.
+/// Prints shell completions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,14 +27,14 @@ impl Completions {
     }
 }
 
-/// The manual page, in the format of `man`.
+/// Prints the manual page in roff format.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   jax2onnx man | man -l -
   jax2onnx man show | man -l -")]
 pub(crate) struct Man {
-    /// A command, for a page of its own.
+    /// Prints the page of this command instead.
     command: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Man {
             Some(name) => {
                 let unknown = || Failure::Request(format!("there is no command `{name}`"));
                 let found = all.find_subcommand(name).ok_or_else(unknown)?.clone();
-                // One page per command, named as `man` names the pages of other programs.
+                // One page per command, named in the usual way: `git-log`, `cargo-build`.
                 found.display_name(format!("jax2onnx-{name}"))
             }
         };

@@ -8,31 +8,31 @@ use crate::diff::{By, Side, compare, report, value};
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
 
-/// What changed between two models, by line of Python or by module.
+/// Shows what changed between two models, by line of Python or by module.
 ///
-/// Nodes are matched by module, operator and order, so that neither numbers in names nor lines
-/// that moved count as changes. What is alike in many layers is told once. Parameters are compared
-/// by name, type and contents, which are read but never held. Metadata is not compared.
+/// Nodes are matched by module, operator and order, so renumbered names and lines that moved are
+/// not changes. A change that repeats in many layers is reported once. Parameters are compared by
+/// name, type and contents, without holding them in memory. Metadata is not compared.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status: 0 if the models are the same, 1 if they differ, 2 on trouble.
+Exit status: 0 if the models are the same, 1 if they differ, 2 on errors.
 
 Examples:
   jax2onnx diff before.onnx after.onnx
   jax2onnx diff before.onnx after.onnx --by module --no-weights
   jax2onnx diff before.onnx after.onnx --json | jq '.nodes[] | select(.change == \"added\")'")]
 pub(crate) struct Diff {
-    /// One model.
+    /// The old model.
     a: PathBuf,
-    /// The other model.
+    /// The new model.
     b: PathBuf,
-    /// What nodes are listed by.
+    /// How to group the nodes.
     #[arg(long, value_enum, default_value_t = By::Line)]
     by: By,
-    /// Does not read the contents of parameters.
+    /// Do not compare the contents of parameters.
     #[arg(long)]
     no_weights: bool,
-    /// Everything as JSON.
+    /// Print everything as JSON.
     #[arg(long)]
     json: bool,
 }

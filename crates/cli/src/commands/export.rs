@@ -1,4 +1,4 @@
-//! `jax2onnx export`: described here, so that help and completions know it; Python does it.
+//! `jax2onnx export`: declared here for help and completions, carried out by Python.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use clap::{Args, ValueHint};
 
 use crate::failure::{Failure, Status};
 
-/// Exports a function of a Python file.
+/// Exports a function from a Python file.
 ///
-/// FUNCTION is a name in the file, such as `predict` or `model.encode`; with `()` behind it, it is
-/// called and what it returns is exported. Of a module that Python can import, write its name
-/// instead of a file's: `package.module:predict`.
+/// FUNCTION is a name in the file, such as `predict` or `model.encode`. If it ends with `()`, it is
+/// called and its result is exported. Instead of a file, you can give the name of a module that
+/// Python can import: `package.module:predict`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// The function.
+    /// The function to export.
     #[arg(value_name = "FILE.py:FUNCTION", value_hint = ValueHint::FilePath)]
     pub function: String,
-    /// An argument of the function: type and shape, in which names are dimensions that are known
-    /// only at run time. With NAME= before it, a keyword argument.
+    /// Type and shape of an argument, one option per argument. Names in the shape are dimensions
+    /// that are known only at run time. NAME= makes it a keyword argument.
     #[arg(short, long = "input", value_name = "[NAME=]f32[B,3]")]
     pub inputs: Vec<String>,
-    /// The model's file; by default FUNCTION.onnx in the current folder.
+    /// Where to write the model. Default: FUNCTION.onnx in the current directory.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Says at every node which line of Python it came from.
+    /// Record which line of Python each node came from.
     #[arg(
         long,
         value_name = "LEVEL",
@@ -40,7 +40,7 @@ pub struct Export {
     /// Another option of `to_onnx`, such as `export_mode=web`.
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub settings: Vec<String>,
-    /// Says nothing when all went well.
+    /// Print nothing on success.
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -54,11 +54,11 @@ Examples:
   jax2onnx export package.module:fn --input 'x=f32[]' --set enable_double_precision=True";
 
 impl Export {
-    /// The plain binary has no Python.
+    /// The standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
         Err(Failure::Request(format!(
-            "exporting `{}` takes Python and JAX, which this program is without\n  \
-             help: pip install jax2onnx, and use the `jax2onnx` that it installs",
+            "cannot export `{}`: this program comes without Python and JAX\n  \
+            help: run `pip install jax2onnx` and use the `jax2onnx` that it installs",
             self.function
         )))
     }

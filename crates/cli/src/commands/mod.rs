@@ -16,7 +16,7 @@ pub use export::Export;
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
 
-/// What the command line can do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),

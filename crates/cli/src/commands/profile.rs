@@ -14,12 +14,12 @@ use crate::profile::{
 };
 use crate::terminal::Terminal;
 
-/// Time per line of Python, per module and per operator, from a profile of onnxruntime.
+/// Shows the time per line of Python, module and operator, from an onnxruntime profile.
 ///
-/// The time of a loop's or branch's own nodes is theirs, not the loop's. A node that the runtime
-/// fused of several lines counts for each with an equal part. What the runtime made up and calls
-/// by names of its own is listed as such; to have all of it named, profile the model that it saves
-/// with `optimized_model_filepath`.
+/// Time spent in the nodes inside a loop or a branch counts for those nodes, not for the loop. If
+/// the runtime fused nodes from several lines, each line gets an equal share. Nodes that the
+/// runtime added under its own names are listed separately. To get lines for those too, profile the
+/// model that the runtime saves with `optimized_model_filepath`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,28 +30,28 @@ Examples:
 pub(crate) struct Profile {
     /// The model file. Its weights are not loaded.
     model: PathBuf,
-    /// The profile that onnxruntime wrote, with `enable_profiling`.
+    /// The profile that onnxruntime wrote, with `enable_profiling` set.
     profile: PathBuf,
     /// The source map, if it is neither in the model nor beside it.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Leaves out the first runs, which warm up.
+    /// Skip the first runs, which are warm-up.
     #[arg(long, value_name = "RUNS", default_value_t = 0)]
     skip: usize,
-    /// How many lines, modules and operators are shown.
+    /// How many lines, modules and operators to show.
     #[arg(long, value_name = "ROWS", default_value_t = 15)]
     top: usize,
-    /// Folded stacks for flame graphs, in nanoseconds of all runs.
+    /// Print folded stacks for flame graphs, in nanoseconds over all runs.
     #[arg(long, value_name = "BY", num_args = 0..=1, require_equals = true,
           default_missing_value = "calls", conflicts_with_all = ["speedscope", "annotate", "json"])]
     folded: Option<Stacks>,
-    /// A file for speedscope, in nanoseconds of all runs.
+    /// Print a speedscope file, in nanoseconds over all runs.
     #[arg(long, conflicts_with_all = ["annotate", "json"])]
     speedscope: bool,
-    /// This source file, with the time of each line in the margin.
+    /// Print this source file with the time of each line in the margin.
     #[arg(long, value_name = "FILE.py", conflicts_with = "json")]
     annotate: Option<String>,
-    /// Everything as JSON, in nanoseconds of all runs.
+    /// Print everything as JSON, in nanoseconds over all runs.
     #[arg(long)]
     json: bool,
 }
@@ -161,8 +161,8 @@ impl Profile {
     }
 }
 
-/// What the kernels of a profile stand for. If they are another model's, that is an error; if most
-/// are, a remark.
+/// Matches the kernels of a profile with the nodes of the model. It is an error if none match, and
+/// worth a note if most do not.
 pub(crate) fn known<'p>(
     index: &Index<'_>,
     times: &'p Times,
@@ -173,13 +173,13 @@ pub(crate) fn known<'p>(
     let (known, all) = (attributed.known(), times.kernels.len());
     if known == 0 {
         return Err(Failure::Request(format!(
-            "{}: none of its {all} nodes is in the model; it is the profile of another one",
+            "{}: none of its {all} nodes are in the model; this is the profile of another model",
             path.display(),
         )));
     }
     if known < all.div_ceil(2) {
         terminal.remark(&format!(
-            "{}: {known} of its {all} nodes are in the model; is it the profile of another one?",
+            "{}: only {known} of its {all} nodes are in the model; is this the profile of another model?",
             path.display(),
         ))?;
     }

@@ -1,4 +1,4 @@
-//! `jax2onnx strip`: a model without its provenance, to ship it.
+//! `jax2onnx strip`: a model without its provenance, ready to ship.
 
 use std::fs;
 use std::io::Write;
@@ -13,17 +13,17 @@ use crate::failure::{Failure, Status};
 use crate::outputs::{keep_apart, weights};
 use crate::terminal::Terminal;
 
-/// What every key of this project begins with.
+/// The prefix of every metadata key of this project.
 const OURS: &str = "pkg.jax2onnx.";
 
-/// Removes provenance from a model before it is shipped; the rest of the file stays as it is.
+/// Removes provenance from a model before it is shipped. The rest of the file does not change.
 ///
-/// All metadata of this project goes, from the model, its nodes, graphs and functions; names stay.
-/// Weights are copied without being loaded. Weights in a file beside the model stay there, so a
-/// model that has such can only be written to a folder where they are, too.
+/// Removes all metadata of this project from the model, its nodes, graphs and functions. Names are
+/// kept. Weights are copied without being loaded. Weights in a separate file are not copied, so
+/// such a model can only be written to a folder that has them.
 ///
-/// With --map, the source map moves to a file, and the model keeps its digest alone, which tells
-/// nothing: `explain` and the other commands find the map again when it lies beside the model.
+/// With --map, the source map moves to a file and the model keeps only its digest, which reveals
+/// nothing. `explain` and the other commands find the map if it is beside the model.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,18 +33,18 @@ Examples:
 pub(crate) struct Strip {
     /// The model file.
     model: PathBuf,
-    /// Where the result goes; may be the model itself.
+    /// Where to write the result. It may be the model itself.
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// What stays on the nodes, separated by commas.
+    /// What to keep, separated by commas.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     keep: Vec<Key>,
-    /// Moves the source map to this file.
+    /// Move the source map to this file.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
 }
 
-/// What may stay.
+/// What can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Key {
@@ -52,7 +52,7 @@ enum Key {
     Callsite,
     /// The rule that emitted the node.
     Plugin,
-    /// The stack of rules and of the export's call.
+    /// The stack of the rule and of the call that started the export.
     Stacktrace,
     /// The stack of the equation.
     JaxTraceback,
@@ -75,8 +75,8 @@ impl Key {
 impl Strip {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         if self.map.is_some() && self.keep.contains(&Key::Sourcemap) {
-            let why = "`--keep sourcemap` leaves the source map in the model, \
-                       `--map` moves it out: choose one";
+            let why = "`--keep sourcemap` keeps the source map in the model and \
+            `--map` moves it out; choose one";
             return Err(Failure::Request(why.to_owned()));
         }
         let model_failure = |error| Failure::model(self.model.clone(), error);
@@ -89,13 +89,13 @@ impl Strip {
             let text = text.ok_or_else(|| self.no_map(&model.metadata_props))?.value.as_str();
             let error = |error| Failure::Map { path: self.model.clone(), error };
             SourceMap::parse(text).map_err(error)?;
-            // The map first: if the model is replaced in place, it is gone from there.
+            // Write the map first: a model that is replaced in place no longer has it.
             onnx::replace_file(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|error| Failure::model(path.clone(), error))?;
             digest_of_map = Some(digest(text.as_bytes()));
         }
         let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
-        // A map that is a file already is kept by its digest, which leads to it.
+        // If the map is already a file, the digest leads to it.
         let kept_map = kept.contains(&SOURCE_MAP);
         let drop = |key: &str| {
             key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
@@ -107,7 +107,7 @@ impl Strip {
         let s = if entries == 1 { "y" } else { "ies" };
         let mut text = terminal.text();
         text.line(&format!(
-            "{}: {entries} entr{s} of provenance removed, {bytes} bytes",
+            "{}: removed {entries} metadata entr{s}, {bytes} bytes",
             self.out.display()
         ));
         if let Some(map) = &self.map {
@@ -117,29 +117,30 @@ impl Strip {
         Ok(Status::Yes)
     }
 
-    /// Only the model itself may be replaced.
+    /// Only the model itself may be overwritten.
     fn check_outputs(&self) -> Result<(), Failure> {
         let weights = weights(&self.model)?;
         let weights = || weights.iter().map(|path| ("the model's weights", path.as_path()));
         keep_apart(("--out", &self.out), weights())?;
         let Some(map) = &self.map else { return Ok(()) };
-        let models = [("the model", self.model.as_path()), ("the file of `--out`", &self.out)];
+        let models =
+            [("the model", self.model.as_path()), ("the file given as `--out`", &self.out)];
         keep_apart(("--map", map), models.into_iter().chain(weights()))
     }
 
     fn no_map(&self, props: &[onnx::proto::StringStringEntryProto]) -> Failure {
         let model = self.model.display();
         Failure::Request(if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
-            format!("{model}: its source map is a file already")
+            format!("{model}: its source map is already a separate file")
         } else {
             format!(
-                "{model}: there is no source map to move; \
+                "{model}: the model has no source map; \
                  export with stacktrace_metadata=\"sourcemap\""
             )
         })
     }
 
-    /// The weights that lie beside the model must lie beside the result.
+    /// Weights in a separate file must be beside the result as well.
     fn check_data_files(&self) -> Result<(), Failure> {
         let locations = onnx::external_locations(&self.model)
             .map_err(|error| Failure::model(self.model.clone(), error))?;
@@ -152,8 +153,8 @@ impl Strip {
             let length = |folder: &Path| fs::metadata(folder.join(location)).map(|m| m.len()).ok();
             if length(to).is_none() || length(to) != length(from) {
                 return Err(Failure::Request(format!(
-                    "{}: weights of this model are in `{location}` beside it; \
-                     copy that to `{}` first, or write the result to the model's own folder",
+                    "{}: the model's weights are in `{location}` beside it; \
+                    copy that file to `{}` first, or write the result to the model's folder",
                     self.model.display(),
                     to.display(),
                 )));

@@ -14,10 +14,11 @@ use crate::profile::{read, share};
 use crate::terminal::Terminal;
 use crate::view::{Timed, data, page};
 
-/// One page that shows the source beside the graph: what a line became, and where a node came from.
+/// Writes a page that shows the source beside the graph: what a line became, where a node came
+/// from.
 ///
-/// The page is complete in itself: it loads nothing, and holds the text of the source files that
-/// the model came from, as far as they are known here.
+/// The page is self-contained. It loads nothing, and includes the text of the model's source files
+/// if they can be found.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,13 +27,13 @@ Examples:
 pub(crate) struct View {
     /// The model file. Its weights are not loaded.
     model: PathBuf,
-    /// The page.
+    /// Where to write the page.
     #[arg(short, long, value_name = "FILE.html")]
     out: PathBuf,
-    /// A profile of onnxruntime: time becomes colour.
+    /// An onnxruntime profile, shown as colours.
     #[arg(long, value_name = "FILE.json")]
     profile: Option<PathBuf>,
-    /// Leaves out the first runs of the profile, which warm up.
+    /// Skip the first runs of the profile, which are warm-up.
     #[arg(long, value_name = "RUNS", default_value_t = 0, requires = "profile")]
     skip: usize,
     /// The source map, if it is neither in the model nor beside it.
@@ -70,7 +71,7 @@ impl View {
         Ok(Status::Yes)
     }
 
-    /// The page is none of the files that it was made of.
+    /// The page must not overwrite a file that it is made from.
     fn check_out(&self, model: &Model, excerpts: &Excerpts<'_>) -> Result<(), Failure> {
         let (weights, sources) = (weights(&self.model)?, excerpts.opened());
         let others = [("the model", self.model.as_path())]

@@ -1,4 +1,4 @@
-//! What is different between nodes that belong together, and which have no partner.
+//! How nodes that belong together differ, and which nodes have no partner.
 
 use onnx::proto::TensorProto;
 
@@ -11,33 +11,33 @@ use super::weights;
 use crate::failure::Failure;
 use crate::model::tensor_text;
 
-/// What happened to something.
+/// What changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Only the first model has it.
     Removed,
     /// Only the second model has it.
     Added,
-    /// Both have it, not the same.
+    /// Both models have it, but it differs.
     Changed,
 }
 
-/// A node that is different.
+/// A node that differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) kind: Kind,
     pub(super) a: Option<usize>,
     pub(super) b: Option<usize>,
-    /// What is different, or the results of a node that only one model has.
+    /// What differs, or the results of a node that only one model has.
     pub(super) details: Vec<Detail>,
 }
 
-/// Something that is different.
+/// One difference.
 #[derive(Clone, Debug)]
 pub(super) struct Detail {
     /// What it is.
     pub(super) exact: String,
-    /// What it is in each of several layers alike.
+    /// What it is, worded the same for every layer in which it repeats.
     pub(super) alike: String,
 }
 
@@ -47,7 +47,7 @@ impl From<String> for Detail {
     }
 }
 
-/// A parameter that is different.
+/// A parameter that differs.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     pub(crate) kind: Kind,
@@ -55,21 +55,21 @@ pub(crate) struct Weight {
     pub(super) detail: String,
 }
 
-/// All that is different.
+/// All differences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Difference {
-    /// Of the models as such: opsets, inputs, outputs.
+    /// In the models themselves: opsets, inputs, outputs.
     pub(crate) model: Vec<String>,
-    /// Of nodes.
+    /// In nodes.
     pub(crate) nodes: Vec<Change>,
-    /// Of parameters.
+    /// In parameters.
     pub(crate) weights: Vec<Weight>,
-    /// What could not be told.
+    /// What could not be compared.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Difference {
-    /// Whether there is none.
+    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.model.is_empty() && self.nodes.is_empty() && self.weights.is_empty()
     }
@@ -114,7 +114,8 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
     Ok(difference)
 }
 
-/// What an operand is called: by its name, and in many layers alike by the node that computes it.
+/// How an operand is described: by its name, or, the same for every layer, by the node that
+/// computes it.
 fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
     if name.is_empty() {
         return "none".to_owned().into();
@@ -125,16 +126,16 @@ fn operand(side: &Side<'_>, body: usize, name: &str) -> Detail {
             let within = if scope.is_empty() { scope } else { format!(" of {scope}") };
             format!("{}{within}", side.index.nodes[node].op())
         }
-        // The names of constants are their values.
+        // Constants are named after their values.
         None if is_constant(name) => name.to_owned(),
         None => pattern(name),
     };
     Detail { exact: name.to_owned(), alike }
 }
 
-/// What something was and is; two things may look the same.
+/// The old and the new text. Two different things may look the same.
 fn became(old: &str, new: &str) -> String {
-    if old == new { format!("another {new}") } else { format!("{old} → {new}") }
+    if old == new { format!("a different {new}") } else { format!("{old} → {new}") }
 }
 
 struct Pair<'p, 'a, 'b> {
@@ -148,8 +149,8 @@ struct Pair<'p, 'a, 'b> {
 }
 
 impl<'a, 'b> Pair<'_, 'a, 'b> {
-    /// Partners that have nothing in common but the operator: they compute something else from
-    /// something else.
+    /// Partners that share nothing but the operator: they compute different things from different
+    /// operands.
     fn strangers(&self) -> Result<Vec<(usize, usize)>, Failure> {
         let mut found = Vec::new();
         for (x, partner) in self.matching.of_a.iter().enumerate() {
@@ -187,7 +188,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
             let text = |text: String| if text.is_empty() { "nothing".to_owned() } else { text };
             details.push(format!("{} → {}", text(old), text(new)).into());
         } else if self.contents && !self.same_tensors(x, y, remarks)? {
-            details.push("other values".to_owned().into());
+            details.push("different values".to_owned().into());
         }
         let (old, new) = (&a.proto.input, &b.proto.input);
         if old.len() != new.len() {
@@ -212,7 +213,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
         Ok(details)
     }
 
-    /// Whether the tensors among the attributes, which have the same types, have the same contents.
+    /// Whether the tensors among the attributes, which have equal types, have equal contents.
     fn same_tensors(&self, x: usize, y: usize, remarks: &mut Vec<String>) -> Result<bool, Failure> {
         let (x, y) = (self.a.index.nodes[x].proto, self.b.index.nodes[y].proto);
         for attribute in &x.attribute {
@@ -233,8 +234,8 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
             .map_err(|trouble| Failure::Request(trouble.to_string()))
     }
 
-    /// Whether two operands are the same: results of partners, inputs in the same place of bodies
-    /// that belong together, parameters of the same name.
+    /// Whether two operands are the same: results of partners, inputs at the same position of
+    /// bodies that belong together, or parameters of the same name.
     fn same_value(&self, a: usize, from: &'a str, b: usize, to: &'b str) -> Result<bool, Failure> {
         Ok(match (self.a.operand(a, from), self.b.operand(b, to)) {
             (Operand::Result(x, at), Operand::Result(y, place)) => {
@@ -245,7 +246,7 @@ impl<'a, 'b> Pair<'_, 'a, 'b> {
                 same && self.matching.body_of_a(x) == Some(y)
             }
             (Operand::Tensor(old), Operand::Tensor(new)) => {
-                // Constants without names of their own are numbered; those are small.
+                // Unnamed constants are numbered. They are small.
                 let small = |t: &TensorProto| t.external_data.is_empty();
                 let alike = small(old) && small(new) && tensor_text(old) == tensor_text(new);
                 from == to || (alike && self.same_contents(old, new)? == Some(true))

@@ -1,4 +1,4 @@
-//! The contents of tensors, compared without holding them.
+//! Compares the contents of tensors without loading them.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -9,21 +9,21 @@ use onnx::proto::{DataLocation, TensorProto};
 /// Why contents cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
-    /// The data lies where nothing of the model should.
-    #[error("`{0}`: its data is said to be in `{1}`, outside the folder of the model")]
+    /// The data is not where a model's data belongs.
+    #[error("`{0}` is stored in `{1}`, outside the model's folder")]
     Outside(String, String),
     /// The data cannot be read.
-    #[error("the data of `{0}` in `{1}`: {2}")]
+    #[error("cannot read `{0}` from `{1}`: {2}")]
     Io(String, String, io::Error),
 }
 
-/// How much is compared at once.
+/// How many bytes are compared at once.
 const CHUNK: usize = 1 << 18;
 
-/// A tensor's bytes and how many they are; none if it is in a form that has no bytes to compare.
+/// A tensor's bytes and their number; none if it is stored in a form without bytes to compare.
 type Contents = Option<(Box<dyn Read>, u64)>;
 
-/// Whether two tensors of the same type have the same contents; nothing if it cannot be told.
+/// Whether two tensors of the same type have the same contents; `None` if that is unknown.
 pub(super) fn same(
     a: &TensorProto,
     model_a: &Path,
@@ -79,7 +79,7 @@ fn contents(tensor: &TensorProto, model: &Path) -> Result<Contents, Trouble> {
     if let Some(raw) = &tensor.raw_data {
         return Ok(in_memory(raw.to_vec()));
     }
-    // The forms whose numbers are stored as they are in raw data.
+    // The fields that store numbers as raw data does.
     let floats = tensor.float_data.iter().flat_map(|f| f.to_le_bytes());
     let doubles = tensor.double_data.iter().flat_map(|f| f.to_le_bytes());
     let longs = tensor.int64_data.iter().flat_map(|i| i.to_le_bytes());
@@ -102,7 +102,7 @@ fn outside(tensor: &TensorProto, model: &Path) -> Result<Contents, Trouble> {
     if !Path::new(location).components().all(inner) {
         return Err(Trouble::Outside(tensor.name.clone(), location.to_owned()));
     }
-    // Where the model itself holds the data, numbers that are packed have no bytes of their own.
+    // Packed numbers inside the model have no bytes of their own.
     if property(tensor, "field").is_some_and(|field| !matches!(field, "4" | "9" | "10")) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! What models say about themselves, and which of their inputs and outputs belong together.
+//! Opsets, inputs and outputs of models, and which inputs and outputs belong together.
 
 use onnx::proto::ValueInfoProto;
 use rustc_hash::FxHashMap;
@@ -9,8 +9,8 @@ use crate::model::type_text;
 /// Where each input or output of the first model is in the second.
 pub(super) type Places = Vec<Option<usize>>;
 
-/// Which values belong together: those of the same name if both lists have the same names, as
-/// runtimes take them by name, else those in the same place.
+/// Which values belong together. If both lists have the same names, values are matched by name, as
+/// in runtimes; else by position.
 pub(super) fn places(old: &[ValueInfoProto], new: &[ValueInfoProto]) -> Places {
     let known: FxHashMap<&str, usize> =
         new.iter().enumerate().map(|(at, value)| (value.name.as_str(), at)).collect();
@@ -61,7 +61,7 @@ pub(super) fn interface(
             let names = |list: &[ValueInfoProto]| {
                 list.iter().map(|value| value.name.as_str()).collect::<Vec<_>>().join(", ")
             };
-            entry(&format!("{what}s in another order"), Some(names(old)), Some(names(new)));
+            entry(&format!("order of {what}s"), Some(names(old)), Some(names(new)));
         }
         for (at, place) in places.iter().enumerate() {
             let (old, new) = (text(old.get(at)), text(place.and_then(|place| new.get(place))));

@@ -1,8 +1,8 @@
 //! Which node of one model is which of the other.
 //!
-//! Names are numbered and lines move, so neither tells. Nodes are the same if they stand in the
-//! same module and look the same, in the same order as far as possible; of what is left, if they
-//! compute the same in another function, or something else with the same operator in the same.
+//! Names are numbered and lines move, so neither identifies a node. Nodes match if they are in the
+//! same module and look the same, in the same order as far as possible. Of the rest, nodes match
+//! that compute the same in another function, or use the same operator in the same function.
 
 use onnx::proto::{AttributeProto, NodeProto};
 use prost::Message;
@@ -22,7 +22,7 @@ pub(super) struct Matching {
     by_body: FxHashMap<usize, usize>,
 }
 
-/// How many times what is left is looked at, less and less closely.
+/// How many rounds the remaining nodes get, each less strict than the one before.
 const PASSES: usize = 3;
 
 /// Finds the partners of all nodes.
@@ -69,7 +69,7 @@ pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
 }
 
 impl Matching {
-    /// The bodies of two nodes that belong together: of attributes of the same name.
+    /// The bodies of two nodes that belong together: those of attributes of the same name.
     pub(super) fn inner(
         &self,
         a: &Side<'_>,
@@ -134,14 +134,14 @@ fn modules(
     modules
 }
 
-/// Numbers for what nodes look like, the same for both models.
+/// Numbers that stand for what nodes look like, shared by both models.
 #[derive(Default)]
 struct Tokens {
     known: FxHashMap<String, u32>,
 }
 
 impl Tokens {
-    /// What a node looks like, more and more vaguely.
+    /// What a node looks like, less precisely with each level.
     fn of(&mut self, side: &Side<'_>, node: usize) -> [u32; PASSES] {
         let entry = &side.index.nodes[node];
         let origin = side.origins[node].as_ref();
@@ -163,7 +163,7 @@ impl Tokens {
     }
 }
 
-/// All attributes but graphs, in the order of their names; of large tensors, their types.
+/// All attributes except graphs, sorted by name. Large tensors are represented by their types.
 pub(super) fn attributes(node: &NodeProto) -> String {
     let mut texts: Vec<String> = node.attribute.iter().filter_map(attribute).collect();
     texts.sort_unstable();
@@ -184,7 +184,7 @@ fn attribute(attribute: &AttributeProto) -> Option<String> {
     if short.len() < 60 && !short.contains('…') {
         return Some(format!("{name}={short}"));
     }
-    // Too long to show, but not to compare.
+    // Too long to show, but not too long to compare.
     let digest = provenance::digest(&value.encode_to_vec());
     Some(format!("{name}={}…", &digest["sha256:".len()..][..12]))
 }

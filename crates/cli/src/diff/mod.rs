@@ -1,4 +1,4 @@
-//! What is different between two models, in terms of their sources.
+//! The differences between two models, in terms of their sources.
 
 mod compare;
 mod contents;

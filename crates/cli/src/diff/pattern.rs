@@ -1,20 +1,20 @@
-//! Names that differ in the numbers of layers only.
+//! Names that differ only in layer numbers.
 
 use rustc_hash::FxHashSet;
 
-/// Whether a parameter is a constant of the program rather than one of the model's own: the
-/// exporter names these after their values.
+/// Whether a parameter is a constant of the program rather than a weight. The exporter names
+/// constants after their values.
 pub(super) fn is_constant(name: &str) -> bool {
     name.starts_with("const/")
 }
 
-/// `blocks.3/attn` → `blocks.*/attn`: what repeats in each layer looks the same.
+/// `blocks.3/attn` → `blocks.*/attn`, so that every layer looks the same.
 pub(super) fn pattern(path: &str) -> String {
     let mut text = String::new();
     let mut digits = false;
     let mut before = ' ';
     for c in path.chars() {
-        // Numbers that are whole parts of a path count something; others belong to a name.
+        // A number is a counter only if it is a whole part of the path.
         if c.is_ascii_digit() && (digits || matches!(before, '.' | '/' | '_')) {
             if !digits {
                 text.push('*');
@@ -29,7 +29,7 @@ pub(super) fn pattern(path: &str) -> String {
     text
 }
 
-/// One name for all of `names`, which are alike.
+/// One name that stands for all of `names`.
 pub(super) fn common(names: &[&str]) -> String {
     match names.split_first() {
         Some((first, rest)) if rest.iter().all(|name| name == first) => (*first).to_owned(),
@@ -38,12 +38,12 @@ pub(super) fn common(names: &[&str]) -> String {
     }
 }
 
-/// All modules that a list of modules stands in, themselves included.
+/// All modules that contain one of `scopes`, including themselves.
 pub(super) fn ancestors(scopes: &[String]) -> FxHashSet<&str> {
     scopes.iter().flat_map(|scope| outermost(scope)).collect()
 }
 
-/// A module and those around it, the outermost first.
+/// A module and those that contain it, outermost first.
 pub(super) fn outermost(scope: &str) -> impl Iterator<Item = &str> {
     let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
     ends.filter(|end| *end > 0).map(|end| &scope[..end])
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_layers_become_stars() {
+    fn layer_numbers_become_stars() {
         for (path, expected) in [
             ("blocks.3/attn", "blocks.*/attn"),
             ("blocks.13.up.kernel", "blocks.*.up.kernel"),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_stand_in_modules() {
+    fn modules_are_inside_modules() {
         assert_eq!(outermost("a/b/c").collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
         assert_eq!(outermost("").count(), 0);
     }

@@ -1,4 +1,4 @@
-//! Differences as people and programs read them.
+//! The differences as text and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::side::Side;
 use crate::excerpt::Excerpts;
 use crate::style::{Style, Text};
 
-/// What differences are listed by.
+/// What differences are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     /// The line of Python.
@@ -37,10 +37,10 @@ impl Kind {
     }
 }
 
-/// A difference that occurs once or in several layers alike: what, and in which modules.
+/// A difference, and the modules in which it occurs.
 type Alike = (Kind, String, String);
 
-/// Writes the differences between `a` and `b`; what is alike in many layers is told once.
+/// Writes the differences between `a` and `b`. One that repeats in many layers is reported once.
 pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Difference, by: By) {
     for line in &found.model {
         text.line(line);
@@ -84,10 +84,10 @@ pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Differ
     text.line(&summary(found));
 }
 
-const NO_LINE: &str = "(no line known)";
+const NO_LINE: &str = "(unknown line)";
 const THE_MODEL: &str = "the model itself";
 
-/// One line for changes that are alike.
+/// One line for changes that look alike.
 fn entry(text: &mut Text, a: &Side<'_>, b: &Side<'_>, changes: &[&Change], by: By) {
     let Some(first) = changes.first() else { return };
     let (side, node) = place(a, b, first);
@@ -119,7 +119,7 @@ fn entry(text: &mut Text, a: &Side<'_>, b: &Side<'_>, changes: &[&Change], by: B
     text.line("");
 }
 
-/// Lists the modules that only one model has, and returns the changes that this does not tell.
+/// Lists the modules that only one model has, and returns the changes that this does not cover.
 fn modules<'f>(
     text: &mut Text,
     a: &Side<'_>,
@@ -157,7 +157,7 @@ fn modules<'f>(
         let (mark, style) = kind.mark();
         let name = match scopes[..] {
             [one] => one.to_owned(),
-            // In order of first appearance they would be numbers; the ends say enough.
+            // A whole list would be mostly numbers; its ends say enough.
             [first, .., last] if scopes.len() > 2 => format!("{first} … {last}"),
             _ => scopes.join(", "),
         };
@@ -190,7 +190,7 @@ fn parameters(text: &mut Text, found: &Difference) {
     text.line("");
 }
 
-/// The side that shows a node, and the node: where it is now, if it is still there.
+/// The node to show and its model: the new one, if it still exists.
 fn place<'s, 'm>(a: &'s Side<'m>, b: &'s Side<'m>, change: &Change) -> (&'s Side<'m>, usize) {
     match (change.a, change.b) {
         (_, Some(node)) => (b, node),

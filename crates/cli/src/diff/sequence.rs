@@ -1,12 +1,16 @@
 //! What two sequences have in common.
+//!
+//! The `similar` crate bounds its work by a deadline, so what it finds depends on how busy the
+//! machine is. Here the number of differences is bounded, and a diff always says the same.
 
 use rustc_hash::FxHashMap;
 
-/// Differences that are looked for thoroughly; beyond, equal elements are taken as they come.
+/// Sequences with more differences than this are not aligned: equal elements are paired in order of
+/// appearance.
 const THOROUGH: usize = 1000;
 
-/// Pairs of positions of equal elements. Up to many differences, it is a longest common
-/// subsequence; the work is bounded by the lengths times that many.
+/// Pairs of positions of equal elements: a longest common subsequence, unless there are more than
+/// [`THOROUGH`] differences. The work is bounded by the lengths times that number.
 pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
     let same = |(x, y): &(&T, &T)| x == y;
     let head = a.iter().zip(b).take_while(same).count();
@@ -20,14 +24,14 @@ pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(us
     found
 }
 
-/// Myers' greedy algorithm: the furthest point on each diagonal, for more and more differences.
+/// Myers' greedy algorithm: the furthest point on each diagonal, for a growing number of differences.
 fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
         return Some(Vec::new());
     }
     let most = (n + m).min(THOROUGH);
-    // Diagonal k is at index k + most + 1, so that there is room on either side.
+    // Diagonal k is at index k + most + 1, which leaves room on both sides.
     let middle = most + 1;
     let mut furthest = vec![0usize; 2 * most + 3];
     let mut history: Vec<Vec<usize>> = Vec::new();
@@ -36,7 +40,7 @@ fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
             let down =
                 at == middle - d || (at != middle + d && furthest[at - 1] < furthest[at + 1]);
             let mut x = if down { furthest[at + 1] } else { furthest[at - 1] + 1 };
-            // On a diagonal outside the grid, x or y has left it already.
+            // The diagonal may lie outside the grid.
             let Some(mut y) = (x + middle).checked_sub(at) else { continue };
             while x < n && y < m && a[x] == b[y] {
                 x += 1;
@@ -62,7 +66,7 @@ fn walk_back<T: Copy + Eq>(
     let mut found = Vec::new();
     for d in (1..=history.len()).rev() {
         let before = &history[d - 1];
-        // `before` begins at diagonal -(d - 1).
+        // `before` starts at diagonal -(d - 1).
         let known = |at: usize| before.get((at + d - 1).wrapping_sub(middle)).copied();
         let at = x + middle - y;
         let down = at == middle - d
@@ -101,7 +105,7 @@ fn in_turn<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usiz
 mod tests {
     use super::*;
 
-    /// The length of a longest common subsequence, by the textbook.
+    /// The length of a longest common subsequence, by the textbook algorithm.
     fn longest(a: &[u8], b: &[u8]) -> usize {
         let mut row = vec![0; b.len() + 1];
         for x in a {
@@ -123,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn small_sequences_match_as_well_as_possible() {
+    fn short_sequences_are_matched_optimally() {
         for (a, b) in [("", ""), ("abc", ""), ("", "x"), ("abcabba", "cbabac"), ("aaaa", "aa")] {
             check(a.as_bytes(), b.as_bytes());
         }
-        // All sequences of up to six of three letters against some.
+        // Random words over three letters.
         let mut state = 1u32;
         let mut next = |bound: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -141,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn large_and_different_sequences_take_no_time() {
+    fn long_and_different_sequences_take_no_time() {
         let a: Vec<u32> = (0..200_000).collect();
         let b: Vec<u32> = (0..200_000).rev().collect();
-        assert_eq!(pairs(&a, &b).len(), 200_000, "in turn, without regard to order");
+        assert_eq!(pairs(&a, &b).len(), 200_000, "paired in order of appearance");
         let c: Vec<u32> = (200_000..400_000).collect();
         assert!(pairs(&a, &c).is_empty());
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::failure::Failure;
 use crate::model::{BodyKind, Index, Makers, Model, Origin};
 
-/// A model and what comparing it needs to know.
+/// A model, and what is needed to compare it.
 #[derive(Debug)]
 pub(crate) struct Side<'m> {
     pub(super) index: Index<'m>,
@@ -31,7 +31,7 @@ pub(crate) struct Side<'m> {
 }
 
 impl<'m> Side<'m> {
-    /// Opens a model for comparison: tensors say where in the file their contents are.
+    /// Opens a model for comparison: tensors know where in the file their contents are.
     pub(crate) fn open(path: &Path) -> Result<Model, Failure> {
         Model::open_alone(path)
     }
@@ -87,13 +87,13 @@ impl<'m> Side<'m> {
         Self { index, path, makers, nodes_of, bodies_of, tensors, outputs, inputs, origins, scopes }
     }
 
-    /// The line of a node: its file or else its function, and the number.
+    /// The line of a node: its file, or else its function, and the line number.
     pub(super) fn place(&self, node: usize) -> Option<(&'m str, u32)> {
         let site = self.origins[node].as_ref()?.site.as_ref()?;
         Some((if site.file.is_empty() { site.function } else { site.file }, site.span.line))
     }
 
-    /// What the value that `body` sees as `name` is.
+    /// The value that `body` sees as `name`.
     pub(super) fn operand(&self, mut body: usize, name: &'m str) -> Operand<'m> {
         if let Some(node) = self.makers.find(&self.index, body, name) {
             let outputs = &self.index.nodes[node].proto.output;

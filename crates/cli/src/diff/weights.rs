@@ -1,4 +1,4 @@
-//! Parameters that are different: by name, type and contents.
+//! Parameters that differ in name, type or contents.
 
 use onnx::proto::TensorProto;
 use rustc_hash::FxHashMap;
@@ -11,7 +11,7 @@ use super::side::Side;
 use crate::failure::Failure;
 use crate::model::tensor_text;
 
-/// Adds what is different between the parameters of bodies that belong together.
+/// Adds the differences between the parameters of bodies that belong together.
 pub(super) fn compare(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -20,7 +20,7 @@ pub(super) fn compare(
     difference: &mut Difference,
 ) -> Result<(), Failure> {
     let mut entry = |kind, name: &str, detail: String| {
-        // Constants of the program are told as inputs of the nodes that read them.
+        // Constants of the program are reported as inputs of the nodes that read them.
         if is_constant(name) && kind != Kind::Changed {
             return;
         }
@@ -44,7 +44,9 @@ pub(super) fn compare(
                 let equal = same(tensor, &a.path, other, &b.path);
                 match equal.map_err(|trouble| Failure::Request(trouble.to_string()))? {
                     Some(true) => {}
-                    Some(false) => entry(Kind::Changed, name, format!("{before}, other values")),
+                    Some(false) => {
+                        entry(Kind::Changed, name, format!("{before}, different values"))
+                    }
                     None => {
                         let remark = format!("the values of `{name}` were not compared");
                         difference.remarks.push(remark);

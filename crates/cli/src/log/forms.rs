@@ -20,9 +20,9 @@ impl Runtime {
     }
 }
 
-/// The blanks mean: `name` a node, `value` a value, `names` several joined by a runtime,
-/// `feeds` a Python list of inputs, `op` the operator, `ops` operators whose nodes have no name in
-/// the message; others are not looked at.
+/// The blanks: `name` is a node, `value` a value, `names` several names that a runtime joined,
+/// `feeds` a Python list of inputs, `op` the operator, `ops` operators whose nodes the message does
+/// not name. Other blanks are ignored.
 #[rustfmt::skip]
 const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
@@ -58,10 +58,10 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::OpenVino, "No conversion rule found for operations: {ops}"),
 ];
 
-/// Occurrences of one form that are looked at; a log repeats itself.
+/// How many occurrences of one form are looked at. Logs repeat themselves.
 const MOST: usize = 256;
 
-/// Bytes of a message before and behind a name.
+/// How many bytes of a message around a name are kept.
 const LONGEST: usize = 8192;
 
 /// A name in a log.
@@ -71,15 +71,15 @@ pub(crate) struct Mention<'t> {
     pub(crate) at: usize,
     /// Who says it.
     pub(crate) runtime: Runtime,
-    /// Operators, where the message says nothing else: `MatMul`, `my.domain.Op`.
+    /// Operators, if the message gives nothing else: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
     /// The operator of a node that the message names.
     pub(crate) op: Option<&'t str>,
-    /// Whether the node that is meant has no name.
+    /// Whether the node has no name.
     pub(crate) unnamed: bool,
     /// The names of nodes or values: one, unless the runtime joined several.
     pub(crate) names: Vec<&'t str>,
-    /// The message from here on, to the end of what belongs to it.
+    /// The message from here to its end.
     pub(crate) said: &'t str,
 }
 
@@ -119,8 +119,8 @@ fn mention<'t>(
     Mention { at, runtime, ops, op, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
-/// The lines around `at` that belong together. onnxruntime indents the lines that continue a
-/// message, the others end one with an empty line.
+/// The lines around `at` that belong together. onnxruntime indents continuation lines; the other
+/// runtimes end a message with an empty line.
 pub(crate) fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     let before = suffix(&text[..at], LONGEST);
     let start = at - before.len() + before.rfind('\n').map_or(0, |end| end + 1);
@@ -135,8 +135,8 @@ pub(crate) fn paragraph(runtime: Runtime, text: &str, at: usize) -> &str {
     text[start..at + end.unwrap_or(after.len())].trim()
 }
 
-/// An operator as this program writes it: `my.domain:Op`, `Op-23` and `Op(23)` have a version
-/// or another separator.
+/// An operator as this program writes it. Runtimes add versions and other separators:
+/// `my.domain:Op`, `Op-23`, `Op(23)`.
 fn operator(text: &str) -> String {
     let text = text.trim();
     let name = match text.rsplit_once('-') {
@@ -155,7 +155,7 @@ fn joined(names: &str) -> Vec<&str> {
         parts = parts.into_iter().flat_map(|part| part.split(separator)).collect();
     }
     let ends = |c: char| matches!(c, '(' | ')' | '{' | '}' | '[' | ']' | '"' | '\'');
-    // Behind the last name the sentence may go on.
+    // The sentence may continue after the last name.
     let parts = parts.into_iter().filter_map(|part| part.trim().split(' ').next());
     let names = parts.map(|part| part.trim_matches(ends).trim_end_matches('.').trim_matches(ends));
     names.filter(|name| !name.is_empty()).collect()
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_names_come_apart() {
+    fn joined_names_are_split() {
         assert_eq!(
             names(
                 "Could not find any implementation for node {ForeignNode[/a.0/MatMul.../b/Add]}.)"
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn some_messages_name_operators_only() {
+    fn some_messages_name_only_operators() {
         let text = "Fatal error: my.dom:Foo(-1) is not a registered function/op\n\
                     -- No conversion rule found for operations: Bar-23, my.dom.Foo";
         let ops: Vec<_> = mentions(text).into_iter().map(|mention| mention.ops).collect();

@@ -1,4 +1,4 @@
-//! What runtimes say when something is wrong: which nodes they name, and what they mean.
+//! Runtime messages: which nodes they name, and what they mean.
 
 mod forms;
 mod meaning;
@@ -15,7 +15,7 @@ pub(crate) use wrapped::{unfolded, unwrapped};
 
 use std::borrow::Cow;
 
-/// Characters of a name that are repeated; whatever is longer is no name that a person gave.
+/// How many characters of a name are quoted. Nobody gives longer ones.
 const NAME: usize = 120;
 
 /// A name as it is shown.

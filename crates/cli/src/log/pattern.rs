@@ -1,17 +1,17 @@
 //! Messages with blanks: `running {op} node. Name:'{name}'`.
 
-/// No name or number in a message is longer.
+/// The longest name or number that a blank can match.
 const LONGEST: usize = 4096;
 
-/// How often the beginning of a pattern is tried: a hostile text must not take for ever.
+/// How often the start of a pattern is tried, so that a hostile text does not take forever.
 const ATTEMPTS: usize = 20_000;
 
 /// What the blanks of a pattern stand for.
 pub(crate) type Captures<'p, 't> = Vec<(&'p str, &'t str)>;
 
-/// Finds the pattern in `text` at or behind `from`; returns where it ends and what its blanks are.
-/// A blank reaches to the next occurrence of what follows it, within a line; at the end of a
-/// pattern, to the end of the line.
+/// Finds the pattern in `text` at or after `from`, and returns where it ends and what its blanks
+/// are. A blank extends to the next occurrence of the text that follows it, within one line. At the
+/// end of a pattern it extends to the end of the line.
 pub(crate) fn find<'p, 't>(
     pattern: &'p str,
     text: &'t str,
@@ -67,7 +67,7 @@ pub(crate) fn suffix(text: &str, len: usize) -> &str {
 pub(crate) fn render(template: &str, captures: &Captures<'_, '_>) -> String {
     let mut text = template.to_owned();
     for (key, value) in captures {
-        // A value that contains the name of another blank must not be filled in itself.
+        // A value may contain the name of another blank, which must not be filled in.
         text = text.replace(&format!("{{{key}}}"), &value.replace('{', "\u{0}"));
     }
     text.replace('\u{0}', "{")
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blanks_reach_to_what_follows() {
+    fn blanks_extend_to_the_text_after_them() {
         let text = "x Node (a (b)) Op (Add) [E] why\nmore";
         let (at, end, captures) = find("Node ({name}) Op ({op}) [E] {rest}", text, 0).unwrap();
         assert_eq!((at, &text[end..]), (2, "\nmore"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_attempt_need_not_fit() {
+    fn later_occurrences_are_tried() {
         let (_, _, captures) = find("'{a}'!", "'x' 'y'!", 0).unwrap();
         assert_eq!(captures, [("a", "x' 'y")]);
         let (_, _, captures) = find("in ({a})", "in (x\nin (y)", 0).unwrap();

@@ -1,9 +1,9 @@
-//! Names that runtimes made of others.
+//! Names that runtimes derive from others.
 
 /// How often a runtime may have renamed a node.
 const STEPS: usize = 6;
 
-/// What `name` may have been called in the model, most likely first; `functions` are the names of
+/// The names that `name` may have had in the model, most likely first. `functions` are the names of
 /// the model's functions.
 pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
@@ -33,14 +33,14 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
 fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
     let rest = name.strip_prefix("_inlfunc_")?;
     let called = |function: &&str| rest.strip_prefix(*function)?.strip_prefix('_');
-    // `f_g` may be the function `f_g`, or `g` inside `f`: the longest name fits best.
+    // `f_g` may be the function `f_g`, or `g` inside `f`. The longest name is the best guess.
     let rest = functions.iter().filter_map(called).min_by_key(|rest| rest.len())?;
     let Some(numbered) = rest.strip_prefix("token_") else { return Some(rest) };
     let (number, rest) = numbered.split_once('_')?;
     number.parse::<u64>().is_ok().then_some(rest)
 }
 
-/// `x/MatMulAddFusion`, also with a slash at the end.
+/// `x/MatMulAddFusion`, possibly with a trailing slash.
 fn fused(name: &str) -> Option<&str> {
     let (rest, last) = name.trim_end_matches('/').rsplit_once('/')?;
     let is_fusion = last.ends_with("Fusion") || last.ends_with("fusion") || last == "duplicated";
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_what_they_were_made_of() {
+    fn derived_names_lead_back_to_the_originals() {
         for (name, original) in [
             ("/q/MatMul/MatMulAddFusion", "/q/MatMul"),
             ("/attn/MatMul/MatMulScaleFusion/", "/attn/MatMul"),

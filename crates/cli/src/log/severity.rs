@@ -1,8 +1,8 @@
-//! How bad what a line of a log says is.
+//! The severity of a log line.
 
 use super::pattern::prefix;
 
-/// From worst to harmless.
+/// From worst to best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Error,
@@ -20,11 +20,11 @@ impl Severity {
     }
 }
 
-/// Bytes at the beginning of an entry in which its level stands.
+/// The level is within this many bytes of the start of an entry.
 const HEAD: usize = 160;
 
-/// Bytes at the beginning of an entry that are looked at: one may be said to hold a whole log, and
-/// is asked for every name in it.
+/// How many bytes of an entry are looked at. An entry may be a whole log, and this is asked for
+/// every name in it.
 const LOOKED_AT: usize = 2048;
 
 /// How runtimes and loggers write levels.
@@ -36,7 +36,7 @@ const MARKS: &[(&str, Severity)] = &[
     ("[I]", Severity::Info), ("[V]", Severity::Info),
 ];
 
-/// As words of their own, whatever their case.
+/// As whole words, in any case.
 #[rustfmt::skip]
 const LEVELS: &[(&str, Severity)] = &[
     ("error", Severity::Error), ("fatal", Severity::Error), ("critical", Severity::Error),
@@ -45,10 +45,10 @@ const LEVELS: &[(&str, Severity)] = &[
     ("verbose", Severity::Info), ("notice", Severity::Info),
 ];
 
-/// The level that a message has in its log; none if it does not say.
+/// The level of a message in its log, if it has one.
 pub(crate) fn severity(said: &str) -> Option<Severity> {
     let said = prefix(said, LOOKED_AT);
-    // An error of the runtime stays one, at whatever level a program logs it.
+    // A runtime error is an error, whatever level it is logged at.
     if said.contains("[ONNXRuntimeError]") || said.contains("Non-zero status code") {
         return Some(Severity::Error);
     }
@@ -62,7 +62,7 @@ pub(crate) fn severity(said: &str) -> Option<Severity> {
     marks.chain(words).min_by_key(|(at, _)| *at).map(|(_, severity)| severity)
 }
 
-/// The severity of a line that has no level: what went wrong says so in words.
+/// The severity of a line without a level, by its words.
 pub(crate) fn guessed(line: &str) -> Severity {
     let line = line.to_ascii_lowercase();
     let bad = ["error", "fail", "exception", "invalid", "cannot", "could not", "unsupported"];

@@ -1,12 +1,12 @@
-//! Messages that something broke into lines to fit a width: a terminal, a mail, a ticket.
+//! Messages that were wrapped to fit a terminal, an email or a ticket.
 
-/// A text that was wrapped is at least this wide.
+/// Wrapped text is at least this wide.
 const NARROWEST: usize = 40;
 
-/// The text with the lines of wrapped messages joined; none if no line looks wrapped.
+/// The text with the lines of wrapped messages joined; `None` if no line looks wrapped.
 ///
-/// Whatever wraps text breaks a line where the next word does not fit, so a line goes on in the next
-/// one if the first word there would have made it the longest of its block.
+/// Text is wrapped where the next word does not fit. So a line continues on the next one if the
+/// first word there would have made it the longest line of its block.
 pub(crate) fn unwrapped(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let lengths: Vec<usize> = lines.iter().map(|line| line.trim_end().chars().count()).collect();
@@ -15,7 +15,7 @@ pub(crate) fn unwrapped(text: &str) -> Option<String> {
     while start < lines.len() {
         let next = (start + 1..lines.len()).find(|line| is_start(lines[*line]));
         let end = next.unwrap_or(lines.len());
-        // A single word that is longer than the width cannot be broken.
+        // A word longer than the width cannot be wrapped.
         let has_words = |line: &usize| lines[*line].trim().contains(' ');
         let width = (start..end).filter(has_words).map(|line| lengths[line]).max();
         let width = width.unwrap_or_default();
@@ -38,8 +38,8 @@ pub(crate) fn unwrapped(text: &str) -> Option<String> {
     (joined != text).then_some(joined)
 }
 
-/// The text with lines joined that were broken at one width, also inside words; none if no two
-/// lines are of the same width.
+/// The text with lines joined that were cut at one width, even inside words; `None` if no two lines
+/// have the same width.
 pub(crate) fn unfolded(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let lengths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
@@ -61,7 +61,7 @@ pub(crate) fn unfolded(text: &str) -> Option<String> {
     (joined != text).then_some(joined)
 }
 
-/// Whether a line surely begins something new: it is empty, or has a date or a level in front.
+/// Whether a line certainly starts something new: it is empty, or starts with a date or a level.
 fn is_start(line: &str) -> bool {
     let line = line.trim_start();
     let digits = line.chars().take_while(char::is_ascii_digit).count();

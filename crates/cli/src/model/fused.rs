@@ -1,9 +1,9 @@
-//! Nodes that a runtime made of several: which nodes of the exported model they stand for.
+//! Which nodes of the exported model a node fused by a runtime stands for.
 //!
 //! A fused node has the results of the last node it replaced and the operands of the first ones, so
-//! it stands for all that lies between. Where a runtime put several nodes in place of others, they
-//! are joined by values that the exported model does not have; they stand together for all that
-//! lies between the known values around them.
+//! it stands for everything in between. If a runtime replaced nodes by several others, these are
+//! connected by values that the exported model does not have. Together they stand for everything
+//! between the known values around them.
 
 use std::cell::{Cell, OnceCell};
 
@@ -12,14 +12,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Index, Node};
 
-/// Nodes of the exported model that are listed for one node of an optimised model.
+/// How many nodes of the exported model are listed for one node of an optimised model.
 const MOST: usize = 64;
 
-/// How many nodes may be looked at, for each node of the model: a model that fits its map takes
-/// few, and one that does not must not take for ever.
+/// How many nodes may be visited for each node of the model. A model that fits its map takes few,
+/// and one that does not must not take forever.
 const FUEL: usize = 64;
 
-/// The groups of nodes that share made-up values; worked out when they are first asked for.
+/// The groups of nodes that share values unknown to the map, computed on first use.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     found: OnceCell<FxHashMap<usize, Vec<usize>>>,
@@ -44,7 +44,7 @@ impl Index<'_> {
             found.truncate(MOST);
         }
         if let Some(inlined) = inlined {
-            // Its result may be known as that of the call, whose line is not its own.
+            // The map may list its result as the call's, whose line is a different one.
             found.retain(|node| *node != inlined && !map.is_call(*node));
             found.insert(0, inlined);
         }

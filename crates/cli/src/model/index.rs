@@ -5,12 +5,12 @@ use rustc_hash::FxHashMap;
 
 use super::{Model, fused::Groups, tensor_text, type_text};
 
-/// What a body is the body of.
+/// What a body belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyKind<'m> {
     /// The model.
     Main,
-    /// A graph in an attribute of a node: of which node, and the attribute's name.
+    /// A graph in an attribute: the node, and the attribute's name.
     Inner(usize, &'m str),
     /// A function.
     Function(&'m FunctionProto),
@@ -19,24 +19,24 @@ pub(crate) enum BodyKind<'m> {
 /// A list of nodes and the values they can see.
 #[derive(Debug)]
 pub(crate) struct Body<'m> {
-    /// What it is the body of.
+    /// What it belongs to.
     pub(crate) kind: BodyKind<'m>,
-    /// The body whose values it can see, too.
+    /// The enclosing body, whose values it can also see.
     parent: Option<usize>,
     types: FxHashMap<&'m str, &'m TypeProto>,
     tensors: FxHashMap<&'m str, &'m TensorProto>,
 }
 
-/// A node and where it stands.
+/// A node and where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'m> {
     /// The node itself.
     pub(crate) proto: &'m NodeProto,
-    /// The body it stands in.
+    /// The body that contains it.
     pub(crate) body: usize,
 }
 
-/// All nodes of a model: a node's inner graphs follow it, functions come last.
+/// All nodes of a model. A node's inner graphs follow it; functions come last.
 #[derive(Debug)]
 pub(crate) struct Index<'m> {
     /// The model.
@@ -121,7 +121,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The node called `name`.
+    /// The node named `name`.
     pub(crate) fn named(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
@@ -136,7 +136,7 @@ impl<'m> Index<'m> {
         self.by_input.get(name).copied()
     }
 
-    /// Whether the model has an input or an initializer called `name`.
+    /// Whether the model has an input or an initializer named `name`.
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
     }
@@ -148,7 +148,7 @@ impl<'m> Index<'m> {
         nodes.chain(results).filter(|name| !name.is_empty())
     }
 
-    /// The node whose attribute holds the graph that `node` stands in.
+    /// The node whose attribute holds the graph that contains `node`.
     pub(crate) fn owner(&self, node: usize) -> Option<usize> {
         match self.bodies[self.nodes[node].body].kind {
             BodyKind::Inner(owner, ..) => Some(owner),
@@ -156,7 +156,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The function that `node` stands in.
+    /// The function that contains `node`.
     pub(crate) fn function(&self, node: usize) -> Option<&'m FunctionProto> {
         let outermost = self.visible(self.nodes[node].body).last()?;
         match outermost.kind {
@@ -165,12 +165,12 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The initializer called `name` that `body` sees.
+    /// The initializer named `name` that `body` sees.
     pub(crate) fn tensor(&self, body: usize, name: &str) -> Option<&'m TensorProto> {
         self.visible(body).find_map(|body| body.tensors.get(name).copied())
     }
 
-    /// The type of the value `name` as `body` sees it; `?` if the model does not say.
+    /// The type of the value `name` as `body` sees it; `?` if it is unknown.
     pub(crate) fn type_of(&self, body: usize, name: &str) -> String {
         let known = self.visible(body).find_map(|body| {
             let ty = body.types.get(name).map(|ty| type_text(ty));
@@ -185,7 +185,7 @@ impl<'m> Index<'m> {
         types.collect::<Vec<_>>().join(", ")
     }
 
-    /// A body and those around it.
+    /// A body and those that enclose it.
     fn visible(&self, body: usize) -> impl Iterator<Item = &Body<'m>> {
         let next = |body: &&Body<'m>| body.parent.and_then(|parent| self.bodies.get(parent));
         std::iter::successors(self.bodies.get(body), next)
@@ -193,7 +193,7 @@ impl<'m> Index<'m> {
 }
 
 impl Node<'_> {
-    /// The operator, with its domain unless it is ONNX's own.
+    /// The operator, with its domain unless it is a standard one.
     pub(crate) fn op(&self) -> String {
         match self.proto.domain.as_str() {
             "" | "ai.onnx" => self.proto.op_type.clone(),

@@ -1,4 +1,4 @@
-//! Opening a model: the file without its weights, and the source map wherever it lies.
+//! Opens a model: the file without its weights, and the source map wherever it is.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,27 +9,27 @@ use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, digest};
 
 use crate::failure::Failure;
 
-/// No map of a real model comes near this.
+/// The largest map that is read, far beyond that of any real model.
 const LARGEST_MAP: u64 = 1 << 28;
 
 /// A model and its source map.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// The file; none if it was read from memory.
+    /// The file, unless the model was read from memory.
     pub(crate) path: Option<PathBuf>,
     /// The model without its weights.
     pub(crate) proto: ModelProto,
-    /// Where its nodes came from, if it carries a map or one lies beside it.
+    /// Where its nodes came from, if there is a map inside the model or beside it.
     pub(crate) map: Option<SourceMap>,
     /// The file that the map was read from, if it is not in the model.
     pub(crate) map_path: Option<PathBuf>,
-    /// What a person should know about the map: that it is missing, damaged or another's.
+    /// Notes about the map: it is missing, damaged or belongs to another export.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Model {
-    /// Opens the model file at `path` with the map file `map`, or else with the map that it carries
-    /// or that lies beside it.
+    /// Opens the model file at `path` with the map file `map`, or else with the map inside the
+    /// model or beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
         let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         let mut model = Self::without_map(Some(path), proto);
@@ -39,12 +39,12 @@ impl Model {
                     return Err(Failure::Request(format!("{}: {why}", map.display())));
                 }
             }
-            None => model.find_map("give it with --map"),
+            None => model.find_map("pass it with --map"),
         }
         Ok(model)
     }
 
-    /// Opens the model file at `path` with the map that it carries or that lies beside it.
+    /// Opens the model file at `path` with the map inside it or beside it.
     pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
         let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         let mut model = Self::without_map(Some(path), proto);
@@ -70,7 +70,7 @@ impl Model {
         let text = read_map(path)?;
         let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
         if wanted.is_some_and(|wanted| wanted != digest(text.as_bytes())) {
-            return Ok(Err("this is the source map of another export".to_owned()));
+            return Ok(Err("this source map belongs to another export".to_owned()));
         }
         self.map_path = Some(path.to_owned());
         let map = SourceMap::parse(&text);
@@ -83,7 +83,9 @@ impl Model {
         if let Some(text) = property(&self.proto.metadata_props, SOURCE_MAP) {
             match SourceMap::parse(text) {
                 Ok(map) => self.map = Some(map),
-                Err(error) => self.remarks.push(format!("the model's source map: {error}")),
+                Err(error) => {
+                    self.remarks.push(format!("cannot read the model's source map: {error}"))
+                }
             }
             return;
         }
@@ -95,7 +97,8 @@ impl Model {
         beside.push(".map");
         let candidates = [PathBuf::from(beside), path.with_extension("map")];
         let Some(map) = candidates.iter().find(|path| path.is_file()) else {
-            let remark = format!("the model's source map lies elsewhere: {help}");
+            let remark =
+                format!("the model's source map is a separate file that is not here; {help}");
             return self.remarks.push(remark);
         };
         match self.use_map(map) {
@@ -114,7 +117,7 @@ fn read_map(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The value of `key` among metadata.
+/// The value of `key` in the metadata.
 pub(super) fn property<'a>(props: &'a [StringStringEntryProto], key: &str) -> Option<&'a str> {
     props.iter().find(|prop| prop.key == key).map(|prop| prop.value.as_str())
 }

@@ -1,4 +1,4 @@
-//! Where a node came from, as far as the model tells.
+//! Where a node came from, as far as the model records it.
 
 use provenance::{
     ALSO_FROM, CALLSITE, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, SourceMap, Span,
@@ -7,13 +7,13 @@ use provenance::{
 use super::Index;
 use super::open::property;
 
-/// Sources of one node that are told.
+/// How many sources of a node are listed.
 const MOST: usize = 256;
 
 /// A frame of the user's call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame<'m> {
-    /// The file; empty if only the function is known.
+    /// The file, or an empty string if only the function is known.
     pub(crate) file: &'m str,
     /// The function's qualified name.
     pub(crate) function: &'m str,
@@ -28,20 +28,20 @@ pub(crate) struct Frame<'m> {
 /// One source of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin<'m> {
-    /// The frame that stands for it.
+    /// The user's line that it is shown as.
     pub(crate) site: Option<Frame<'m>>,
     /// The module instance, levels separated by `/`; empty for the model itself.
     pub(crate) scope: &'m str,
-    /// The rule or rewrite that emitted the node; empty if it is not known.
+    /// The rule or rewrite that emitted the node, or an empty string if it is unknown.
     pub(crate) rule: String,
-    /// All frames, innermost first. In a function, they go on with its first call.
+    /// All frames, innermost first. In an ONNX function, they continue with its first call.
     pub(crate) stack: Vec<Frame<'m>>,
-    /// The frames of the other calls of the functions it is inside of.
+    /// The frames of the other calls of the ONNX functions that contain it.
     pub(crate) callers: Vec<Vec<Frame<'m>>>,
 }
 
 impl Frame<'_> {
-    /// `file:line`, or `function:line` if the file is not known.
+    /// `file:line`, or `function:line` if the file is unknown.
     pub(crate) fn place(&self) -> String {
         let whose = if self.file.is_empty() { self.function } else { self.file };
         format!("{whose}:{}", self.span.line)
@@ -54,7 +54,7 @@ impl Frame<'_> {
 }
 
 impl<'m> Index<'m> {
-    /// The sources of a node, its own first; none if nothing is known.
+    /// The sources of a node, its own first; empty if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
         if let Some(map) = &self.model.map {
             let exported = self.exported(map, node);
@@ -66,12 +66,12 @@ impl<'m> Index<'m> {
         self.of_metadata(node)
     }
 
-    /// The sources of a node that the source map knows, by its position there.
+    /// The sources of a node in the source map, by its position there.
     pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
         self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
     }
 
-    /// The sources of what was called `name` when the model was exported.
+    /// The sources of the node that was named `name` when the model was exported.
     pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
         let Some(map) = &self.model.map else { return Vec::new() };
         map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
@@ -111,7 +111,7 @@ impl<'m> Index<'m> {
         if site.is_none() && rule.is_empty() && stack.is_empty() {
             return Vec::new();
         }
-        // The call site says which of the frames is the user's, the frame says the file.
+        // The call site says which frame is the user's, and the frame has the file.
         let same = |frame: &&Frame<'m>| {
             let place = |frame: &Frame<'m>| (frame.function, frame.span.line);
             site.as_ref().is_some_and(|site| place(site) == place(frame))
@@ -134,7 +134,8 @@ impl<'m> Index<'m> {
     }
 }
 
-/// The sources of nodes of the source map, each once: several nodes of one expression have one.
+/// The sources of nodes in the source map, without repetition: the nodes of one expression share
+/// one.
 fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
     for source in nodes.iter().flat_map(|node| map.sources(*node)).take(MOST) {
@@ -184,7 +185,7 @@ fn scope_of_name(name: &str) -> &str {
     let path = name.strip_prefix('/').unwrap_or_default();
     let whole = path.strip_suffix('/').unwrap_or(path);
     let own = match whole.rsplit_once('/') {
-        // onnxruntime appends to a node's name what it did to it: `/q/Mul_4/QuickGeluFusion/`.
+        // onnxruntime appends the name of a fusion to a node's name: `/q/Mul_4/QuickGeluFusion/`.
         Some((own, last)) if last.ends_with("Fusion") => own,
         _ => whole,
     };
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_modules() {
+    fn names_contain_modules() {
         for (name, scope) in [
             ("/blocks.3/q/MatMul", "blocks.3/q"),
             ("/MatMul", ""),

@@ -3,7 +3,7 @@
 use onnx::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
 use tensor::DType;
 
-/// The text of a type; `?` where it says nothing.
+/// The text of a type, with `?` for unknown parts.
 pub(crate) fn type_text(ty: &TypeProto) -> String {
     let inner = |ty: &Option<Box<TypeProto>>| ty.as_deref().map_or("?".to_owned(), type_text);
     match &ty.value {
@@ -40,6 +40,6 @@ pub(crate) fn tensor_text(tensor: &TensorProto) -> String {
 
 /// The name of an element type.
 fn dtype_text(code: i32) -> &'static str {
-    // The one type that JAX does not have.
+    // The only type that JAX does not have.
     if code == 8 { "string" } else { DType::from_onnx_code(code).map_or("?", DType::short_name) }
 }

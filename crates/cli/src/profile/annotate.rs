@@ -39,7 +39,7 @@ pub(crate) fn annotate(
     Ok(())
 }
 
-/// The file of the profile that is meant by `file`: the same path, or the end of one.
+/// The file of the profile that `file` refers to: the same path, or the end of one.
 fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
     let mut files: Vec<&'m str> = shares.lines.keys().map(|site| site.file).collect();
     files.sort_unstable();
@@ -60,7 +60,7 @@ fn find<'m>(shares: &Shares<'m>, file: &str) -> Result<&'m str, Failure> {
             Err(Failure::Request("the model does not say which files it came from".to_owned()))
         }
         None => Err(Failure::Request(format!(
-            "no time was spent in `{file}`; the files are: {}",
+            "no time was spent in `{file}`; the profile has: {}",
             files.join(", ")
         ))),
     }

@@ -1,6 +1,6 @@
 //! From the names in a profile to the nodes of a model.
 //!
-//! A profile knows nodes by their names alone, and runtimes rename what they change.
+//! A profile identifies nodes by name only, and runtimes rename the nodes that they change.
 
 use rustc_hash::FxHashMap;
 
@@ -13,20 +13,20 @@ use crate::model::{Index, Origin};
 pub(crate) enum Target {
     /// A node of the model.
     Node(usize),
-    /// A node that the source map knows, but the model does not have.
+    /// A node that is in the source map, but not in the model.
     Exported(usize),
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
 }
 
-/// The kernels of a profile, each with what it stands for.
+/// The kernels of a profile, each with the node that it ran.
 #[derive(Debug)]
 pub(crate) struct Attributed<'p> {
     /// Kernels and targets.
     pub(crate) kernels: Vec<(&'p Kernel, Target)>,
 }
 
-/// Finds the nodes of `index` that the kernels of `profile` stand for.
+/// Finds the nodes of `index` that the kernels of `profile` ran.
 pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attributed<'p> {
     let finder = Finder::new(index);
     let find = |kernel: &'p Kernel| (kernel, finder.find(kernel));
@@ -34,7 +34,7 @@ pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attribut
 }
 
 impl Attributed<'_> {
-    /// How many kernels are known.
+    /// How many kernels were matched.
     pub(crate) fn known(&self) -> usize {
         self.kernels.iter().filter(|(_, target)| *target != Target::Unknown).count()
     }
@@ -64,8 +64,8 @@ impl Target {
 
 struct Finder<'i, 'm> {
     index: &'i Index<'m>,
-    /// Nodes without names by their position, if there is one graph only: the runtime counts the
-    /// nodes of each graph, and calls them by operator and number.
+    /// Unnamed nodes by position, if there is only one graph: the runtime counts the nodes of each
+    /// graph and names them by operator and number.
     unnamed: FxHashMap<usize, usize>,
     functions: Vec<&'m str>,
 }

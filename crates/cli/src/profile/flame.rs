@@ -1,19 +1,19 @@
-//! Profiles for flame graphs: folded stacks, and the format of speedscope.
+//! Profiles for flame graphs: folded stacks and speedscope files.
 
 use serde_json::{Value, json};
 
 use super::share::{Shares, Times};
 
-/// Which stacks.
+/// What the stacks consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stacks {
     /// Functions that call each other.
     Calls,
-    /// Modules inside each other.
+    /// Modules that contain each other.
     Modules,
 }
 
-/// Folded stacks, a line each: frames from the outermost on, then nanoseconds.
+/// Folded stacks, one per line: frames, outermost first, then nanoseconds.
 pub(crate) fn folded(shares: &Shares<'_>, which: Stacks) -> String {
     let times = &shares.stacks[which as usize];
     let mut lines: Vec<String> = sorted(times)

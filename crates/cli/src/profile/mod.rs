@@ -1,4 +1,4 @@
-//! Where the time of a model goes: an onnxruntime profile, told in terms of the model's sources.
+//! Where the time goes: an onnxruntime profile in terms of the model's sources.
 
 mod annotate;
 mod attribute;

@@ -1,4 +1,4 @@
-//! Reading a profile as onnxruntime writes it: a list of events in Chrome's trace format.
+//! Reads onnxruntime's profiles: lists of events in Chrome's trace format.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -9,15 +9,15 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// What the name of an event that stands for a node ends with.
+/// The suffix of events that stand for a node.
 const KERNEL: &str = "_kernel_time";
 
 /// The time of the nodes of a model.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
-    /// How often the model ran, not counting runs that were left out.
+    /// How often the model ran, not counting skipped runs.
     pub(crate) runs: u64,
-    /// Nanoseconds of all runs together, from start to end.
+    /// Nanoseconds of all runs, from start to end.
     pub(crate) wall: u64,
     /// What ran, in the order of first appearance.
     pub(crate) kernels: Vec<Kernel>,
@@ -36,12 +36,12 @@ pub(crate) struct Kernel {
     pub(crate) provider: String,
     /// How often it ran.
     pub(crate) calls: u64,
-    /// Nanoseconds, without those of the nodes inside it.
+    /// Nanoseconds, excluding the nodes inside it.
     pub(crate) ns: u64,
 }
 
 impl Profile {
-    /// Nanoseconds of all nodes together.
+    /// Nanoseconds of all nodes.
     pub(crate) fn total(&self) -> u64 {
         self.kernels.iter().map(|kernel| kernel.ns).sum()
     }
@@ -78,7 +78,7 @@ pub(crate) fn read(path: &Path, skipped: usize) -> Result<Profile, Failure> {
     let failed = |error| Failure::Io { path: path.to_owned(), error };
     let file = File::open(path).map_err(failed)?;
     let events: Vec<Event> = serde_json::from_reader(BufReader::with_capacity(1 << 16, file))
-        .map_err(|error| wrong(path, &format!("not a profile of onnxruntime: {error}")))?;
+        .map_err(|error| wrong(path, &format!("not an onnxruntime profile: {error}")))?;
     let mut profile = gather(events, skipped).map_err(|why| wrong(path, &why))?;
     profile.kernels.retain(|kernel| kernel.calls > 0);
     Ok(profile)
@@ -88,7 +88,7 @@ fn wrong(path: &Path, why: &str) -> Failure {
     Failure::Request(format!("{}: {why}", path.display()))
 }
 
-/// Microseconds as the file has them, in nanoseconds; what is no duration counts as nothing.
+/// Converts the file's microseconds to nanoseconds. Values that are not durations count as zero.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 fn nanoseconds(microseconds: f64) -> u64 {
     (microseconds.clamp(0.0, 1e12) * 1e3).round() as u64
@@ -101,10 +101,7 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
         None => f64::NEG_INFINITY,
         Some(last) if skipped < runs.len() => runs[last].ts + runs[last].dur,
         Some(_) => {
-            return Err(format!(
-                "it has {} runs, of which {skipped} are to be left out",
-                runs.len()
-            ));
+            return Err(format!("it has {} runs, but {skipped} were to be skipped", runs.len()));
         }
     };
     let counted = runs.iter().filter(|run| run.ts >= after);
@@ -117,10 +114,10 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     let mut kernels: Vec<Event> = events.into_iter().filter(is_kernel).collect();
     if kernels.is_empty() {
         return Err(
-            "it has no times of nodes; was the session run with enable_profiling?".to_owned()
+            "it has no node times; was the session created with `enable_profiling`?".to_owned()
         );
     }
-    // What contains others comes before them.
+    // An event that contains others comes before them.
     kernels.sort_by(|a, b| {
         (a.tid.cmp(&b.tid)).then(a.ts.total_cmp(&b.ts)).then(b.dur.total_cmp(&a.dur))
     });
@@ -146,8 +143,8 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// The time of each event without that of the events inside it: a thread that is in two kernels
-/// at once is in the graph of a loop or a branch. `events` are in order.
+/// The time of each event without the events inside it. A thread that is in two kernels at once is
+/// in the body of a loop or a branch. `events` are sorted.
 fn own_times(events: &[Event]) -> Vec<u64> {
     let mut own: Vec<u64> = events.iter().map(|event| nanoseconds(event.dur)).collect();
     let mut open: Vec<usize> = Vec::new();
@@ -196,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn first_runs_may_be_left_out() {
+    fn the_first_runs_can_be_skipped() {
         let later = profile(LOOP, 1).unwrap();
         assert_eq!((later.runs, later.total()), (1, 3_000));
         assert!(profile(LOOP, 2).unwrap_err().contains("it has 2 runs"));
     }
 
     #[test]
-    fn odd_numbers_do_no_harm() {
+    fn odd_numbers_are_harmless() {
         let text = r#"[{"cat":"Node","name":"_kernel_time","ts":-1e300,"dur":1e300},
                        {"cat":"Node","name":"a_kernel_time","ts":1e300,"dur":-5}]"#;
         let profile = profile(text, 0).unwrap();

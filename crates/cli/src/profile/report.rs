@@ -1,4 +1,4 @@
-//! A profile as people read it.
+//! Tables for people.
 
 use super::Profile;
 use super::share::{Shares, Site, inclusive};
@@ -6,10 +6,10 @@ use crate::excerpt::Excerpts;
 use crate::style::{Style, Text};
 use crate::table::{cut, table};
 
-/// Cells that a bar may take.
+/// The width of a bar, in cells.
 const BAR: usize = 12;
 
-/// Tables of the time by line, by module and by operator, the `top` rows of each.
+/// The time by line, by module and by operator: the `top` rows of each.
 pub(crate) fn report(
     text: &mut Text,
     profile: &Profile,
@@ -26,7 +26,7 @@ pub(crate) fn report(
     } else {
         format!(" of {} in", time_text(total / runs))
     };
-    text.line(&format!("{wall} {} nodes; times are means of a run", profile.kernels.len()));
+    text.line(&format!("{wall} {} nodes; times are averages per run", profile.kernels.len()));
     let cells = |ns: u64| [time_text(ns / runs), share_text(ns, total), bar(ns, total, BAR)];
 
     text.line("");
@@ -43,7 +43,7 @@ pub(crate) fn report(
     let lost: u64 = shares.lost.values().sum();
     if !shares.lost.is_empty() {
         let mut row = cells(lost).to_vec();
-        row.extend(["(no line known)".to_owned(), names(shares)]);
+        row.extend(["(unknown line)".to_owned(), names(shares)]);
         rows.push(row);
     }
     show(text, "line", rows, width);
@@ -56,7 +56,7 @@ pub(crate) fn report(
     let mut chosen: Vec<(&str, u64)> = known.iter().take(top).copied().collect();
     let order: rustc_hash::FxHashMap<&str, usize> =
         known.iter().enumerate().map(|(at, (scope, _))| (*scope, at)).collect();
-    // As a tree, the slowest of each level first.
+    // A tree, with the slowest module of each level first.
     chosen.sort_by_cached_key(|(scope, _)| {
         let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
         ends.map(|end| order.get(&scope[..end]).copied().unwrap_or(usize::MAX)).collect::<Vec<_>>()
@@ -100,7 +100,7 @@ pub(crate) fn report(
     text.trim_lines();
 }
 
-/// The row for what was left out.
+/// The row that sums up the rows not shown.
 fn more(
     rows: &mut Vec<Vec<String>>,
     rest: impl Iterator<Item = u64>,
@@ -134,7 +134,7 @@ fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {
     text.line("");
 }
 
-/// The names of some nodes that no line is known of.
+/// The names of some nodes whose line is unknown.
 fn names(shares: &Shares<'_>) -> String {
     let mut lost: Vec<(&String, &u64)> = shares.lost.iter().collect();
     lost.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -143,7 +143,7 @@ fn names(shares: &Shares<'_>) -> String {
     format!("{}{more}", cut(&names.join(", "), 48))
 }
 
-/// `model.py:41`, or the function where the file is not known.
+/// `model.py:41`, or the function if the file is unknown.
 fn place(site: &Site<'_>) -> String {
     let whose = if site.file.is_empty() { site.function } else { site.file };
     format!("{whose}:{}", site.line)
@@ -153,7 +153,7 @@ fn depth(scope: &str) -> usize {
     scope.matches('/').count()
 }
 
-/// A duration with three digits or so.
+/// A duration with about three digits.
 pub(crate) fn time_text(ns: u64) -> String {
     let us = ns as f64 / 1e3;
     match us {
@@ -163,12 +163,12 @@ pub(crate) fn time_text(ns: u64) -> String {
     }
 }
 
-/// A part in percent.
+/// A share in percent.
 pub(crate) fn share_text(ns: u64, total: u64) -> String {
     format!("{:.1}", 100.0 * ns as f64 / total.max(1) as f64)
 }
 
-/// A bar of at most `width` cells, by eighths.
+/// A bar of at most `width` cells, in steps of an eighth.
 pub(crate) fn bar(ns: u64, total: u64, width: usize) -> String {
     let eighths = u128::from(ns) * 8 * width as u128 / u128::from(total.max(1));
     let eighths = usize::try_from(eighths).unwrap_or(usize::MAX).min(8 * width);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_go_by_eighths() {
+    fn bars_grow_in_eighths() {
         assert_eq!(bar(0, 10, 4), "");
         assert_eq!(bar(10, 10, 4), "████");
         assert_eq!(bar(5, 32, 4), "▋");

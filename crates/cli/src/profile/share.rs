@@ -8,7 +8,7 @@ use crate::model::{Index, Origin};
 /// A line of the user's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Site<'m> {
-    /// The file; empty if only the function is known.
+    /// The file, or an empty string if only the function is known.
     pub(crate) file: &'m str,
     /// The line.
     pub(crate) line: u32,
@@ -16,30 +16,30 @@ pub(crate) struct Site<'m> {
     pub(crate) function: &'m str,
 }
 
-/// Nanoseconds of several things.
+/// Nanoseconds by name.
 pub(crate) type Times<K> = FxHashMap<K, u64>;
 /// Nanoseconds by line.
 pub(crate) type Lines<'m> = Times<Site<'m>>;
 
-/// The time of a profile, shared out. Each of the three adds up to the whole.
+/// The time of a profile, divided up. Each of the three divisions adds up to the total.
 #[derive(Debug, Default)]
 pub(crate) struct Shares<'m> {
-    /// By line. A node that several lines share counts for each with an equal part.
+    /// By line. If a node comes from several lines, each gets an equal share.
     pub(crate) lines: Lines<'m>,
-    /// Of nodes that no line is known of, by their names.
+    /// By name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
     /// By module.
     pub(crate) modules: Times<&'m str>,
     /// By operator, with the number of calls.
     pub(crate) ops: FxHashMap<String, (u64, u64)>,
-    /// By stack, outermost first: as frames are called, and as modules nest.
+    /// By stack, outermost first: stacks of calls, and stacks of modules.
     pub(crate) stacks: [Times<Vec<String>>; 2],
 }
 
-/// What the time of kernels that belong to no module is called.
-pub(crate) const RUNTIME: &str = "(made by the runtime)";
+/// The label for kernels that belong to no module.
+pub(crate) const RUNTIME: &str = "(added by the runtime)";
 
-/// Shares out the time of `attributed` among the sources of the nodes of `index`.
+/// Divides the time of `attributed` among the sources of the nodes of `index`.
 pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Shares<'m> {
     let mut shares = Shares::default();
     // A lambda and the function around it share lines.
@@ -92,7 +92,7 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
     shares
 }
 
-/// `ns` in `parts` that differ by one at most and add up to it.
+/// Splits `ns` into parts that differ by at most one and add up to it.
 fn split(ns: u64, parts: usize) -> impl Iterator<Item = u64> {
     let parts = parts as u64;
     (0..parts).map(move |part| ns / parts + u64::from(part < ns % parts))
@@ -110,7 +110,7 @@ fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
     calls
 }
 
-/// The time of each module together with the modules inside it, the model itself first.
+/// The time of each module, including the modules inside it; the model itself comes first.
 pub(crate) fn inclusive<'m>(modules: &Times<&'m str>) -> Times<&'m str> {
     let mut all: Times<&'m str> = FxHashMap::default();
     for (&scope, &ns) in modules {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_include_those_inside() {
+    fn modules_include_their_submodules() {
         let modules = [("", 1), ("a/b", 10), ("a", 100), ("ab", 1000)].into_iter().collect();
         let all = inclusive(&modules);
         let expected = [("", 1), ("a", 110), ("a/b", 10), ("ab", 1000)].into_iter().collect();

@@ -1,13 +1,13 @@
-//! The attributes of a node in one line.
+//! The attributes of a node on one line.
 
 use onnx::proto::{AttributeProto, NodeProto};
 
 use crate::model::tensor_text;
 use crate::table::cut;
 
-/// Elements of a list that are shown.
+/// How many elements of a list are shown.
 const SHOWN: usize = 12;
-/// Characters of a string that are shown.
+/// How many characters of a string are shown.
 const LONGEST: usize = 80;
 
 /// `axis=1, perm=[0, 2, 1]`; graphs are shown as nodes, not here.
@@ -18,7 +18,7 @@ pub(super) fn attributes_text(node: &NodeProto) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The value of an attribute, long ones cut.
+/// The value of an attribute, cut if it is long.
 pub(crate) fn attribute_text(attribute: &AttributeProto) -> Option<String> {
     if !attribute.ref_attr_name.is_empty() {
         return Some(format!("@{}", attribute.ref_attr_name));

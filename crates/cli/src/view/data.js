@@ -1,5 +1,5 @@
 "use strict";
-// The model as the page works with it: nodes, the tree of modules, and lines with their nodes.
+// The page's view of the model: nodes, the tree of modules, and lines with their nodes.
 
 const $ = (id) => document.getElementById(id);
 const raw = JSON.parse($("data").textContent);
@@ -32,7 +32,7 @@ for (const node of nodes) {
   for (const other of known) nodes[other].readers.push(node.index);
 }
 
-// Lines: the nodes that a line computes, and those that are computed in what it calls.
+// Lines: the nodes that a line computes itself, and those computed in the functions it calls.
 const lines = new Map();
 const key = (file, line) => file * 1e7 + line;
 function lineEntry(file, line) {
@@ -60,7 +60,7 @@ for (const node of nodes) {
 }
 for (const [file, line, ns] of raw.lines ?? []) lineEntry(file, line).ns = ns;
 
-// The tree: modules by their path, nodes inside nodes under their owner.
+// The tree: modules by path, and nodes inside other nodes under their owner.
 function branch(label, parent, base) {
   return { label, parent, base, items: [], modules: new Map(), count: 0, ns: 0, open: false, node: null };
 }
@@ -114,10 +114,10 @@ function duration(ns) {
   return us.toFixed(us >= 100 ? 0 : 1) + " µs";
 }
 
-// What the search looks at, one lower-case string per node.
+// The text to search, one lower-case string per node.
 const haystack = nodes.map((node) => {
   const places = node.origins.map((o) => o.site && `${files[o.site.file]?.path ?? ""}:${o.site.line} ${o.site.fn} ${o.rule}`);
-  // The results of other nodes are found by those nodes.
+  // The results of other nodes belong to those nodes.
   const values = [...node.inputs.filter((input) => input.node < 0), ...node.outputs].map((value) => value.value);
   const types = node.outputs.map((output) => output.type);
   return [node.name, node.op, node.scope, ...types, ...places, ...values].join("\n").toLowerCase();

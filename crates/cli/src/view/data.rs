@@ -1,4 +1,4 @@
-//! What the page knows of a model: tables whose entries refer to each other by position.
+//! The data of the page: tables whose entries refer to each other by position.
 
 use std::hash::Hash;
 
@@ -14,13 +14,13 @@ use crate::profile::{Attributed, Profile, Shares};
 pub(crate) struct Timed<'a> {
     /// The times.
     pub(crate) profile: &'a Profile,
-    /// What they are of.
+    /// The nodes that they belong to.
     pub(crate) attributed: &'a Attributed<'a>,
     /// By line.
     pub(crate) shares: &'a Shares<'a>,
 }
 
-/// Frames that are kept of a stack; recursion may make them endless.
+/// How many frames of a stack are kept. Recursion can make stacks very deep.
 const DEEPEST: usize = 64;
 
 /// Everything the page shows.
@@ -95,7 +95,7 @@ pub(crate) fn data(
     })
 }
 
-/// What stands above the graph.
+/// The header above the graph.
 fn facts(index: &Index<'_>) -> Vec<String> {
     let opsets = index.model.proto.opset_import.iter().map(|set| match set.domain.as_str() {
         "" => format!("opset {}", set.version),
@@ -135,7 +135,7 @@ impl<T: Clone + Eq + Hash> Table<T> {
     }
 }
 
-/// File, function, line, column, end line, end column, whose.
+/// File, function, line, column, end line, end column, owner.
 type FrameEntry = (usize, usize, u32, u32, u32, u32, u8);
 
 #[derive(Default)]
@@ -202,7 +202,11 @@ impl Tables {
             match excerpts.text(path) {
                 Ok(text) => json!([path, &*text, null]),
                 Err(_) if path.is_empty() => {
-                    json!([path, null, "The model names functions and lines, but not their files."])
+                    json!([
+                        path,
+                        null,
+                        "The model records functions and lines, but not their files."
+                    ])
                 }
                 Err(why) => json!([path, null, format!("No source text: {why}.")]),
             }

@@ -1,5 +1,5 @@
 // The right side: modules and nodes as rows, their edges as arcs beside them. Only the rows in view
-// exist as elements, so that the size of the model does not matter.
+// exist as elements, so the size of the model does not matter.
 
 const scroll = $("scroll");
 const list = $("rows");
@@ -7,7 +7,7 @@ const ROW = 24;
 const ARCS = 92;
 
 let rows = []; // what is unfolded: { item, depth }
-let rowOf = new Int32Array(nodes.length); // the row that stands for a node: its own, or a folded module's
+let rowOf = new Int32Array(nodes.length); // the row that represents a node: its own, or a folded module's
 let matches = null; // nodes that the search found
 let cursor = 0;
 const state = { strong: new Set(), weak: new Set(), pick: -1, near: new Map() };
@@ -15,7 +15,7 @@ const state = { strong: new Set(), weak: new Set(), pick: -1, near: new Map() };
 const isModule = (item) => item.items !== undefined;
 const bodyOf = (item) => (isModule(item) ? item : item.body);
 
-/** Lists the rows. While a search is on, everything on the way to a match is unfolded. */
+/** Lists the rows. During a search, everything on the way to a match is unfolded. */
 function layOut() {
   rows = [];
   rowOf.fill(-1);
@@ -59,7 +59,7 @@ function waysTo(found) {
   return ways;
 }
 
-/** Unfolds the first levels, as long as a person can take them in at once. */
+/** Unfolds the first levels, but no more rows than a person can take in at once. */
 function unfoldSome() {
   let level = [root];
   let count = root.items.length;
@@ -71,7 +71,7 @@ function unfoldSome() {
     count += more;
     level = next;
   }
-  // The most interesting module as far as it fits: the slowest, or else the largest.
+  // Then the most interesting module, if it fits: the slowest, or else the largest.
   let at = root;
   while (count < 45) {
     const folded = at.items.filter((item) => isModule(item) && !(at === root && item.open));
@@ -161,7 +161,7 @@ function build(item, depth) {
     made.append(element("span", "name", item.label), element("span", "count", many(item.count, "node")), element("span", "badge"));
   } else {
     made.append(element("span", "op", item.op));
-    // A name says little more than the operator and a number.
+    // Most names are just the operator and a number.
     const own = tail(item.name);
     const rest = own.startsWith(item.op) ? own.slice(item.op.length) : null;
     made.append(element("span", rest === null ? "where own" : "where", rest ?? own));

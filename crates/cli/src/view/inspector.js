@@ -1,4 +1,4 @@
-// What is known of the node that was picked.
+// The details of the selected node.
 
 const inspector = $("inspector");
 
@@ -7,9 +7,9 @@ function inspect(node, jump, show) {
   inspector.classList.toggle("empty", !node);
   if (!node) {
     inspector.append(element("h3", "", "Nothing selected"));
-    inspector.append(element("p", "", "Point at a line to see its nodes, at a node to see its line. Click to keep it."));
+    inspector.append(element("p", "", "Point at a line to see its nodes, or at a node to see its line. Click to select."));
     const keys = element("p", "");
-    for (const [name, what] of [["/", "search"], ["↑ ↓ ← →", "move, fold"], ["Enter", "select"], ["Esc", "let go"], ["t", "theme"]]) {
+    for (const [name, what] of [["/", "search"], ["↑ ↓ ← →", "move, fold"], ["Enter", "select"], ["Esc", "deselect"], ["t", "theme"]]) {
       keys.append(element("kbd", "", name), ` ${what}   `);
     }
     inspector.append(keys);
@@ -23,7 +23,7 @@ function inspect(node, jump, show) {
   fact("module", node.scope);
   fact("rule", node.origins[0]?.rule);
   fact("attributes", node.attributes);
-  if (timed) fact("time", node.ns ? `${duration(node.ns)} a run, ${((100 * node.ns) / total).toFixed(1)} %` : "none in this profile");
+  if (timed) fact("time", node.ns ? `${duration(node.ns)} per run, ${((100 * node.ns) / total).toFixed(1)} %` : "not in this profile");
   inspector.append(facts);
   const sides = element("div", "io");
   sides.append(values("reads", node.inputs, (input) => input.node, jump, node.scope), readers(node, jump));
@@ -36,7 +36,7 @@ function inspect(node, jump, show) {
   inspector.scrollTop = 0;
 }
 
-/** A name without the module it shares with the node on display. */
+/** A name without the module that it shares with the selected node. */
 function near(name, scope) {
   const prefix = scope && `/${scope}/`;
   return prefix && name.startsWith(prefix) ? name.slice(prefix.length) : name;
@@ -54,7 +54,7 @@ function values(title, items, nodeOf, jump, scope) {
       link.type = "button";
       link.addEventListener("click", () => jump(index));
       row.append(link);
-    } else row.append(element("span", "", near(item.value, scope) || "nothing"));
+    } else row.append(element("span", "", near(item.value, scope) || "(omitted)"));
     row.title = item.value;
     all.append(row);
   }
@@ -75,7 +75,7 @@ function readers(node, jump) {
   if (node.readers.length > 40) all.append(element("li", "ty", `and ${node.readers.length - 40} more`));
   return part;
 }
-/** The frames, innermost first; those of JAX itself are folded away. */
+/** The frames, innermost first. JAX's own frames are collapsed. */
 function stack(origin, show) {
   const all = element("ol", "stack");
   const frames = origin.stack.length ? origin.stack : origin.site ? [origin.site] : [];
@@ -90,13 +90,13 @@ function stack(origin, show) {
         all.append(item);
       }
       hidden.lastChild.append(frameRow(frame, false, show));
-      hidden.firstChild.textContent = `${many(hidden.lastChild.children.length, "frame")} of JAX`;
+      hidden.firstChild.textContent = `${many(hidden.lastChild.children.length, "JAX frame")}`;
     } else {
       hidden = null;
       all.append(frameRow(frame, frame.user || frame === origin.site, show));
     }
   }
-  if (!frames.length) all.append(element("li", "lib", "No frame outside JAX is known."));
+  if (!frames.length) all.append(element("li", "lib", "There are no frames outside JAX."));
   return all;
 }
 function frameRow(frame, linked, show) {

@@ -1,4 +1,4 @@
-//! One page that shows a model beside its source, complete in itself.
+//! A self-contained page that shows a model beside its source.
 
 mod attributes;
 mod data;
@@ -6,10 +6,10 @@ mod data;
 pub(crate) use attributes::attribute_text;
 pub(crate) use data::{Timed, data};
 
-/// The page around its parts, each of which stands in place of its mark.
+/// The page, with a placeholder for each of its parts.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// In the order of their dependence on each other.
+/// Each script depends only on those before it.
 const SCRIPTS: [&str; 5] = [
     include_str!("data.js"),
     include_str!("source.js"),
@@ -34,8 +34,8 @@ pub(crate) fn page(data: &serde_json::Value) -> String {
     page
 }
 
-/// JSON that means nothing to HTML: what could end the element it stands in, or a line of a
-/// script, is written as an escape. Such characters occur inside strings only.
+/// JSON that is safe inside HTML: characters that could end the element, or a line of a script, are
+/// escaped. They occur only inside strings.
 fn harmless(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_leave_the_data() {
+    fn names_cannot_escape_from_the_data() {
         let nasty = "</script><script>alert(1)</script><!-- & \u{2028}\u{2029} /*SCRIPT*/";
         let page = page(&json!({ "title": nasty }));
         assert_eq!(page.matches("<script").count(), 2);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_complete_in_itself() {
+    fn the_page_is_self_contained() {
         let page = page(&json!({}));
         for mark in
             ["/*STYLE*/", "/*DATA*/", "/*SCRIPT*/", "http://", "https://", "@import", "src="]

@@ -1,4 +1,4 @@
-// The page: what is pointed at, what is kept, and how one side answers the other.
+// The page: what is highlighted, what is selected, and how the two sides follow each other.
 
 let kept = { line: null, node: null };
 
@@ -8,7 +8,7 @@ function showLine(entry) {
   light(own, own.size ? new Set() : via);
   const count = own.size || via.size;
   const where = entry && `${files[entry.file].path || entry.fn}:${entry.line}`;
-  $("lit").textContent = entry ? `${many(count, "node")} ${own.size ? "from" : "in what is called at"} ${where}` : "";
+  $("lit").textContent = entry ? `${many(count, "node")} ${own.size ? "from" : "in functions called at"} ${where}` : "";
 }
 function showNode(node) {
   const [own, calls] = [new Set(), new Set()];
@@ -100,7 +100,7 @@ function setTheme(name) {
   try {
     localStorage.setItem("jax2onnx-theme", name);
   } catch {
-    // A page opened from a file may have no storage; the theme then lasts as long as the page.
+    // A page opened from a file may have no storage. The theme then lasts as long as the page.
   }
   paint();
 }
@@ -160,7 +160,7 @@ $("facts").textContent = raw.facts.join(" · ");
 $("facts").title = raw.facts.join("\n");
 if (timed) {
   const { runs, unattributed } = raw.profile;
-  const mean = `${duration(total)} a run, mean of ${runs}`;
+  const mean = `${duration(total)} per run, average of ${runs}`;
   const rest = unattributed ? ` · ${duration(unattributed)} not attributed` : "";
   $("legend").append(`${mean}${rest}`, element("i"));
 }

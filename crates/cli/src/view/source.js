@@ -1,4 +1,4 @@
-// The left side: files, their lines, and what each line became.
+// The left side: files, and their lines with the nodes they became.
 
 const code = $("code");
 let shown = -1; // the file on display
@@ -53,7 +53,7 @@ function lineRow(file, number, pieces) {
     if (!entry.own.size) row.classList.add("via");
     const count = entry.own.size || entry.via.size;
     mark.textContent = timed ? (entry.ns ? duration(entry.ns) : "") : entry.own.size ? count : "";
-    row.title = entry.own.size ? many(count, "node") : `${many(count, "node")} in what this line calls`;
+    row.title = entry.own.size ? many(count, "node") : `${many(count, "node")} in functions this line calls`;
     if (entry.ns) {
       const share = entry.ns / hottestLine;
       mark.style.background = `rgba(var(--heat), ${(0.08 + 0.62 * share).toFixed(3)})`;
@@ -145,7 +145,7 @@ function place(line, bytes) {
 function setUpSource(onHover, onPick) {
   const seen = new Set([...lines.values()].map((entry) => entry.file));
   for (const file of files.filter((file) => seen.has(file.index))) {
-    const tab = element("button", "", file.path || "file unknown");
+    const tab = element("button", "", file.path || "unknown file");
     tab.type = "button";
     tab.setAttribute("role", "tab");
     tab.dataset.file = file.index;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::Run;
 use crate::shell::{data, folder, output, path, run, trouble};
 
-/// `name` after `edit`, in a file of its own.
+/// `name` after `edit`, in a separate file.
 fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
     let mut model = onnx::read_file(&data(name)).unwrap();
     edit(&mut model);
@@ -25,12 +25,12 @@ fn differences(a: &str, b: &str, options: &str) -> String {
 }
 
 #[test]
-fn the_same_models_do_not_differ() {
+fn identical_models_do_not_differ() {
     let folder = folder();
     for name in ["mlp", "loops"] {
         let model = format!("tests/profiled/{name}.onnx");
         assert_eq!(output(&format!("diff {model} {model}")), "");
-        // Metadata is no difference, and neither is where weights are kept.
+        // Neither metadata nor the location of weights counts as a difference.
         let bare = path(&folder, "bare.onnx");
         output(&format!("strip {model} -o {bare}"));
         assert_eq!(output(&format!("diff {model} {bare}")), "");
@@ -46,7 +46,7 @@ fn the_same_models_do_not_differ() {
     assert_eq!(json["same"], true);
 }
 
-/// Nodes and values under other numbers are the same.
+/// Nodes and values with other numbers are the same.
 #[test]
 fn numbers_in_names_do_not_count() {
     let folder = folder();
@@ -69,7 +69,7 @@ fn numbers_in_names_do_not_count() {
 }
 
 #[test]
-fn changes_are_told_by_line_and_by_module() {
+fn changes_are_reported_by_line_and_by_module() {
     let folder = folder();
     let out = edited(&folder, "mlp.onnx", |model| {
         let graph = model.graph.as_mut().unwrap();
@@ -106,7 +106,7 @@ fn changes_are_told_by_line_and_by_module() {
     assert!(!quick.contains("last.kernel"), "{quick}");
 }
 
-/// A node inside a loop, an output that comes from elsewhere, a swapped operand.
+/// A node inside a loop, an output computed by another node, a swapped operand.
 #[test]
 fn small_changes_are_found() {
     let folder = folder();
@@ -132,7 +132,7 @@ fn small_changes_are_found() {
     assert!(text.contains("output 0 computed by: Div → Exp"), "{text}");
 }
 
-/// Contents that are too large to be held are compared where they lie, in whatever form.
+/// Contents that are too large for memory are compared on disk, in whatever form they are stored.
 #[test]
 fn large_parameters_are_compared_in_their_files() {
     let folder = folder();
@@ -167,7 +167,7 @@ fn large_parameters_are_compared_in_their_files() {
     });
     for a in [&inside, &outside, &listed] {
         let text = differences(a, &other, "");
-        assert!(text.contains("~ large  f32[100,100], other values"), "{text}");
+        assert!(text.contains("~ large  f32[100,100], different values"), "{text}");
     }
     fs::remove_file(path(&folder, "outside.onnx.data")).unwrap();
     let error = trouble(&format!("diff {inside} {outside}"));
@@ -176,14 +176,14 @@ fn large_parameters_are_compared_in_their_files() {
 }
 
 #[test]
-fn trouble_has_its_own_status() {
+fn errors_have_their_own_status() {
     let folder = folder();
     trouble("diff tests/profiled/mlp.onnx tests/profiled/none.onnx");
     let cut = path(&folder, "cut.onnx");
     let bytes = fs::read(data("mlp.onnx")).unwrap();
     fs::write(&cut, &bytes[..bytes.len() - 100]).unwrap();
     trouble(&format!("diff tests/profiled/mlp.onnx {cut}"));
-    // Weights that are said to be outside the model's folder are not opened.
+    // Weights outside the model's folder are not opened.
     let out = edited(&folder, "mlp.onnx", |model| {
         let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
         tensor.raw_data = None;
@@ -192,13 +192,13 @@ fn trouble_has_its_own_status() {
         tensor.external_data = vec![entry];
     });
     let error = trouble(&format!("diff tests/profiled/mlp.onnx {out}"));
-    assert!(error.contains("outside the folder of the model"), "{error}");
+    assert!(error.contains("outside the model's folder"), "{error}");
 }
 
-/// Runtimes take inputs and outputs by name: their order is told once, and what reads them is as
-/// it was.
+/// Runtimes take inputs and outputs by name: a new order is reported once, and their readers do not
+/// change.
 #[test]
-fn another_order_of_inputs_is_told_once() {
+fn a_new_order_of_inputs_is_reported_once() {
     let folder = folder();
     let two = |swap: bool| {
         edited(&folder, "mlp.onnx", |model| {
@@ -218,15 +218,15 @@ fn another_order_of_inputs_is_told_once() {
     let first = path(&folder, "first.onnx");
     fs::rename(two(false), &first).unwrap();
     let text = differences(&first, &two(true), "");
-    let expected = "inputs in another order: x, other → other, x\n\
-                    outputs in another order: output, negated → negated, output\n\n\
+    let expected = "order of inputs: x, other → other, x\n\
+                    order of outputs: output, negated → negated, output\n\n\
                     the model's interface or version changed\n";
     assert_eq!(text, expected);
 }
 
-/// Without a file, the function says where a node came from.
+/// If the file is unknown, the function says where a node came from.
 #[test]
-fn files_that_are_not_known_are_null() {
+fn unknown_files_are_null() {
     let folder = folder();
     let mut model = onnx::read_file("tests/models/minimal.onnx".as_ref()).unwrap();
     model.graph.as_mut().unwrap().node[0].op_type = "Neg".to_owned();
@@ -240,13 +240,13 @@ fn files_that_are_not_known_are_null() {
 }
 
 #[test]
-fn a_map_that_is_not_there_can_be_put_there() {
+fn a_missing_map_can_be_supplied() {
     let folder = folder();
     let (model, map) = (path(&folder, "m.onnx"), path(&folder, "elsewhere"));
     output(&format!("strip tests/profiled/mlp.onnx -o {model} --map {map}"));
     let Run { status, errors, .. } = run(&format!("diff {model} tests/profiled/mlp.onnx"));
     assert_eq!(status, 0);
-    assert!(errors.contains(&format!("lies elsewhere: copy it to {model}.map")), "{errors}");
+    assert!(errors.contains(&format!("that is not here; copy it to {model}.map")), "{errors}");
     fs::rename(&map, format!("{model}.map")).unwrap();
     assert_eq!(output(&format!("diff {model} tests/profiled/mlp.onnx")), "");
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{model, output, run, run_with};
 
-/// What onnxruntime says when the loop of the model is fed a wrong matrix.
+/// What onnxruntime says if the model's loop gets a wrong matrix.
 const NESTED: &str = "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running \
     Scan node. Name:'/Scan' Status Message: Non-zero status code returned while running Reshape \
     node. Name:'/Reshape_2' Status Message: \
@@ -117,7 +117,7 @@ fn any_word_that_is_a_name_is_found() {
 }
 
 #[test]
-fn what_is_not_found_is_said() {
+fn unknown_names_are_reported() {
     for (name, log) in [
         ("unknown_name", "/blocks.0/Tahn"),
         ("unknown_node", "Node (/blocks.7/Tanh) Op (Tanh) [ShapeInferenceError] why"),
@@ -137,12 +137,12 @@ fn a_message_about_the_whole_model_is_explained() {
 }
 
 #[test]
-fn without_provenance_the_node_is_told() {
+fn without_provenance_the_node_is_described() {
     assert_snapshot!(output(&["explain", &model("off.onnx"), NESTED]));
 }
 
 #[test]
-fn a_file_that_is_not_there_is_no_name() {
+fn a_missing_file_is_not_a_name() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("serve");
     let here = folder.path().to_str().unwrap();
@@ -153,7 +153,7 @@ fn a_file_that_is_not_there_is_no_name() {
     }
     let run = run(&["explain", &model("map.onnx"), here]);
     assert_eq!(run.status, 2);
-    assert!(run.errors.contains("folder"), "{}", run.errors);
+    assert!(run.errors.contains("directory"), "{}", run.errors);
 }
 
 #[test]
@@ -171,14 +171,14 @@ fn the_end_of_a_long_log_is_read() {
 }
 
 #[test]
-fn logs_of_windows_are_read() {
+fn windows_logs_are_read() {
     let bytes: Vec<u8> = NESTED.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let run = run_with(&["explain", &model("map.onnx")], Some(&bytes), false, usize::MAX);
     assert_eq!(run.output, output(&["explain", &model("map.onnx"), NESTED]));
 }
 
 #[test]
-fn what_is_no_error_is_not_called_one() {
+fn only_errors_are_called_errors() {
     let loaded = "2026-11-15 10:00:00 INFO serve: placed /blocks.0/Tanh on the cpu\n";
     let text = output(&["explain", &model("map.onnx"), loaded]);
     assert!(text.starts_with("info: "), "{text}");
@@ -211,17 +211,17 @@ fn a_wrapped_message_means_the_same() {
 }
 
 #[test]
-fn what_is_fed_is_compared_with_the_inputs() {
+fn messages_about_inputs_list_the_models_own() {
     for (log, expected) in [
         ("INVALID_ARGUMENT : Invalid input name: zz", "no input `zz`; its inputs are `x`, `scale`"),
         ("Invalid output name:nope", "no output `nope`; its outputs are `"),
         (
             "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))",
-            "an array of double was fed to an input of float; such inputs of the model: `x`",
+            "an input of type float was given an array of double; the model's inputs of that kind: `x`",
         ),
         (
             "Unexpected input data type. Actual: (tensor(float)), expected: (tensor(int32))",
-            "an input of int32; this model has no such input",
+            "an input of type int32 was given an array of float; this model has no such input",
         ),
     ] {
         let text = output(&["explain", &model("map.onnx"), log]);
@@ -230,14 +230,14 @@ fn what_is_fed_is_compared_with_the_inputs() {
 }
 
 #[test]
-fn the_message_of_another_model_is_doubted() {
+fn messages_about_another_model_are_doubted() {
     let about = |op: &str| {
         format!(
             "Non-zero status code returned while running {op} node. Name:'/blocks.0/Tanh' Status Message: x"
         )
     };
     let text = output(&["explain", &model("map.onnx"), &about("Gemm")]);
-    assert!(text.contains("about the operator Gemm, this node is Tanh"), "{text}");
+    assert!(text.contains("about the operator Gemm, but this node is Tanh"), "{text}");
     let text = output(&["explain", &model("map.onnx"), &about("Tanh(13)")]);
     assert!(!text.contains("another model"), "{text}");
 }
@@ -254,7 +254,7 @@ fn endless_names_are_cut() {
 }
 
 #[test]
-fn a_rejected_map_is_no_reason_to_export_again() {
+fn a_rejected_map_does_not_call_for_another_export() {
     let folder = tempfile::tempdir().unwrap();
     let beside = folder.path().join("beside.onnx");
     std::fs::copy(model("beside.onnx"), &beside).unwrap();

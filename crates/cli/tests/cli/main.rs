@@ -1,6 +1,6 @@
-//! The command line as people and scripts use it, on models as they are exported.
+//! The command line as people and scripts use it, on exported models.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod diff;
 mod explain;
@@ -21,7 +21,7 @@ pub(crate) struct Run {
     pub(crate) errors: String,
 }
 
-/// The path of a model of the tests.
+/// The path of a test model.
 pub(crate) fn model(name: &str) -> String {
     format!("tests/models/{name}")
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     run_with(arguments, None, false, usize::MAX)
 }
 
-/// Runs a command line with something to read, on a terminal of this kind.
+/// Runs a command line with standard input, on a terminal of this kind.
 pub(crate) fn run_with(
     arguments: &[&str],
     mut input: Option<&[u8]>,
@@ -47,7 +47,7 @@ pub(crate) fn run_with(
     Run { status, output: text(output), errors: text(errors) }
 }
 
-/// Runs a command line that succeeds without remarks, and returns what it wrote.
+/// Runs a command line that succeeds without notes, and returns its output.
 pub(crate) fn output(arguments: &[&str]) -> String {
     let run = run(arguments);
     assert_eq!((run.status, run.errors.as_str()), (0, ""), "{arguments:?}");

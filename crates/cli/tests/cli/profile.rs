@@ -1,4 +1,4 @@
-//! `profile`: real profiles of onnxruntime.
+//! `profile`, with real onnxruntime profiles.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn nodes_inside_nodes_have_their_own_time() {
 fn source_with_time_in_the_margin() {
     insta::assert_snapshot!(output(&format!("{LOOPS} --annotate loops.py")));
     let error = trouble(&format!("{LOOPS} --annotate other.py"));
-    assert!(error.contains("`other.py`; the files are: "), "{error}");
+    assert!(error.contains("`other.py`; the profile has: "), "{error}");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn stacks_for_flame_graphs() {
     }
 }
 
-/// Lines, modules and operators each add up to the whole, and so do the kernels.
+/// Lines, modules, operators and kernels each add up to the total.
 #[test]
 fn sums_are_right() {
     for line in [MLP, LOOPS, &MLP.replace("mlp.onnx", "mlp.optimised.onnx")] {
@@ -58,7 +58,7 @@ fn sums_are_right() {
     }
 }
 
-/// The runtime fused a product into an operator of its own; the name leads back to it.
+/// The runtime fused a product into an operator of its own. The name leads back to it.
 #[test]
 fn fused_nodes_are_found() {
     let json: Value = serde_json::from_str(&output(&format!("{MLP} --json"))).unwrap();
@@ -71,17 +71,17 @@ fn fused_nodes_are_found() {
 }
 
 #[test]
-fn profiles_of_other_models_are_told() {
+fn profiles_of_other_models_are_recognised() {
     let error = trouble("profile tests/profiled/mlp.onnx tests/profiled/mlp.onnx");
-    assert!(error.contains("not a profile of onnxruntime"), "{error}");
+    assert!(error.contains("not an onnxruntime profile"), "{error}");
     let said = run("profile tests/profiled/loops.onnx tests/profiled/mlp.profile.json");
-    assert!(said.errors.contains("is it the profile of another one?"), "{}", said.errors);
+    assert!(said.errors.contains("is this the profile of another model?"), "{}", said.errors);
     let folder = folder();
     let own = path(&folder, "p.json");
     let text = std::fs::read_to_string(data("mlp.profile.json")).unwrap();
     std::fs::write(&own, text.replace("\"name\":\"/", "\"name\":\"?")).unwrap();
     let error = trouble(&format!("profile tests/profiled/mlp.onnx {own}"));
-    assert!(error.contains("none of its 27 nodes is in the model"), "{error}");
+    assert!(error.contains("none of its 27 nodes are in the model"), "{error}");
 }
 
 #[test]

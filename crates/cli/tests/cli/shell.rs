@@ -1,4 +1,4 @@
-//! Command lines as they are typed: words separated by blanks, on a terminal of 100 characters.
+//! Command lines as typed: words separated by spaces, on a terminal 100 characters wide.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ pub(crate) fn run(line: &str) -> Run {
     run_with(&line.split_whitespace().collect::<Vec<_>>(), None, false, 100)
 }
 
-/// The output of a command that works and has nothing to remark.
+/// The output of a command that succeeds without notes.
 pub(crate) fn output(line: &str) -> String {
     let Run { status, output, errors } = run(line);
     assert_eq!((status, errors.as_str()), (0, ""), "{line}");
     output
 }
 
-/// The errors of a command that does not work.
+/// The errors of a command that fails.
 pub(crate) fn trouble(line: &str) -> String {
     let Run { status, output, errors } = run(line);
     assert_eq!((status, output.as_str()), (2, ""), "{line}: {errors}");
     errors
 }
 
-/// A folder that is removed in the end.
+/// A folder that is removed at the end.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -33,7 +33,7 @@ pub(crate) fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).to_str().unwrap().to_owned()
 }
 
-/// A model that has a profile, or one of the files that belong to it.
+/// A model with a profile, or one of the files that belong to it.
 pub(crate) fn data(name: &str) -> PathBuf {
     Path::new("tests/profiled").join(name)
 }

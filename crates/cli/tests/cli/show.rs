@@ -59,7 +59,7 @@ fn text_syntax() {
 }
 
 #[test]
-fn maps_are_found_wherever_they_lie() {
+fn maps_are_found_inside_and_beside_the_model() {
     let by_line = |arguments: &[&str]| {
         let text = output(&[&["show", "--by", "line"], arguments].concat());
         text.lines().filter(|line| line.starts_with("layers.py")).count()
@@ -79,7 +79,7 @@ fn the_map_of_another_export_is_refused() {
     std::fs::copy(model("beside.onnx"), &beside).unwrap();
     let shown = run(&["show", beside.to_str().unwrap()]);
     assert_eq!(shown.status, 0);
-    assert!(shown.errors.contains("give it with --map"), "{}", shown.errors);
+    assert!(shown.errors.contains("pass it with --map"), "{}", shown.errors);
     std::fs::write(folder.path().join("beside.onnx.map"), "{}").unwrap();
     let shown = run(&["show", beside.to_str().unwrap()]);
     assert!(shown.errors.contains("another export"), "{}", shown.errors);
@@ -90,7 +90,7 @@ fn the_map_of_another_export_is_refused() {
 }
 
 #[test]
-fn excerpts_are_of_the_file_that_was_exported() {
+fn excerpts_are_from_the_exported_file() {
     let folder = tempfile::tempdir().unwrap();
     let node = |name: &str| {
         std::fs::copy(model(name), folder.path().join(name)).unwrap();
@@ -98,7 +98,7 @@ fn excerpts_are_of_the_file_that_was_exported() {
         output(&["show", path.to_str().unwrap(), "--node", "/blocks.0/Tanh"])
     };
     let excerpt = "return x + jnp.tanh(self.up(x))";
-    assert!(node("map.onnx").contains("`layers.py` is not here"));
+    assert!(node("map.onnx").contains("`layers.py` was not found"));
     std::fs::write(folder.path().join("layers.py"), "something else\n".repeat(40)).unwrap();
     let changed = node("map.onnx");
     assert!(changed.contains("`layers.py` has changed since the export"), "{changed}");
@@ -122,7 +122,7 @@ fn scripts_read_json() {
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_names_like_it() {
+fn similar_names_are_suggested_for_an_unknown_one() {
     let wrong = run(&["show", &model("map.onnx"), "--node", "/block.0/Tanh"]);
     assert_eq!(wrong.status, 2);
     assert_snapshot!(wrong.errors);
@@ -136,14 +136,14 @@ fn lines_fit_the_terminal() {
 }
 
 #[test]
-fn colours_are_for_terminals() {
+fn colours_are_only_for_terminals() {
     let shown = |colors| run_with(&["show", &model("map.onnx")], None, colors, usize::MAX).output;
     assert!(!shown(false).contains('\x1b'));
     assert!(shown(true).contains("\x1b[36mlayers.py:16\x1b[0m"));
 }
 
 #[test]
-fn help_names_examples_and_exit_statuses() {
+fn help_shows_examples_and_exit_statuses() {
     for arguments in [vec!["--help"], vec!["show", "--help"], vec!["explain", "--help"]] {
         let help = run(&arguments);
         assert_eq!(help.status, 0);
@@ -155,7 +155,7 @@ fn help_names_examples_and_exit_statuses() {
 }
 
 #[test]
-fn shells_and_man_are_served() {
+fn completions_and_man_pages_are_generated() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(output(&["completions", shell]).contains("explain"), "{shell}");
     }

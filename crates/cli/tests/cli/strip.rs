@@ -1,4 +1,4 @@
-//! `strip`: provenance goes, all else stays.
+//! `strip`: provenance is removed, everything else stays.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn nothing_of_the_program_is_left() {
     let (old, new) = (fs::read(data("loops.onnx")).unwrap(), fs::read(&out).unwrap());
     assert!(contains(&old, KEY) && contains(&old, b"loops:15"));
     assert!(!contains(&new, KEY) && !contains(&new, b"loops:15"));
-    // What is left decodes to what was there, less the metadata.
+    // The result decodes to the same model without the metadata.
     let mut model = onnx::read(old).unwrap();
     model.metadata_props.clear();
     fn clear(graph: &mut onnx::proto::GraphProto) {
@@ -36,7 +36,7 @@ fn nothing_of_the_program_is_left() {
 }
 
 #[test]
-fn what_is_asked_for_stays() {
+fn requested_keys_are_kept() {
     let folder = folder();
     let out = path(&folder, "out.onnx");
     output(&format!("strip tests/profiled/mlp.onnx -o {out} --keep callsite"));
@@ -54,21 +54,23 @@ fn a_model_can_be_stripped_in_place_and_its_map_kept() {
     let (out, map) = (path(&folder, "m.onnx"), path(&folder, "m.onnx.map"));
     fs::copy(data("mlp.onnx"), &out).unwrap();
     let said = output(&format!("strip {out} -o {out} --map {map}"));
-    assert!(said.contains("57 entries of provenance removed"), "{said}");
+    assert!(said.contains("removed 57 metadata entries"), "{said}");
     let profile = output("profile tests/profiled/mlp.onnx tests/profiled/mlp.profile.json");
     // The commands find the map beside the model.
     assert_eq!(output(&format!("profile {out} tests/profiled/mlp.profile.json")), profile);
-    // Another strip can leave the digest, by which the map is found; there is nothing to move.
+    // Stripping again can keep the digest, which leads to the map. There is no map to move then.
     let before = fs::read(&out).unwrap();
     output(&format!("strip {out} -o {out} --keep sourcemap"));
     assert_eq!(fs::read(&out).unwrap(), before);
     let error = trouble(&format!("strip {out} -o {out} --keep sourcemap --map {map}"));
     assert!(error.contains("choose one"), "{error}");
-    assert!(trouble(&format!("strip {out} -o {out} --map {map}")).contains("is a file already"));
+    assert!(
+        trouble(&format!("strip {out} -o {out} --map {map}")).contains("already a separate file")
+    );
     output(&format!("strip {out} -o {out}"));
-    assert!(!contains(&fs::read(&out).unwrap(), KEY), "the digest is provenance, too");
+    assert!(!contains(&fs::read(&out).unwrap(), KEY), "the digest is provenance as well");
     let error = trouble(&format!("strip {out} -o {out} --map {map}"));
-    assert!(error.contains("there is no source map to move"), "{error}");
+    assert!(error.contains("the model has no source map"), "{error}");
 }
 
 #[test]
@@ -81,14 +83,14 @@ fn weights_beside_the_model_must_be_beside_the_result() {
     output(&format!("strip {model} -o {beside}"));
     let out = path(&to, "m.onnx");
     let error = trouble(&format!("strip {model} -o {out}"));
-    assert!(error.contains("`m.onnx.data` beside it; copy that to"), "{error}");
+    assert!(error.contains("`m.onnx.data` beside it; copy that file to"), "{error}");
     assert!(!to.path().join("m.onnx").exists());
     fs::copy(from.path().join("m.onnx.data"), to.path().join("m.onnx.data")).unwrap();
     output(&format!("strip {model} -o {out}"));
 }
 
 #[test]
-fn failures_leave_what_was_there() {
+fn failures_leave_old_files_alone() {
     let folder = folder();
     let (bad, out) = (path(&folder, "bad.onnx"), path(&folder, "out.onnx"));
     fs::write(&out, "precious").unwrap();
@@ -104,16 +106,16 @@ fn failures_leave_what_was_there() {
 }
 
 #[test]
-fn the_map_replaces_no_model() {
+fn the_map_cannot_overwrite_a_model() {
     let folder = folder();
     let (model, out) = (path(&folder, "m.onnx"), path(&folder, "out.onnx"));
     fs::copy(data("mlp.onnx"), &model).unwrap();
     let before = fs::read(&model).unwrap();
     let error = trouble(&format!("strip {model} -o {out} --map {model}"));
-    assert!(error.contains("this is the model, which `--map` would replace"), "{error}");
+    assert!(error.contains("`--map` would overwrite the model"), "{error}");
     let detour = path(&folder, "./out.onnx");
     let error = trouble(&format!("strip {model} -o {out} --map {detour}"));
-    assert!(error.contains("this is the file of `--out`"), "{error}");
+    assert!(error.contains("`--map` would overwrite the file given as `--out`"), "{error}");
     assert_eq!(fs::read(&model).unwrap(), before);
     assert!(!folder.path().join("out.onnx").exists());
 }

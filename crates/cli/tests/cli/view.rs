@@ -1,4 +1,4 @@
-//! `view`: the page as a file; what it does is tested in a browser.
+//! `view`: the page as a file. Its behaviour is tested in a browser.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn times_add_up() {
     };
     let total = json["total_ns"].as_u64().unwrap() / 3;
     for sum in [sum(&found["nodes"], 8), sum(&found["lines"], 2)] {
-        assert!(total.abs_diff(sum) < 60, "{total} {sum}: rounded once a node");
+        assert!(total.abs_diff(sum) < 60, "{total} {sum}: rounded once per node");
     }
     assert_eq!(found["profile"]["unattributed"], 0);
 }
@@ -65,7 +65,7 @@ fn any_model_has_a_page() {
 }
 
 #[test]
-fn the_page_replaces_nothing_it_is_made_of() {
+fn the_page_cannot_overwrite_its_sources() {
     let folder = folder();
     let file = "crates/cli/tests/profiled/loops.py";
     let names = ["m.onnx", "m.onnx.map", "m.onnx.data", "p.json", file, "crates/../m.onnx"];
@@ -85,12 +85,12 @@ fn the_page_replaces_nothing_it_is_made_of() {
     fs::create_dir_all(folder.path().join("crates/cli/tests/profiled")).unwrap();
     fs::copy(data("loops.py"), &source).unwrap();
     for (out, what) in [
-        (&model, "this is the model"),
-        (&detour, "this is the model"),
-        (&map, "this is its source map"),
-        (&weights, "this is its weights"),
-        (&profile, "this is the profile"),
-        (&source, "this is its source"),
+        (&model, "would overwrite the model"),
+        (&detour, "would overwrite the model"),
+        (&map, "would overwrite its source map"),
+        (&weights, "would overwrite its weights"),
+        (&profile, "would overwrite the profile"),
+        (&source, "would overwrite its source"),
     ] {
         let before = fs::read(out).unwrap();
         let error = trouble(&format!("view {model} -o {out} --profile {profile}"));

@@ -1,4 +1,4 @@
-//! Models that are none, or that are made to hurt.
+//! Files that are not models, and models made to do harm.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn run(path: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_model_that_is_cut_short_is_an_error() {
+fn a_truncated_model_is_an_error() {
     let whole = seed("map.onnx");
     within(8 * MIB, || {
         for len in (0..whole.len()).step_by(7) {
@@ -42,7 +42,7 @@ fn a_model_that_is_cut_short_is_an_error() {
 }
 
 #[test]
-fn what_is_no_model_is_an_error() {
+fn a_file_that_is_not_a_model_is_an_error() {
     for bytes in [&b""[..], b"hello, world\n", &[0; 64], &[0xff; 64], b"\x0a\x00"] {
         let (status, output, errors) = show(bytes, &[]);
         assert_eq!((status, output.as_str()), (Some(2), ""));
@@ -50,14 +50,14 @@ fn what_is_no_model_is_an_error() {
     }
     let (status, _, errors) = run(Path::new("tests/models"), &[]);
     assert_eq!(status, Some(2));
-    assert!(errors.contains("no ordinary file") || errors.contains("directory"), "{errors}");
+    assert!(errors.contains("not a regular file") || errors.contains("directory"), "{errors}");
     let (status, _, errors) = run(Path::new("/dev/zero"), &[]);
     assert_eq!(status, Some(2), "{errors}");
     assert_eq!(run(Path::new("tests/models/missing.onnx"), &[]).0, Some(2));
 }
 
 #[test]
-fn lengths_that_lie_take_no_memory() {
+fn false_lengths_take_no_memory() {
     for len in [1 << 20, 1 << 31, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
         for at in [7, 8, 14, 25] {
             let lie = [varint(at << 3 | 2), varint(len), vec![0; 16]].concat();
@@ -74,15 +74,15 @@ fn deep_nesting_is_an_error() {
         graph = field(1, &[field(2, b"y"), field(4, b"If"), field(5, &attribute)].concat());
     }
     let bytes = model(&graph);
-    // Each level that is entered holds a copy of what is inside, until the limit is reached.
+    // Each level holds a copy of what is inside it, until the limit is reached.
     within(64 * MIB, || fuzz::model(&bytes));
     let (status, _, errors) = show(&bytes, &[]);
     assert_eq!(status, Some(2), "{errors}");
-    assert!(errors.ends_with("model.onnx: its graphs are nested too deeply\n"), "{errors}");
+    assert!(errors.contains("model.onnx: graphs are nested too deeply: "), "{errors}");
 }
 
 #[test]
-fn many_empty_messages_take_memory_within_reason() {
+fn many_empty_messages_take_a_reasonable_amount_of_memory() {
     for (inner, refused) in [(1, true), (5, true), (11, true), (13, true), (16, false)] {
         let bytes = model(&field(inner, b"").repeat(MIB / 2));
         within(100 * bytes.len(), || fuzz::model(&bytes));
@@ -106,7 +106,7 @@ fn weights_are_not_loaded() {
 }
 
 #[test]
-fn data_outside_of_the_folder_is_told_and_not_opened() {
+fn data_outside_the_folder_is_reported_and_not_opened() {
     let tensor = |location: &str| {
         let entry = [field(1, b"location"), field(2, location.as_bytes())].concat();
         let tensor = [number(1, 4), number(2, 1), field(8, location.as_bytes())].concat();
@@ -134,14 +134,14 @@ fn absurd_dimensions_are_shown_as_they_are() {
     let (status, output, _) = show(&model(&field(5, &tensor)), &["--parameters"]);
     assert_eq!(status, Some(0));
     assert!(output.contains("?[9223372036854775807,-1,0,9223372036854775807]"), "{output}");
-    // Packed dimensions grow when they are read.
+    // Packed dimensions take more memory once read.
     let packed = [field(1, &vec![0; 8 * MIB]), field(8, b"w")].concat();
     let bytes = model(&field(5, &packed));
     within(MIB, || fuzz::model(&bytes));
 }
 
 #[test]
-fn cycles_and_doubles_are_shown_as_they_are() {
+fn cycles_and_duplicates_are_shown_as_they_are() {
     let nodes = [
         node("/a", &["y", "y"], &["x"], "Neg"),
         node("/a", &["x"], &["y"], "Neg"),
@@ -164,7 +164,7 @@ fn text_that_is_no_utf8_is_an_error() {
 }
 
 #[test]
-fn names_cannot_command_the_terminal() {
+fn names_cannot_control_the_terminal() {
     let bytes = model(&node("/a\x1b[2J\x07", &[], &["\x1b]0;owned\x07"], "N\x1b[8m"));
     for arguments in [&[][..], &["--by", "op"], &["--text"], &["--json"]] {
         let (status, output, errors) = show(&bytes, arguments);

@@ -1,4 +1,4 @@
-//! Logs and source maps that are made to hurt.
+//! Logs and source maps made to do harm.
 
 use cli::fuzz;
 
@@ -8,7 +8,7 @@ use crate::seed;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn logs_that_almost_match_end() {
+fn logs_that_almost_match_are_read_quickly() {
     let model = seed("map.onnx");
     let pieces = [
         "Node (",
@@ -33,7 +33,7 @@ fn logs_that_almost_match_end() {
 }
 
 #[test]
-fn logs_need_not_be_text() {
+fn logs_may_be_binary() {
     let model = seed("map.onnx");
     let noise: Vec<u8> =
         (0..MIB / 8).map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()[1]).collect();
@@ -62,7 +62,7 @@ fn map(tables: &[(&str, String)]) -> String {
 }
 
 #[test]
-fn long_chains_of_calls_end() {
+fn long_chains_of_calls_are_read_quickly() {
     let (count, list) = (50_000, |entry: &dyn Fn(usize) -> String| {
         (0..50_000).map(entry).collect::<Vec<_>>().join(",")
     });

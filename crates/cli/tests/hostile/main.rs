@@ -1,7 +1,7 @@
-//! Files and logs that are damaged or mean harm: an answer or a clear error, never a panic, never
-//! for ever, never much memory.
+//! Damaged or malicious files and logs: the result is an answer or a clear error, never a panic,
+//! and never takes forever or much memory.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod files;
 mod logs;
@@ -10,7 +10,7 @@ mod mutate;
 mod mutations;
 mod protobuf;
 
-/// A model of the tests.
+/// A test model.
 pub(crate) fn seed(name: &str) -> Vec<u8> {
     std::fs::read(format!("tests/models/{name}")).unwrap()
 }

@@ -1,6 +1,6 @@
 //! How much memory and time something takes.
 
-#![expect(unsafe_code, reason = "an allocator that counts cannot be written otherwise")]
+#![expect(unsafe_code, reason = "a counting allocator needs it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 struct Counting;
 
 thread_local! {
-    // Tests run side by side; each counts for itself.
+    // Tests run in parallel, so each counts for itself.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
@@ -17,32 +17,32 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: everything is passed on to the system's allocator as it is.
+// SAFETY: all calls are forwarded to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.get() + layout.size().cast_signed();
         HELD.set(held);
         PEAK.set(PEAK.get().max(held));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.set(HELD.get() - layout.size().cast_signed());
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Runs `work` and checks that it takes at most `bytes` of memory, and no time to speak of.
+/// Runs `work` and checks that it takes at most `bytes` of memory and finishes soon.
 pub(crate) fn within<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let before = HELD.get();
     PEAK.set(before);
     let start = Instant::now();
     let result = work();
     let taken = (PEAK.get() - before).cast_unsigned();
-    assert!(taken <= bytes, "{taken} bytes of memory, {bytes} are allowed");
-    // Machines are slow and busy; only what never ends is meant.
+    assert!(taken <= bytes, "took {taken} bytes of memory, but only {bytes} are allowed");
+    // Machines can be slow and busy; this only catches work that never ends.
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     result
 }

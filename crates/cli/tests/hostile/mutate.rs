@@ -1,6 +1,6 @@
-//! A small deterministic fuzzer: seeds, changed in the ways that break readers.
+//! A small deterministic fuzzer: seeds, changed in ways that break readers.
 
-/// A generator of numbers that look random (xorshift).
+/// A pseudorandom number generator (xorshift).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -16,10 +16,10 @@ impl Random {
     }
 }
 
-/// Bytes that stand at the borders of what readers distinguish.
+/// Bytes at the boundaries of what readers distinguish.
 const BORDERS: [u8; 12] = [0, 1, 2, 0x0a, 0x12, 0x20, 0x22, 0x7f, 0x80, 0xc3, 0xfe, 0xff];
 
-/// The bytes of `seed`, changed in a few places; `other` is where parts come from.
+/// The bytes of `seed`, changed in a few places, with parts of `other`.
 pub(crate) fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..=random.below(4) {
@@ -39,7 +39,7 @@ pub(crate) fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> 
                 bytes.splice(at..end, other[from..to].iter().copied());
             }
             4 => {
-                // A number that is as large as numbers get.
+                // The largest possible number.
                 bytes.splice(at..end, [0xff; 9].into_iter().chain([BORDERS[random.below(3)]]));
             }
             5 => bytes.splice(at..at, (0..4).map(|_| BORDERS[random.below(12)])).for_each(drop),

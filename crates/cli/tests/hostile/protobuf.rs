@@ -1,4 +1,4 @@
-//! Messages written by hand.
+//! Handwritten messages.
 
 /// A field that holds bytes.
 pub(crate) fn field(number: u64, contents: &[u8]) -> Vec<u8> {

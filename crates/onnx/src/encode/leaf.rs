@@ -1,4 +1,4 @@
-//! The leaves of a model: small messages that need nothing but what they say.
+//! The leaves of a model: small messages without context.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub(super) fn attribute(
     AttributeProto { name: name.to_owned(), r#type: kind.into(), ..content }
 }
 
-/// A `Constant` node that makes `value` under its name.
+/// A `Constant` node that holds `value` under its name.
 pub(super) fn constant_node(
     name: String,
     value: TensorProto,

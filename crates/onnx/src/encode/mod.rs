@@ -1,4 +1,4 @@
-//! From the arena to ONNX's messages.
+//! Encodes the arena as ONNX messages.
 
 mod leaf;
 
@@ -26,21 +26,21 @@ use crate::{
 pub struct EncodeOptions<'a> {
     /// The version of ONNX's own operators.
     pub opset: i64,
-    /// The least IR version to declare; element types that are newer raise it.
+    /// The lowest IR version to declare. Newer element types raise it.
     pub ir_version: i64,
-    /// Who made the model.
+    /// The tool that made the model.
     pub producer_name: &'a str,
     /// Its version.
     pub producer_version: &'a str,
-    /// The metadata of a node, in the order it is written.
+    /// The metadata of a node, in order.
     pub node_metadata: &'a dyn Fn(&Node) -> Vec<(&'static str, String)>,
-    /// The metadata of the model, in the order it is written.
+    /// The metadata of the model, in order.
     pub model_metadata: Vec<(String, String)>,
 }
 
 impl EncodeOptions<'_> {
-    /// The first IR version with metadata on nodes; checkers and runtimes take it with every
-    /// operator set that is newer.
+    /// The first IR version with metadata on nodes. Checkers and runtimes accept it together with
+    /// newer operator sets.
     pub const IR_VERSION: i64 = 10;
 
     /// A model of the given operator set, without metadata.
@@ -56,15 +56,15 @@ impl EncodeOptions<'_> {
     }
 }
 
-/// How deep subgraphs may nest: protobuf readers give up at 100 nested messages, and a subgraph is
+/// How deep subgraphs may nest. Protobuf readers stop at 100 nested messages, and a subgraph is
 /// three levels below the graph that holds its node.
 const DEEPEST: usize = 30;
 
-/// Writes `graph`, whose values must have names, as a model. The model views the constants' bytes
-/// where they are.
+/// Writes `graph`, whose values must have names, as a model. Constants are not copied: the model
+/// refers to their bytes.
 ///
-/// What a block returns must be distinct values that its own nodes compute (a subgraph may also
-/// return its inputs); nodes may only read what is visible to them. Anything else is an error.
+/// A block must return distinct values computed by its own nodes (a subgraph may also return its
+/// inputs), and nodes may only read values that are visible to them. Anything else is an error.
 pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
     let mut encoder = Encoder {
         graph,
@@ -91,7 +91,7 @@ pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
     Ok(Model { proto })
 }
 
-/// What a block is the body of.
+/// What a block belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Main,
@@ -102,13 +102,13 @@ enum Kind {
 struct Encoder<'a> {
     graph: &'a Graph,
     options: &'a EncodeOptions<'a>,
-    /// Which inputs and results the node at hand may read.
+    /// Which inputs and results the current node may read.
     visible: Vec<bool>,
-    /// Whose name a name is.
+    /// The value that each name belongs to.
     owners: FxHashMap<&'a str, ValueId>,
     /// The constants read since they were last taken, each with the first node that reads it.
     constants: IndexMap<ValueId, NodeId, FxBuildHasher>,
-    /// The domains used so far, beside ONNX's own.
+    /// The domains used so far, besides ONNX's own.
     domains: BTreeSet<&'static str>,
     ir_version: i64,
 }
@@ -143,7 +143,7 @@ impl<'a> Encoder<'a> {
         for (function, constants) in functions.iter().zip(constants) {
             let Op { domain, name } = function.op;
             if !known.insert((domain, name)) {
-                return Err(Error::Graph(format!("two functions are called {domain}::{name}")));
+                return Err(Error::Graph(format!("two functions are named {domain}::{name}")));
             }
             written.push(self.function(function, constants)?);
             if !domain.is_empty() {
@@ -187,7 +187,7 @@ impl<'a> Encoder<'a> {
     fn constant(&mut self, id: ValueId) -> Result<TensorProto> {
         let name = self.name(id)?.to_owned();
         let Producer::Constant(tensor) = self.graph.value(id).producer() else {
-            return Err(Error::Graph(format!("`{name}` is no constant")));
+            return Err(Error::Graph(format!("`{name}` is not a constant")));
         };
         self.require(tensor.dtype());
         Ok(tensor_proto(name, tensor))
@@ -196,7 +196,7 @@ impl<'a> Encoder<'a> {
     fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
         if depth > DEEPEST {
             let origin = self.graph.nodes_of(block).next().map(|id| self.graph.node(id).origin);
-            return Err(Error::NestedTooDeep { limit: DEEPEST, origin });
+            return Err(Error::TooDeep { origin });
         }
         let graph = self.graph;
         let mut defined = graph.block(block).inputs.clone();
@@ -230,12 +230,12 @@ impl<'a> Encoder<'a> {
             self.visible[id.index()] = false;
         }
         let outputs = outputs.into_iter().collect::<Option<Vec<_>>>();
-        let outputs =
-            outputs.ok_or_else(|| Error::Graph("a block returns what is not in it".to_owned()))?;
+        let outputs = outputs
+            .ok_or_else(|| Error::Graph("a block returns a value that is not in it".to_owned()))?;
         Ok(Body { inputs, outputs, nodes, value_info })
     }
 
-    /// Where each value that a block returns stands among its outputs.
+    /// The position of each value among the outputs of a block.
     fn check_outputs(&self, block: BlockId, kind: Kind) -> Result<FxHashMap<ValueId, usize>> {
         let mut positions = FxHashMap::default();
         for (i, id) in self.graph.block(block).outputs().iter().enumerate() {
@@ -246,7 +246,7 @@ impl<'a> Encoder<'a> {
                 Producer::Constant(_) | Producer::Removed => false,
             };
             let problem = if !own {
-                "which none of its nodes computes"
+                "which none of its nodes compute"
             } else if positions.insert(*id, i).is_some() {
                 "twice"
             } else {
@@ -370,7 +370,7 @@ impl<'a> Encoder<'a> {
         Ok(name)
     }
 
-    /// The name of a value, which must have one of its own.
+    /// The name of a value, which must have a unique one.
     fn name(&mut self, id: ValueId) -> Result<&'a str> {
         let name = self.graph.value(id).name.as_str();
         if name.is_empty() {

@@ -15,7 +15,7 @@ struct Heads {
     size: Dim,
 }
 
-/// Reads an operand that is either split into heads already or by the attribute `heads`.
+/// Reads an operand that is already split into heads, or is split by the attribute `heads`.
 fn heads(call: &Call<'_>, index: usize, heads: &str) -> Result<Heads> {
     let ty = call.ty(index)?;
     match ty.shape.as_slice() {
@@ -31,7 +31,7 @@ fn heads(call: &Call<'_>, index: usize, heads: &str) -> Result<Heads> {
             let size = exact_div(hidden, &count).ok_or_else(uneven)?;
             Ok(Heads { batch: batch.clone(), heads: count, length: length.clone(), size })
         }
-        _ => Err(call.error(format!("input {index} is {ty}, its rank must be 3 or 4"))),
+        _ => Err(call.error(format!("input {index} is {ty}, but its rank must be 3 or 4"))),
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The length of the cached keys and values, which are given together or not at all.
+/// The length of the cached keys and values, which must be given together.
 fn past(call: &Call<'_>, k: &Heads, v: &Heads) -> Result<Dim> {
     let (key, value) = match (call.optional_ty(4), call.optional_ty(5)) {
         (None, None) => return Ok(Dim::Known(0)),
@@ -93,13 +93,13 @@ fn past(call: &Call<'_>, k: &Heads, v: &Heads) -> Result<Dim> {
 fn check_mask(call: &Call<'_>, q: &Type, total: &Dim) -> Result<()> {
     let Some(mask) = call.optional_ty(3) else { return Ok(()) };
     if mask.dtype != DType::Bool && mask.dtype != q.dtype {
-        return Err(call.error(format!("the mask is {mask}, it must be bool or {}", q.dtype)));
+        return Err(call.error(format!("the mask is {mask}, but must be bool or {}", q.dtype)));
     }
     let last = match mask.shape.as_slice() {
         [.., last] if mask.rank() <= 4 => last,
-        _ => return Err(call.error(format!("the mask is {mask}, its rank must be 1 to 4"))),
+        _ => return Err(call.error(format!("the mask is {mask}, but its rank must be 1 to 4"))),
     };
-    // A mask that is too short is padded, one that is too long is wrong.
+    // A mask that is too short is padded; one that is too long is an error.
     match (last, total) {
         (Dim::Known(last), Dim::Known(total)) if last > total => {
             Err(call.error(format!("the mask is {mask} for {total} keys")))
@@ -113,7 +113,7 @@ pub(super) fn rotary_embedding(call: &Call<'_>) -> Result<Vec<Type>> {
     heads(call, 0, "num_heads")?;
     call.same_dtype(0, 1)?;
     call.same_dtype(0, 2)?;
-    // With position ids the caches are looked up, without they are given per position.
+    // With position ids, the caches are indexed by them; without, they are given per position.
     let rank = if call.optional(3).is_some() { 2 } else { 3 };
     if call.optional(3).is_some() {
         call.dtype_is(3, DType::I64)?;

@@ -36,7 +36,8 @@ enum Side {
     Right,
 }
 
-/// Which of two sizes the result has. A symbolic size can only be one or the number beside it.
+/// Which of two sizes the result has. A symbolic size beside a number can only be one or that
+/// number.
 fn one(a: &Dim, b: &Dim) -> Option<Side> {
     match (a, b) {
         _ if a == b => Some(Side::Left),
@@ -49,7 +50,7 @@ fn one(a: &Dim, b: &Dim) -> Option<Side> {
     }
 }
 
-/// Demands that the operand at `index` broadcasts to `target` without enlarging it.
+/// Checks that the operand at `index` broadcasts to `target` without enlarging it.
 pub(super) fn broadcasts_to(call: &Call<'_>, index: usize, target: &[Dim]) -> Result<()> {
     let ty = call.ty(index)?;
     let fits = |(a, b): (&Dim, &Dim)| match one(a, b) {
@@ -61,7 +62,7 @@ pub(super) fn broadcasts_to(call: &Call<'_>, index: usize, target: &[Dim]) -> Re
     match offset {
         Some(offset) if target[offset..].iter().zip(&ty.shape).all(fits) => Ok(()),
         _ => {
-            let reason = format!("input {index} is {ty}, it does not broadcast to");
+            let reason = format!("input {index} is {ty}, which does not broadcast to");
             Err(call.error(format!("{reason} {}", text(target))))
         }
     }

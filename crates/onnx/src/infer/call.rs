@@ -29,46 +29,46 @@ impl<'a> Call<'a> {
         Error::invalid(self.op.name, reason)
     }
 
-    /// The operand at `index`, if it is there.
+    /// The operand at `index`, if it is given.
     pub(super) fn optional(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// The operand at `index`, which must be there.
+    /// The operand at `index`, which must be given.
     pub(super) fn value(&self, index: usize) -> Result<ValueId> {
         self.optional(index).ok_or_else(|| self.error(format!("input {index} is missing")))
     }
 
-    /// The type of the operand at `index`, which must be there.
+    /// The type of the operand at `index`, which must be given.
     pub(super) fn ty(&self, index: usize) -> Result<&'a Type> {
         Ok(self.graph.ty(self.value(index)?))
     }
 
-    /// The type of the operand at `index`, if it is there.
+    /// The type of the operand at `index`, if it is given.
     pub(super) fn optional_ty(&self, index: usize) -> Option<&'a Type> {
         self.optional(index).map(|value| self.graph.ty(value))
     }
 
-    /// The type of the operand at `index`, of which the rank must be `rank`.
+    /// The type of the operand at `index`, which must have the rank `rank`.
     pub(super) fn ranked(&self, index: usize, rank: usize) -> Result<&'a Type> {
         let ty = self.ty(index)?;
         if ty.rank() != rank {
-            return Err(self.error(format!("input {index} is {ty}, its rank must be {rank}")));
+            return Err(self.error(format!("input {index} is {ty}, but its rank must be {rank}")));
         }
         Ok(ty)
     }
 
-    /// The type of the operand at `index`, of which the rank must be `rank` or more.
+    /// The type of the operand at `index`, which must have at least the rank `rank`.
     pub(super) fn ranked_from(&self, index: usize, rank: usize) -> Result<&'a Type> {
         let ty = self.ty(index)?;
         if ty.rank() < rank {
-            let reason = format!("input {index} is {ty}, its rank must be at least {rank}");
+            let reason = format!("input {index} is {ty}, but its rank must be at least {rank}");
             return Err(self.error(reason));
         }
         Ok(ty)
     }
 
-    /// Demands that two operands have one element type.
+    /// Checks that two operands have the same element type.
     pub(super) fn same_dtype(&self, a: usize, b: usize) -> Result<()> {
         let (a, b) = (self.ty(a)?, self.ty(b)?);
         if a.dtype != b.dtype {
@@ -77,38 +77,38 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Demands an element type.
+    /// Checks the element type.
     pub(super) fn dtype_is(&self, index: usize, dtype: DType) -> Result<()> {
         let ty = self.ty(index)?;
         if ty.dtype != dtype {
-            return Err(self.error(format!("input {index} is {ty}, it must be {dtype}")));
+            return Err(self.error(format!("input {index} is {ty}, but must be {dtype}")));
         }
         Ok(())
     }
 
-    /// Demands `i32` or `i64`, the types of indices.
+    /// Checks for `i32` or `i64`, the types of indices.
     pub(super) fn is_index(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if !matches!(ty.dtype, DType::I32 | DType::I64) {
-            return Err(self.error(format!("input {index} is {ty}, it must be i32 or i64")));
+            return Err(self.error(format!("input {index} is {ty}, but must be i32 or i64")));
         }
         Ok(())
     }
 
-    /// Demands floating point.
+    /// Checks for floating point.
     pub(super) fn is_float(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if ty.dtype.kind() != Kind::Float {
-            return Err(self.error(format!("input {index} is {ty}, it must be floating point")));
+            return Err(self.error(format!("input {index} is {ty}, but must be floating point")));
         }
         Ok(())
     }
 
-    /// Demands a single element: a scalar, or a vector of one.
+    /// Checks for a single element: a scalar, or a vector of one.
     pub(super) fn is_single(&self, index: usize) -> Result<()> {
         let ty = self.ty(index)?;
         if !matches!(ty.shape.as_slice(), [] | [Dim::Known(1)]) {
-            return Err(self.error(format!("input {index} is {ty}, it must be a scalar")));
+            return Err(self.error(format!("input {index} is {ty}, but must be a scalar")));
         }
         Ok(())
     }
@@ -138,7 +138,8 @@ impl<'a> Call<'a> {
     /// The elements of the operand at `index`, a vector of `i32` or `i64`, as numbers.
     pub(super) fn numbers(&self, index: usize) -> Result<Ints> {
         let known = |dim: &Dim| {
-            let reason = || self.error(format!("input {index} holds {dim}, it must be a number"));
+            let reason =
+                || self.error(format!("input {index} holds {dim}, but must hold a number"));
             dim.as_known().ok_or_else(reason)
         };
         self.vector(index)?.iter().map(known).collect()
@@ -184,7 +185,7 @@ impl<'a> Call<'a> {
         self.attrs.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// Refuses an attribute that became an operand, which would be overlooked.
+    /// Rejects an attribute that became an operand, since it would be ignored.
     pub(super) fn not_an_attr(&self, name: &str) -> Result<()> {
         match self.attr(name) {
             Some(_) => Err(self.error(format!("`{name}` is an operand, not an attribute"))),
@@ -205,7 +206,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer attribute `name`, which must be there.
+    /// The integer attribute `name`, which must be given.
     pub(super) fn required_int(&self, name: &str) -> Result<i64> {
         match self.attr(name) {
             Some(_) => self.int(name, 0),
@@ -213,7 +214,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer attribute `name`, read as yes or no.
+    /// The integer attribute `name` as a flag.
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
         Ok(self.int(name, i64::from(default))? != 0)
     }
@@ -227,7 +228,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer-list attribute `name`, of which the length must be `len` if it is there.
+    /// The integer-list attribute `name`, which must have the length `len` if it is given.
     pub(super) fn ints_of(&self, name: &str, len: usize) -> Result<Option<&'a [i64]>> {
         let values = self.ints(name)?;
         match values {
@@ -254,7 +255,7 @@ impl<'a> Call<'a> {
         }
         let code = self.int(name, 0)?;
         let dtype = i32::try_from(code).ok().and_then(DType::from_onnx_code);
-        let unknown = || self.error(format!("`{name}` is {code}, which is no element type"));
+        let unknown = || self.error(format!("`{name}` is {code}, which is not an element type"));
         dtype.map(Some).ok_or_else(unknown)
     }
 

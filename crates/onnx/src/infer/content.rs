@@ -1,7 +1,7 @@
-//! What integer vectors hold that are computed from shapes.
+//! The elements of integer vectors that are computed from shapes.
 //!
-//! A shape that is computed in the graph (take the batch size, multiply, concatenate) says the same
-//! as a constant one: its elements are known as dimensions, and what is reshaped by it has a type.
+//! The elements of a shape that is computed in the graph (take the batch size, multiply,
+//! concatenate) are known as dimensions, so a `Reshape` by it has a type, as with a constant shape.
 
 use tensor::{DType, Dim, DimOp, Type};
 
@@ -15,11 +15,11 @@ use tensor::division::product;
 /// Longer vectors are data, not shapes.
 const LONGEST: i64 = 64;
 
-/// Products with larger numbers may overflow when the model runs; nothing is said about them.
+/// Products with larger numbers may overflow when the model runs, so they are unknown.
 const LARGEST: i64 = 1 << 40;
 
 /// The elements of the result of `call`, if there is one result, of the type `types[0]`, and its
-/// elements are known. Costs nothing for results that are no short integer vectors.
+/// elements are known. This costs nothing for results that are not short integer vectors.
 pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
     let [ty] = types else { return None };
     if ty.dtype != DType::I64 || !call.op.domain.is_empty() {
@@ -81,7 +81,7 @@ fn elements(call: &Call<'_>) -> Option<Vec<Dim>> {
     }
 }
 
-/// An operation on two vectors, of which one may have a single element.
+/// An operation on two vectors, one of which may have a single element.
 fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
     let [_, _] = call.inputs else { return None };
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
@@ -112,7 +112,8 @@ fn mul(a: &Dim, b: &Dim) -> Option<Dim> {
     }
 }
 
-/// ONNX divides integers towards zero, dimensions downwards: the same where nothing is negative.
+/// ONNX rounds integer division towards zero, and dimensions round down. The two agree if nothing
+/// is negative.
 fn div(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a.checked_div(*b).map(Dim::Known),

@@ -6,10 +6,10 @@ use super::call::Call;
 use crate::{Block, Result, ValueId};
 use tensor::bounds::{non_negative, same, same_type};
 
-/// Demands that as many results are wanted as there are.
+/// Checks the number of requested results.
 fn expect_count(call: &Call<'_>, count: usize) -> Result<()> {
     if count != call.count {
-        let reason = format!("the body makes {count} results, {} are wanted", call.count);
+        let reason = format!("the body has {count} results, but {} were requested", call.count);
         return Err(call.error(reason));
     }
     Ok(())
@@ -28,23 +28,27 @@ pub(super) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     for (i, (a, b)) in yes.outputs().iter().zip(no.outputs()).enumerate() {
         let (a, b) = (call.graph.ty(*a), call.graph.ty(*b));
         if !same_type(a, b) {
-            return Err(call.error(format!("result {i} is {a} in one branch, {b} in the other")));
+            return Err(
+                call.error(format!("result {i} is {a} in one branch, but {b} in the other"))
+            );
         }
         types.push(a.clone());
     }
     Ok(types)
 }
 
-/// Demands that a body's formal input has the type of what is passed.
+/// Checks that a body's formal input has the type of what is passed.
 fn check_passed(call: &Call<'_>, index: usize, passed: &Type, formal: ValueId) -> Result<()> {
     let formal = call.graph.ty(formal);
     if !same_type(passed, formal) {
-        return Err(call.error(format!("input {index} gives {passed}, the body takes {formal}")));
+        return Err(
+            call.error(format!("input {index} gives {passed}, but the body takes {formal}"))
+        );
     }
     Ok(())
 }
 
-/// The types of `carried`, which are what the body returns and also what it is given.
+/// The types of `carried`, which the body both takes and returns.
 fn carry(
     call: &Call<'_>,
     first: usize,
@@ -56,7 +60,7 @@ fn carry(
         let (passed, returned) = (call.ty(first + i)?, call.graph.ty(*returned));
         check_passed(call, first + i, passed, *formal)?;
         if !same_type(passed, returned) {
-            let reason = format!("carried value {i} is {passed}, the body returns {returned}");
+            let reason = format!("carried value {i} is {passed}, but the body returns {returned}");
             return Err(call.error(reason));
         }
         types.push(passed.clone());

@@ -22,7 +22,7 @@ impl<'a> Term<'a> {
         };
         let mut labels = before.iter().chain(after.unwrap_or_default());
         match labels.find(|label| !label.is_ascii_alphabetic()) {
-            Some(_) => Err(call.error(format!("`{text}` is no list of labels"))),
+            Some(_) => Err(call.error(format!("`{text}` is not a list of labels"))),
             None => Ok(Self { before, after }),
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(data.dtype, shape)])
 }
 
-/// Demands indices of the rank of the data, and no larger than them outside `axis`.
+/// Checks that indices have the rank of the data, and are not larger outside `axis`.
 fn check_elements(call: &Call<'_>) -> Result<()> {
     let data = call.ranked_from(0, 1)?;
     let indices = call.ranked(1, data.rank())?;
@@ -47,7 +47,7 @@ fn check_reduction(call: &Call<'_>) -> Result<()> {
 }
 
 fn wrong_updates(call: &Call<'_>, updates: &Type, expected: &[Dim]) -> Error {
-    call.error(format!("updates are {updates}, their shape must be {}", text(expected)))
+    call.error(format!("updates are {updates}, but their shape must be {}", text(expected)))
 }
 
 pub(super) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
@@ -111,7 +111,7 @@ pub(super) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
 pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
     let (indices, values) = (call.ty(0)?, call.ranked(2, 1)?);
     if values.shape[0] != Dim::Known(2) {
-        return Err(call.error(format!("input 2 is {values}, it must hold two values")));
+        return Err(call.error(format!("input 2 is {values}, but must hold two values")));
     }
     let axis = call.axis_attr(-1, indices.rank() + 1)?;
     let depth = if call.ty(1)?.dtype.is_float() { float_depth(call)? } else { call.single(1)? };

@@ -40,12 +40,12 @@ pub(super) fn matmul_integer(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I32, product_shape(call, 0, 1)?)])
 }
 
-/// Demands 8-bit operands at 0 and 1, and zero points of the same types behind them.
+/// Checks for 8-bit operands at 0 and 1, followed by zero points of the same types.
 pub(super) fn zero_points(call: &Call<'_>) -> Result<()> {
     for i in 0..2 {
         let ty = call.ty(i)?;
         if !matches!(ty.dtype, DType::I8 | DType::U8) {
-            return Err(call.error(format!("input {i} is {ty}, it must be i8 or u8")));
+            return Err(call.error(format!("input {i} is {ty}, but must be i8 or u8")));
         }
         if call.optional(i + 2).is_some() {
             call.same_dtype(i, i + 2)?;

@@ -1,9 +1,9 @@
 //! Type inference: the element types and shapes of a node's results.
 //!
-//! Lowering infers as it builds, so a rule never states a type, and the driver can compare what a
-//! rule built with what JAX says it must be. Operators mean what they mean in opsets 23 to 26.
-//! Which element types an opset or a runtime accepts is not asked here: only types that must agree
-//! for the result to have a type at all are compared.
+//! Lowering infers types as it builds, so a rule never states one, and the driver can compare what
+//! a rule built with what JAX expects. Operators have their meaning of opsets 23 to 26. Which
+//! element types an opset or a runtime accepts does not matter here: types are compared only if
+//! they must agree for the result to have a type at all.
 
 mod attention;
 mod broadcast;
@@ -39,12 +39,13 @@ pub(crate) use content::content;
 
 use crate::{Op, Result};
 
-/// How many operands and results an operator may have, and what infers its results.
+/// How many operands and results an operator may have, and the function that infers its results.
 type Rule = (RangeInclusive<usize>, RangeInclusive<usize>, fn(&Call<'_>) -> Result<Vec<Type>>);
 
 const MANY: usize = usize::MAX;
 
-/// Whether the types of an operator's results are inferred; else somebody has to state them.
+/// Whether the types of an operator's results can be inferred. Otherwise the caller has to state
+/// them.
 pub fn is_inferred(op: &Op) -> bool {
     op.domain.is_empty() && rule(op.name).is_some()
 }

@@ -44,7 +44,7 @@ pub(super) fn expand(call: &Call<'_>) -> Result<Vec<Type>> {
 
 pub(super) fn flatten(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
-    // The axis may stand behind the last one.
+    // The axis may be one past the last.
     let axis = match call.int("axis", 1)? {
         axis if axis == ty.rank() as i64 => ty.rank(),
         axis => call.axis(axis, ty.rank())?,
@@ -93,7 +93,7 @@ pub(super) fn split(call: &Call<'_>) -> Result<Vec<Type>> {
         _ => return Err(call.error("there must be either input 1 or `num_outputs`")),
     };
     if parts.len() != call.count {
-        let reason = format!("{} parts are wanted as {} results", parts.len(), call.count);
+        let reason = format!("there are {} parts for {} results", parts.len(), call.count);
         return Err(call.error(reason));
     }
     let part = |size| {

@@ -7,7 +7,7 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::same;
 
-/// Demands that the operand at `index` is a vector of one number per channel of `ty`.
+/// Checks that the operand at `index` is a vector of one number per channel of `ty`.
 fn per_channel(call: &Call<'_>, index: usize, ty: &Type) -> Result<()> {
     let vector = call.ranked(index, 1)?;
     let channels = ty.shape.get(1).unwrap_or(&Dim::Known(1));

@@ -15,7 +15,7 @@ fn is_single(ty: &Type) -> bool {
     matches!(ty.shape.as_slice(), [] | [Dim::Known(1)])
 }
 
-/// Demands that scale and zero point are one number, one per slice of the axis, or one per block.
+/// Checks that scale and zero point are one number, one per slice of the axis, or one per block.
 fn check_scale(call: &Call<'_>) -> Result<()> {
     let (ty, scale) = (call.ty(0)?, call.ty(1)?);
     let fits = match scale.shape.as_slice() {

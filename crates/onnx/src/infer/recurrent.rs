@@ -18,7 +18,7 @@ pub(super) fn lstm(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 4)
 }
 
-/// A layer of which every cell has `gates` gates.
+/// A layer whose cells have `gates` gates.
 fn layer(call: &Call<'_>, gates: i64) -> Result<Vec<Type>> {
     let (x, w, r) = (call.ranked(0, 3)?, call.ranked(1, 3)?, call.ranked(2, 3)?);
     let batch_first = match call.int("layout", 0)? {
@@ -42,7 +42,7 @@ fn layer(call: &Call<'_>, gates: i64) -> Result<Vec<Type>> {
     let rows = |times: i64| hidden.clone() * Dim::Known(times);
     let expect = |index: usize, shape: &[Dim]| match call.optional_ty(index) {
         Some(ty) if !same_shape(&ty.shape, shape) => {
-            Err(call.error(format!("input {index} is {ty}, its shape must be {}", text(shape))))
+            Err(call.error(format!("input {index} is {ty}, but its shape must be {}", text(shape))))
         }
         Some(_) if index != 4 => call.same_dtype(0, index),
         _ => Ok(()),

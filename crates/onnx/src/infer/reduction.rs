@@ -51,7 +51,7 @@ pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
     if !tensor::bounds::same(&matrix[0], &matrix[1]) {
-        return Err(call.error(format!("input 0 is {ty}, its matrices must be square")));
+        return Err(call.error(format!("input 0 is {ty}, but its matrices must be square")));
     }
     Ok(vec![Type::new(ty.dtype, batch)])
 }

@@ -24,7 +24,7 @@ pub(super) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
                 Dim::Known(1)
             }
             Dim::Known(-1) => return Err(call.error("-1 occurs twice")),
-            Dim::Known(..0) => return Err(call.error(format!("{dim} is no size"))),
+            Dim::Known(..0) => return Err(call.error(format!("{dim} is not a size"))),
             other => other,
         });
     }
@@ -53,7 +53,7 @@ fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     })
 }
 
-/// Refuses a shape that holds another number of elements. Where a size is no polynomial, the two
+/// Refuses a shape that holds another number of elements. If a size is not a polynomial, the two
 /// counts may be equal in a way that cannot be seen, and what the operand says is what counts.
 fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
     let equal = match (static_count(&ty.shape), static_count(shape)) {
@@ -84,7 +84,7 @@ fn block_size(call: &Call<'_>) -> Result<i64> {
 
 fn divide(call: &Call<'_>, size: &Dim, by: i64) -> Result<Dim> {
     let quotient = exact_div(size, &Dim::Known(by));
-    quotient.ok_or_else(|| call.error(format!("{size} is no multiple of {by}")))
+    quotient.ok_or_else(|| call.error(format!("{size} is not a multiple of {by}")))
 }
 
 pub(super) fn depth_to_space(call: &Call<'_>) -> Result<Vec<Type>> {

@@ -49,7 +49,7 @@ fn scales(call: &Call<'_>) -> Result<Vec<f64>> {
     let scales = constant.and_then(tensor::Tensor::to_f64s);
     let scales = scales.ok_or_else(|| call.error("input 2 must be known here"))?;
     match scales.iter().find(|scale| !scale.is_finite() || **scale <= 0.0) {
-        Some(scale) => Err(call.error(format!("{scale} is no scale"))),
+        Some(scale) => Err(call.error(format!("{scale} is not a valid scale"))),
         None => Ok(scales),
     }
 }
@@ -64,7 +64,7 @@ fn scaled(call: &Call<'_>, size: &Dim, scale: f64) -> Result<Dim> {
     if let Dim::Known(size) = size {
         return Ok(Dim::Known((*size as f32 * scale as f32).floor() as i64));
     }
-    // A scale that is a fraction with a small power of two below is exact for every size.
+    // A scale whose denominator is a small power of two is exact for every size.
     for below in [1, 2, 4, 8, 16] {
         let above = scale * f64::from(below);
         if above.fract() == 0.0 && above < 65536.0 {

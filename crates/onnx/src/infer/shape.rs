@@ -53,7 +53,7 @@ fn integer_count(call: &Call<'_>) -> Result<Dim> {
         Dim::Known(0) => return Err(call.error("the step is 0")),
         Dim::Known(step @ 1..) => ceil_div(limit - start, step),
         Dim::Known(step) => ceil_div(start - limit, step.saturating_neg()),
-        step => return Err(call.error(format!("the step is {step}, it must be a number"))),
+        step => return Err(call.error(format!("the step is {step}, but must be a number"))),
     };
     Ok(non_negative(&count))
 }
@@ -74,7 +74,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
     };
     let count = (distance / step).ceil();
     if !count.is_finite() || count > 1e15 {
-        return Err(call.error(format!("{start} to {limit} by {step} is no range")));
+        return Err(call.error(format!("{start} to {limit} by {step} is not a range")));
     }
     Ok(Dim::Known((count as i64).max(0)))
 }

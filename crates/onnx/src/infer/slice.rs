@@ -6,11 +6,11 @@ use super::call::{Axes, Call, Dims, Ints};
 use crate::Result;
 use tensor::bounds::{at_least, ceil_div, max, min, non_negative};
 
-/// Numbers of this size and beyond stand for an end of the axis, as the specification recommends.
+/// Numbers of at least this size stand for an end of the axis, as the specification recommends.
 const FAR: i64 = i32::MAX as i64;
 const NEGATIVE_FAR: i64 = -FAR;
 
-/// What a `Slice` takes of each of its axes.
+/// What a `Slice` takes from each of its axes.
 pub(super) struct Slices {
     pub(super) axes: Axes,
     pub(super) starts: Dims,
@@ -40,14 +40,14 @@ impl Slices {
         if steps.contains(&0) {
             return Err(call.error("a step is 0"));
         }
-        // Runtimes take a far end on the wrong side for the right one.
+        // Runtimes mistake a far end on the wrong side for one on the right side.
         let is_wrong = |(end, step): (&Dim, &i64)| match end {
             Dim::Known(FAR..) => *step < 0,
             Dim::Known(..=NEGATIVE_FAR) => *step > 0,
             _ => false,
         };
         if ends.iter().zip(&steps).any(is_wrong) {
-            return Err(call.error("an end is far behind the start"));
+            return Err(call.error("an end is far past the start"));
         }
         Ok(Self { axes, starts, ends, steps })
     }
@@ -90,7 +90,7 @@ fn count(first: i64, last: i64, step: i64) -> i64 {
 fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Dim> {
     let one = Dim::Known(1);
     if step > 0 {
-        // A start behind the axis or an end before it leaves nothing, clamped or not; not clamping
+        // A start past the axis or an end before it leaves nothing, clamped or not; not clamping
         // keeps equal sizes recognisable.
         let start = match start {
             Dim::Known(n @ 0..FAR) => Dim::Known(*n),

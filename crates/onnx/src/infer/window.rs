@@ -62,7 +62,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The pads before and behind an axis, if they are given.
+    /// The pads before and after an axis, if they are given.
     fn pads(&self, axis: usize) -> Option<(i64, i64)> {
         match self.padding {
             Padding::Given(pads) => Some(pads.map_or((0, 0), |p| (p[axis], p[axis + self.axes]))),
@@ -86,7 +86,7 @@ impl<'a> Window<'a> {
         let room = input.clone() + Dim::Known(before.saturating_add(behind)) - extent.clone();
         let one = Dim::Known(1);
         let places = if self.ceil {
-            // A window must not start in the padding behind the input.
+            // A window must not start in the padding after the input.
             let starts = ceil_div(input.clone() + Dim::Known(before), stride);
             min(&(ceil_div(room, stride) + one), &starts)
         } else {

@@ -1,4 +1,4 @@
-//! What element types a node gives to its operator's constraints.
+//! The element types that a node binds to its operator's type constraints.
 
 use smallvec::SmallVec;
 use tensor::DType;
@@ -57,7 +57,7 @@ fn add(
     if !set.is_empty() && !set.contains(dtype) && !matches!(param.arity, Arity::Mixed(_)) {
         let constraint = schema.types[param.types].name;
         return Err(format!(
-            "`{}` is {dtype} where its type {constraint} is {set} already",
+            "`{}` is {dtype}, but its type {constraint} is already {set}",
             param.name
         ));
     }

@@ -59,9 +59,9 @@ pub enum Arity {
     One,
     /// Once or not at all.
     Optional,
-    /// At least so many times, with one element type for all.
+    /// At least this many times, all with the same element type.
     Many(usize),
-    /// At least so many times, each with its own element type.
+    /// At least this many times, each with its own element type.
     Mixed(usize),
 }
 
@@ -72,7 +72,7 @@ pub struct AttrSpec {
     pub name: &'static str,
     /// What it holds.
     pub kind: AttrKind,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub required: bool,
 }
 
@@ -89,7 +89,7 @@ pub enum AttrKind {
     Tensor,
     Graph,
     Graphs,
-    /// Something that [`Attr`] does not have.
+    /// A kind that [`Attr`] does not have.
     Other,
 }
 
@@ -113,7 +113,7 @@ impl AttrKind {
 /// The element types that parameters share.
 #[derive(Debug)]
 pub struct Constraint {
-    /// Its name in the specification; a type when only that one is allowed.
+    /// Its name in the specification, or a type if only that one is allowed.
     pub name: &'static str,
     /// What the specification allows.
     pub allowed: Types,
@@ -124,9 +124,9 @@ pub struct Constraint {
 pub enum Right {
     /// For all.
     Always,
-    /// For small numbers: some kernels of wide integers are not exact, or not ordered.
+    /// For small numbers: some kernels for wide integers are inexact or compare wrongly.
     SmallNumbers,
-    /// For all but NaN, which is lost.
+    /// For all except NaN, which is lost.
     Numbers,
 }
 
@@ -172,7 +172,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table::TABLE.iter().map(|schema| schema.name)
 }
 
-/// The table by the operators' names, for which it is asked about every node several times.
+/// The table by operator name, which is looked up several times per node.
 static BY_NAME: LazyLock<FxHashMap<&str, &[Schema]>> = LazyLock::new(|| {
     let versions = table::TABLE.chunk_by(|a, b| a.name == b.name);
     versions.map(|schemas| (schemas[0].name, schemas)).collect()

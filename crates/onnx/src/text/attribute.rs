@@ -85,7 +85,7 @@ fn scalar(at: usize, ty: Option<&str>, item: Item<'_>) -> Read<Attr> {
         (Some("float"), Item::Number(n)) => Ok(Attr::Float(n.f32()?)),
         (None, Item::Number(n)) if n.float => Ok(Attr::Float(n.f32()?)),
         (Some("int") | None, Item::Number(n)) => Ok(Attr::Int(n.int()?)),
-        (Some(ty), _) => fail(at, format!("this is no {ty}")),
+        (Some(ty), _) => fail(at, format!("expected a value of type `{ty}`")),
     }
 }
 
@@ -97,12 +97,12 @@ fn list(at: usize, ty: Option<&str>, items: Vec<Item<'_>>) -> Read<Attr> {
             let is_float = |item: &Item<'_>| matches!(item, Item::Number(n) if n.float);
             if items.iter().any(is_float) { "floats" } else { "ints" }
         }
-        (None, None) => return fail(at, "the type of an empty list must be given"),
+        (None, None) => return fail(at, "an empty list needs a type"),
     };
     let numbers = || {
         items.iter().map(|item| match item {
             Item::Number(n) => Ok(n),
-            Item::Text(_) => fail(at, "a list has elements of one type"),
+            Item::Text(_) => fail(at, "the elements of a list must have the same type"),
         })
     };
     match ty {
@@ -111,10 +111,10 @@ fn list(at: usize, ty: Option<&str>, items: Vec<Item<'_>>) -> Read<Attr> {
         "strings" => {
             let texts = items.into_iter().map(|item| match item {
                 Item::Text(text) => Ok(text),
-                Item::Number(n) => fail(n.at, "a list has elements of one type"),
+                Item::Number(n) => fail(n.at, "the elements of a list must have the same type"),
             });
             Ok(Attr::Strings(texts.collect::<Read<_>>()?))
         }
-        ty => fail(at, format!("this is no {ty}")),
+        ty => fail(at, format!("expected a value of type `{ty}`")),
     }
 }

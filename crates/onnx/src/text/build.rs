@@ -1,4 +1,4 @@
-//! Syntax to the arena.
+//! Builds the arena from syntax.
 
 use std::panic::Location;
 
@@ -53,7 +53,7 @@ impl<'a, 'o> Reader<'a, 'o> {
             reader.body(block, &text.body)?;
             let op = Op { domain: intern(&text.domain), name: intern(&text.body.name) };
             if reader.functions.insert(op, block).is_some() {
-                return fail(text.at, format!("a second function `{}`", op.name));
+                return fail(text.at, format!("the function `{}` is defined twice", op.name));
             }
         }
         reader.body(Graph::MAIN, &model.graph)?;
@@ -70,7 +70,7 @@ impl<'a, 'o> Reader<'a, 'o> {
             return Ok(());
         }
         if self.scope.values.insert(&name.text, value).is_some() {
-            return fail(name.at, format!("a second value `{}`", name.text));
+            return fail(name.at, format!("the value `{}` is defined twice", name.text));
         }
         if let Some(added) = self.scope.added.last_mut() {
             added.push(&name.text);
@@ -87,7 +87,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         }
         let declared = self.scope.types.contains_key(name.text.as_str());
         let why =
-            if declared { "has no data, and no node computes it before" } else { "is unknown" };
+            if declared { "has no data, and no earlier node computes it" } else { "is unknown" };
         fail(name.at, format!("`{}` {why}", name.text))
     }
 
@@ -95,7 +95,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         self.scope.added.push(Vec::new());
         for input in &body.inputs {
             let Some(ty) = &input.ty else {
-                return fail(input.name.at, "the type of an input must be given");
+                return fail(input.name.at, "an input needs a type");
             };
             let value = self.graph.add_input(block, ty.clone());
             self.define(&input.name, value)?;
@@ -145,7 +145,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         let attrs = self.attrs(node)?;
         if op == Op::onnx("Constant") {
             let ([output], Some(tensor)) = (&*node.outputs, constant::tensor(&attrs)) else {
-                return fail(node.at, "a `Constant` holds one tensor or number");
+                return fail(node.at, "a `Constant` must hold one tensor or number");
             };
             let value = self.graph.add_constant(tensor);
             return self.define(output, value);
@@ -208,10 +208,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         let types = node.outputs.iter().map(|name| {
             let declared = self.scope.types.get(name.text.as_str());
             let ty = declared.and_then(|d| d.ty.clone());
-            ty.map_or_else(
-                || fail(name.at, format!("the type of `{}` is not given", name.text)),
-                Ok,
-            )
+            ty.map_or_else(|| fail(name.at, format!("`{}` needs a type", name.text)), Ok)
         });
         types.collect()
     }
@@ -224,13 +221,13 @@ impl<'a, 'o> Reader<'a, 'o> {
     ) -> Read<Vec<Type>> {
         let body = self.graph.block(body);
         if inputs.len() > body.inputs.len() || node.outputs.len() > body.outputs().len() {
-            return fail(node.at, "more operands or results than the function has");
+            return fail(node.at, "the function has fewer operands or results");
         }
         for (i, (formal, actual)) in body.inputs.iter().zip(inputs).enumerate() {
             let Some(actual) = actual else { continue };
             if self.graph.ty(*formal) != self.graph.ty(*actual) {
                 let (is, must) = (self.graph.ty(*actual), self.graph.ty(*formal));
-                let reason = format!("operand {i} is {is}, the function takes {must}");
+                let reason = format!("operand {i} is {is}, but the function takes {must}");
                 return fail(node.at, reason);
             }
         }

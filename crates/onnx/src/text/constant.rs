@@ -1,4 +1,4 @@
-//! `Constant` nodes: how constants without a name are written.
+//! `Constant` nodes, as which unnamed constants are written.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn floats(shape: &[usize], values: &[f32]) -> Option<Tensor> {
     Tensor::new(DType::F32, shape, Arc::new(bytes)).ok()
 }
 
-/// The attribute of a `Constant` node that says `tensor` in the fewest words.
+/// The shortest attribute of a `Constant` node that expresses `tensor`.
 pub(super) fn attr(tensor: &Tensor) -> (&'static str, Attr) {
     let f32s = || {
         let chunks = tensor.bytes().as_chunks::<4>().0.iter();

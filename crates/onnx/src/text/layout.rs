@@ -15,9 +15,9 @@ pub(super) fn is_elided(graph: &Graph, value: ValueId) -> bool {
 /// Where the values of a main graph or a function are written, its subgraphs included.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// The constants that stand in the list of initializers.
+    /// The constants in the list of initializers.
     pub(super) listed: Vec<ValueId>,
-    /// The constants that are `Constant` nodes, by the node they stand before.
+    /// The constants that are `Constant` nodes, by the node before which they are written.
     pub(super) before: FxHashMap<NodeId, Vec<ValueId>>,
     /// The `Constant` nodes at the end.
     pub(super) last: Vec<ValueId>,
@@ -40,8 +40,8 @@ impl Layout {
         layout
     }
 
-    /// Takes the constants among `uses` that were not seen before; those to be `Constant` nodes
-    /// are returned.
+    /// Takes the constants among `uses` that were not seen before, and returns those that become
+    /// `Constant` nodes.
     fn place(
         &mut self,
         graph: &Graph,
@@ -71,7 +71,7 @@ fn collect(graph: &Graph, node: &Node, uses: &mut Vec<ValueId>) {
     }
 }
 
-/// A name for every value: its own, or else a number in the order of appearance.
+/// A name for every value: its own, or else a number in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Names<'a> {
     own: FxHashMap<ValueId, &'a str>,

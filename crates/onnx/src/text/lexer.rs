@@ -1,6 +1,6 @@
-//! Characters to tokens.
+//! Splits text into tokens.
 
-/// What is wrong with a text, and the byte where.
+/// What is wrong with a text, and at which byte.
 #[derive(Debug)]
 pub(super) struct Fail {
     pub(super) at: usize,
@@ -37,7 +37,7 @@ impl std::fmt::Display for Token<'_> {
     }
 }
 
-/// Reads tokens one by one; `at` is the byte behind the last one.
+/// Reads tokens one by one; `at` is the byte after the last one.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -108,7 +108,7 @@ impl<'a> Lexer<'a> {
             if is_float_word(word) {
                 return Ok(Token::Float(&rest[..sign + word.len()]));
             }
-            return fail(start, format!("`{word}` is no number"));
+            return fail(start, format!("`{word}` is not a number"));
         }
         let digits = |lexer: &mut Self| lexer.take(|c| c.is_ascii_digit()).len();
         if digits(self) == 0 {
@@ -148,7 +148,7 @@ impl<'a> Lexer<'a> {
                 _ => text.push(c),
             }
         }
-        fail(start, "the string does not end")
+        fail(start, "the string is not closed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of tensors, to and from bytes.
+//! Converts the numbers of tensors to and from bytes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl<'a> Number<'a> {
     }
 
     fn parse<T: std::str::FromStr>(&self, what: &str) -> Read<T> {
-        self.text.parse().or_else(|_| fail(self.at, format!("`{}` is no {what}", self.text)))
+        self.text.parse().or_else(|_| fail(self.at, format!("`{}` is not a {what}", self.text)))
     }
 
     /// Appends the number as an element of `dtype`.
@@ -52,7 +52,7 @@ impl<'a> Number<'a> {
             }
             DType::Bool => match self.text {
                 "0" | "1" => bytes.push(u8::from(self.text == "1")),
-                _ => return fail(self.at, "a bool is 0 or 1"),
+                _ => return fail(self.at, "a bool must be 0 or 1"),
             },
             _ if is_raw(dtype) => bytes.push(self.parse("byte")?),
             _ => {
@@ -116,7 +116,7 @@ pub(super) fn write_elements(tensor: &Tensor, out: &mut String) {
     }
 }
 
-/// A float with a point or an exponent, as short as it can be read back.
+/// The shortest text of a float, with a point or an exponent, that reads back as the same float.
 pub(super) fn float(value: impl std::fmt::Debug) -> String {
     // Rust writes `NaN`; ONNX's own printer writes it in lower case.
     format!("{value:?}").to_lowercase()

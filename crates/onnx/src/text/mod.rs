@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! Constants that have a name (parameters) are initializers, those that have none are `Constant`
-//! nodes. Types of intermediate values are inferred; the ones that inference cannot know stand in
-//! the list of initializers, without data. Where this syntax goes beyond `onnx.parser`: 16-bit
-//! floats are written as numbers with a point (a plain integer is a bit pattern, as it is there).
+//! Named constants (parameters) are initializers; unnamed ones are `Constant` nodes. Types of
+//! intermediate values are inferred. Those that cannot be inferred are in the list of initializers,
+//! without data. Unlike `onnx.parser`, this reads 16-bit floats with a point as numbers; a plain
+//! integer is a bit pattern in both.
 
 mod attribute;
 mod build;
@@ -65,7 +65,7 @@ const DTYPES: [(&str, DType); 25] = [
 ];
 
 fn dtype_name(dtype: DType) -> &'static str {
-    // The table lists the types in the order of the enum; a test holds that.
+    // The table lists the types in the order of the enum, which a test checks.
     DTYPES[dtype as usize].0
 }
 

@@ -1,4 +1,4 @@
-//! A model as it was read to text.
+//! Prints a model that was read from a file.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::proto::{
     ValueInfoProto,
 };
 
-/// The code of text in tensors, the one element type that `DType` does not have.
+/// The code of strings, the one element type that `DType` does not have.
 const STRING: i32 = 8;
 
 /// The model as text, in the syntax of `onnx.parser`. Data that is too large to show, or that was
-/// not read, is left out with a remark, and such a text cannot be read back.
+/// not read, is replaced by a comment, and such text cannot be read back.
 pub fn print_model(model: &ModelProto) -> String {
     let mut printer = Printer { out: String::new(), depth: 0 };
     printer.head(model);
@@ -188,7 +188,8 @@ impl Printer {
     }
 }
 
-/// `onnx.parser` reads a name in quotes as a string here: such a graph is called as its attribute.
+/// `onnx.parser` reads a quoted name as a string here, so such a graph is named after its
+/// attribute.
 fn inner_name<'a>(graph: &'a GraphProto, attribute: &'a AttributeProto) -> &'a str {
     if quotable(&graph.name) == graph.name { &graph.name } else { &attribute.name }
 }
@@ -232,7 +233,7 @@ fn tensor_text(tensor: &TensorProto) -> String {
     format!("{}{name} {{{data}}}", tensor_type(tensor))
 }
 
-/// The elements of a tensor, separated by commas, if all of them are there and few.
+/// The elements of a tensor, separated by commas, if they are present and few.
 pub fn elements(tensor: &TensorProto) -> Option<String> {
     if tensor.data_type == STRING {
         let texts = tensor.string_data.iter().map(|s| quoted(&String::from_utf8_lossy(s)));
@@ -263,7 +264,7 @@ fn count(tensor: &TensorProto) -> Option<u64> {
 /// The data of a tensor that is not stored as bytes, as bytes.
 fn typed_bytes(dtype: DType, tensor: &TensorProto) -> Vec<u8> {
     let width = (dtype.bits() as usize).div_ceil(8);
-    // Narrow types are stored in wider ones: the low bytes count.
+    // Narrow types are stored in wider ones; use the low bytes.
     let narrow = |wide: &[u8]| wide.iter().copied().take(width).collect::<Vec<_>>();
     let mut bytes = Vec::new();
     bytes.extend(tensor.float_data.iter().flat_map(|v| v.to_le_bytes()));

@@ -1,4 +1,4 @@
-//! Tokens to syntax.
+//! Parses tokens into syntax.
 
 use tensor::{Dim, Tensor, Type};
 
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         if self.eat(sign)? { Ok(()) } else { self.unexpected(&format!("`{sign}`")) }
     }
 
-    /// Items separated by commas up to `close`, whose opening sign was read.
+    /// Items separated by commas up to `close`, whose opening token has been read.
     pub(super) fn list<T>(
         &mut self,
         close: char,
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         Ok(Name { at, text })
     }
 
-    /// What stands in `< >` before a model or a function; only its domain matters here.
+    /// The header in `< >` before a model or a function. Only its domain matters here.
     fn header(&mut self) -> Read<Option<String>> {
         let mut domain = None;
         if !self.eat('<')? {
@@ -138,14 +138,14 @@ impl<'a> Parser<'a> {
     pub(super) fn body(&mut self, typed: bool) -> Read<Body> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return fail(self.at, "subgraphs nest too deeply");
+            return fail(self.at, "subgraphs are nested too deeply");
         }
         let name = self.name("the name of a graph")?.text;
         self.expect('(')?;
         let inputs = self.list(')', |p| {
             let input = p.declared(typed)?;
             if p.token == Token::Sign('=') {
-                return p.unexpected("`,` or `)`: inputs have no default values here");
+                return p.unexpected("`,` or `)` (default values of inputs are not supported)");
             }
             Ok(input)
         })?;
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
         let at = self.at;
         let word = self.id("a type")?;
         let Some(dtype) = dtype_named(word) else {
-            return fail(at, format!("`{word}` is no tensor type"));
+            return fail(at, format!("`{word}` is not a tensor type"));
         };
         if !self.eat('[')? {
             return Ok(Type::new(dtype, []));
@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         match self.advance()? {
             Token::Int(text) => match text.parse() {
                 Ok(n @ 0..) => Ok(Dim::Known(n)),
-                _ => fail(at, format!("`{text}` is no dimension")),
+                _ => fail(at, format!("`{text}` is not a dimension")),
             },
             Token::Id(name) => Ok(Dim::var(name)),
             Token::Quoted(text) if text.len() <= DIM_LENGTH => {
@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
         let shape = ty.static_shape().unwrap_or_default().into_iter();
         let shape: Vec<usize> = shape.filter_map(|d| usize::try_from(d).ok()).collect();
         if shape.len() != ty.rank() {
-            return fail(at, "a constant's dimensions are numbers");
+            return fail(at, "the dimensions of a constant must be numbers");
         }
         literal::tensor(at, ty.dtype, &shape, &numbers)
     }

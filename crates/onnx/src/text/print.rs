@@ -1,4 +1,4 @@
-//! The arena to text.
+//! Prints the arena as text.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use super::literal::{float, write_elements};
 use super::{constant, dtype_name, dtype_named};
 use crate::{Attr, BlockId, Graph, Node, NodeId, Op, Use, ValueId};
 
-/// The model as text. Values without a name are numbered in the order they appear; large constants
-/// are shown without their data, and such a text cannot be read back.
+/// The model as text. Unnamed values are numbered in order of appearance. Large constants are shown
+/// without their data, and such text cannot be read back.
 pub fn print(graph: &Graph) -> String {
     let mut printer = Printer {
         graph,
@@ -98,7 +98,7 @@ impl Printer<'_> {
         self.put("}");
     }
 
-    /// The constants with a name, and the types that nobody can infer; whether there are any.
+    /// The named constants, and the types that cannot be inferred; whether there are any.
     fn initializers(&mut self, block: BlockId, outermost: bool) -> bool {
         let mut listed = Vec::new();
         if outermost {

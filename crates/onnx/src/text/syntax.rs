@@ -1,17 +1,17 @@
-//! A model as it is written: names instead of values. Positions are bytes of the text.
+//! The syntax tree of a model, with names instead of values. Positions are byte offsets.
 
 use tensor::{Tensor, Type};
 
 use crate::Attr;
 
-/// A name and where it stands.
+/// A name and its position.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) at: usize,
     pub(super) text: String,
 }
 
-/// A value and its type, if that is given.
+/// A value and its type, if it is given.
 #[derive(Debug)]
 pub(super) struct Declared {
     pub(super) name: Name,
@@ -24,7 +24,7 @@ pub(super) struct Body {
     pub(super) name: String,
     pub(super) inputs: Vec<Declared>,
     pub(super) outputs: Vec<Declared>,
-    /// Initializers, and without data the types of other values.
+    /// Initializers, and declared types of other values, which have no data.
     pub(super) values: Vec<(Declared, Option<Tensor>)>,
     pub(super) nodes: Vec<Statement>,
 }

@@ -24,7 +24,7 @@ fn the_table_is_in_declaration_order() {
     assert_eq!(DType::all().count(), DTYPES.len());
 }
 
-/// Text that is printed exactly as it stands here.
+/// Text that prints exactly as written here.
 const PRINTED: [&str; 4] = [
     r#"mlp (float[B,3] x, int64["4*b + 3"] n) => (float[B,4] y, float[B,4] "/out/0")
 <
@@ -147,7 +147,7 @@ fn large_constants_are_not_shown() {
         format!("g () => (uint8[300] y) <uint8[300] w = {{{zeros}}}> {{ y = Identity (w) }}");
     let printed = print(&read(&text));
     assert!(printed.contains("uint8[300] w  # 300 bytes, not shown"), "{printed}");
-    assert_eq!(error(&printed), "6:17: `w` has no data, and no node computes it before");
+    assert_eq!(error(&printed), "6:17: `w` has no data, and no earlier node computes it");
 }
 
 #[test]
@@ -169,40 +169,37 @@ fn errors_say_where() {
         ("g (float[2] x) => (float[2] y) { y = Neg (z) }", "1:43: `z` is unknown"),
         (
             "g (float[2] x) => (float[2] y) { }",
-            "1:29: `y` has no data, and no node computes it before",
+            "1:29: `y` has no data, and no earlier node computes it",
         ),
-        ("g (float[2] x) => (float[2] x) { x = Neg (x) }", "1:34: a second value `x`"),
-        ("g (quux[2] x) => () { }", "1:4: `quux` is no tensor type"),
+        ("g (float[2] x) => (float[2] x) { x = Neg (x) }", "1:34: the value `x` is defined twice"),
+        ("g (quux[2] x) => () { }", "1:4: `quux` is not a tensor type"),
         ("g (float[] x) => () { }", "1:4: the rank is unknown; a scalar is written `float`"),
-        ("g (float[-1] x) => () { }", "1:10: `-1` is no dimension"),
-        ("g () => () <float[2] w = {1}> { }", "1:13: f32 tensor of shape [2] takes 8 bytes, got 4"),
+        ("g (float[-1] x) => () { }", "1:10: `-1` is not a dimension"),
+        (
+            "g () => () <float[2] w = {1}> { }",
+            "1:13: a f32 tensor of shape [2] needs 8 bytes, but got 4",
+        ),
         ("g () => () <int8 w = {128}> { }", "1:23: 128 is out of range for i8"),
-        ("g () => () <bool w = {2}> { }", "1:23: a bool is 0 or 1"),
+        ("g () => () <bool w = {2}> { }", "1:23: a bool must be 0 or 1"),
         ("g (float x) => (double y) { y = Neg (x) }", "1:24: `y` is f32[], not f64[]"),
         ("g (float[2] x) => (float[3] y) { y = Neg (x) }", "1:29: `y` is f32[2], not f32[3]"),
-        (
-            "g (float x) => (float y) { y = a.F (x) t = a.F (x) }",
-            "1:40: the type of `t` is not given",
-        ),
+        ("g (float x) => (float y) { y = a.F (x) t = a.F (x) }", "1:40: `t` needs a type"),
         (
             "g (float x) => (float y) { y = Neg <a: tensors = 1> (x) }",
             "1:50: unsupported attribute type `tensors`",
         ),
-        (
-            "g (float x) => (float y) { y = Neg <a = []> (x) }",
-            "1:41: the type of an empty list must be given",
-        ),
+        ("g (float x) => (float y) { y = Neg <a = []> (x) }", "1:41: an empty list needs a type"),
         (
             "g (float x) => (float y) { y = Neg <a: int = 1.5> (x) }",
-            "1:46: `1.5` is no 64-bit integer",
+            "1:46: `1.5` is not a 64-bit integer",
         ),
         (
             "g (float x) => (float y) { y = Neg <a = @b> (x) }",
             "1:41: attributes of functions are not supported",
         ),
-        ("g (\"é\n", "1:4: the string does not end"),
+        ("g (\"é\n", "1:4: the string is not closed"),
         ("g (float \"é\" §", "1:14: unexpected character '§'"),
-        ("g () => () { } f (x) => (y) { y = Neg (x) }", "1:19: the type of an input must be given"),
+        ("g () => () { } f (x) => (y) { y = Neg (x) }", "1:19: an input needs a type"),
         (
             "g () => () { } <domain: \"d\"> f (float x) => (y) { y = d.f (x) }",
             "1:16: the function calls itself",
@@ -227,10 +224,10 @@ fn hostile_text_is_an_error() {
     for text in [&start, &long, huge, power, &dim] {
         error(text);
     }
-    assert_eq!(error(&start).split(": ").last(), Some("subgraphs nest too deeply"));
+    assert_eq!(error(&start).split(": ").last(), Some("subgraphs are nested too deeply"));
 }
 
-/// Cutting a text anywhere, or dropping any character of it, never does worse than an error.
+/// Cutting a text anywhere, or dropping any character, gives an error at worst.
 #[test]
 fn broken_text_never_panics() {
     for text in PRINTED {

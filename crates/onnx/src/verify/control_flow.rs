@@ -1,4 +1,4 @@
-//! Subgraphs and functions against the nodes that run them.
+//! Checks subgraphs and functions against the nodes that run them.
 
 use super::label;
 use crate::{Attr, BlockId, Error, Graph, Node, NodeId, Result, ValueId};
@@ -21,7 +21,7 @@ pub(super) fn check_call(graph: &Graph, id: NodeId, body: BlockId) -> Result<()>
     let node = graph.node(id);
     let complain = |reason| Error::invalid(&label(id, node), reason);
     let Some(inputs) = node.inputs.iter().copied().collect::<Option<Vec<_>>>() else {
-        return Err(complain("an operand of a function is left out".to_owned()));
+        return Err(complain("an operand of a function call is missing".to_owned()));
     };
     let body = graph.block(body);
     same_types(graph, "operand", &inputs, &body.inputs).map_err(complain)?;
@@ -34,7 +34,7 @@ fn if_(graph: &Graph, node: &Node) -> Check {
     for name in ["then_branch", "else_branch"] {
         let block = graph.block(subgraph(node, name)?);
         if !block.inputs.is_empty() {
-            return Err(format!("`{name}` has {} inputs, must have none", block.inputs.len()));
+            return Err(format!("`{name}` must have no inputs, but has {}", block.inputs.len()));
         }
         same_types(graph, "result", &node.outputs, block.outputs())
             .map_err(|reason| format!("`{name}`: {reason}"))?;
@@ -48,7 +48,8 @@ fn loop_(graph: &Graph, node: &Node) -> Check {
         (body.inputs.as_slice(), body.outputs())
     else {
         return Err(
-            "the body takes an iteration number and a condition and returns a condition".to_owned()
+            "the body must take an iteration number and a condition, and return a condition"
+                .to_owned(),
         );
     };
     let is_scalar = |value: ValueId, dtype: DType| {
@@ -56,16 +57,19 @@ fn loop_(graph: &Graph, node: &Node) -> Check {
         ty.dtype == dtype && ty.rank() == 0
     };
     if !is_scalar(*iteration, DType::I64) {
-        return Err(format!("the iteration number is {}, must be i64[]", graph.ty(*iteration)));
+        return Err(format!("the iteration number must be i64[], but is {}", graph.ty(*iteration)));
     }
     for value in [condition, again] {
         if !is_scalar(*value, DType::Bool) {
-            return Err(format!("a condition of the body is {}, must be bool[]", graph.ty(*value)));
+            return Err(format!(
+                "a condition of the body must be bool[], but is {}",
+                graph.ty(*value)
+            ));
         }
     }
     let initial: Vec<_> = node.inputs.iter().skip(2).flatten().copied().collect();
     same_types(graph, "state", &initial, state)?;
-    let kept = results.get(..state.len()).ok_or("the body returns too few states")?;
+    let kept = results.get(..state.len()).ok_or("the body returns too few state values")?;
     same_types(graph, "state", state, kept)?;
     same_types(graph, "result", &node.outputs, results)
 }
@@ -93,12 +97,16 @@ fn subgraph(node: &Node, name: &str) -> std::result::Result<BlockId, String> {
 /// Whether two lists have the same length and element types.
 fn same_types(graph: &Graph, what: &str, outer: &[ValueId], inner: &[ValueId]) -> Check {
     if outer.len() != inner.len() {
-        return Err(format!("{} {what}s outside, {} inside", outer.len(), inner.len()));
+        return Err(format!(
+            "there are {} {what}s outside, but {} inside",
+            outer.len(),
+            inner.len()
+        ));
     }
     let dtype = |value: &ValueId| graph.ty(*value).dtype;
     for (i, (a, b)) in outer.iter().zip(inner).enumerate() {
         if dtype(a) != dtype(b) {
-            return Err(format!("{what} {i} is {} outside, {} inside", dtype(a), dtype(b)));
+            return Err(format!("{what} {i} is {} outside, but {} inside", dtype(a), dtype(b)));
         }
     }
     Ok(())

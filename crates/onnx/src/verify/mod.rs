@@ -14,13 +14,12 @@ use crate::{Error, Graph, Node, NodeId, Result, ValueId, schema};
 /// Checks everything that a graph must satisfy, in time linear in its size.
 ///
 /// Every operand is defined before it is read, in the same block or an enclosing one, functions
-/// capture nothing, use lists list the uses, and every node has the operands, results, attributes and
-/// subgraphs that its operator asks for.
+/// capture nothing, use lists are correct, and every node has the operands, results, attributes and
+/// subgraphs that its operator requires.
 ///
-/// With an opset, operators are those of that opset and element types must be those that the
-/// specification allows there. Without one, a node must be valid at some opset, and element types
-/// must be consistent but may be any: before legalisation, an operator stands for what it would
-/// compute on any type.
+/// If an opset is given, operators and element types must be valid there. Otherwise, a node must be
+/// valid at some opset, and element types must be consistent: before legalisation, an operator
+/// stands for what it would compute for any type.
 pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
     if let Some(opset) = opset {
         supported(opset)?;
@@ -28,8 +27,8 @@ pub fn verify(graph: &Graph, opset: Option<i64>) -> Result<()> {
     structure::check(graph, opset)
 }
 
-/// Checks that no two values have the same name, as [`crate::assign_names`] leaves them. Before that,
-/// names are wishes: a parameter may be called like an input.
+/// Checks that no two values have the same name, as [`crate::assign_names`] ensures. Before that,
+/// names are only requests: a parameter may have the name of an input.
 pub fn verify_names(graph: &Graph) -> Result<()> {
     let blocks = graph.live_blocks();
     let inputs = blocks.iter().flat_map(|block| graph.block(*block).inputs.iter());
@@ -39,7 +38,7 @@ pub fn verify_names(graph: &Graph) -> Result<()> {
     for value in inputs.chain(results).copied().chain(graph.live_constants()) {
         let name = graph.value(value).name.as_str();
         if !seen.insert(name) {
-            return Err(Error::Graph(format!("two values are called `{name}`")));
+            return Err(Error::Graph(format!("two values are named `{name}`")));
         }
     }
     Ok(())
@@ -58,7 +57,7 @@ fn supported(opset: i64) -> Result<()> {
     Err(Error::OpsetUnsupported { given: opset, oldest: schema::OLDEST, newest: schema::NEWEST })
 }
 
-/// How a node is called in messages: by its operator and its name, or else its number.
+/// How messages refer to a node: by its operator and its name, or else its number.
 fn label(id: NodeId, node: &Node) -> String {
     if node.name.is_empty() {
         format!("{} #{}", node.op.name, id.index())
@@ -67,7 +66,7 @@ fn label(id: NodeId, node: &Node) -> String {
     }
 }
 
-/// How a value is called in messages: by its name, or else its number and type.
+/// How messages refer to a value: by its name, or else its number and type.
 fn value_label(graph: &Graph, id: ValueId) -> String {
     let value = graph.value(id);
     if value.name.is_empty() {

@@ -27,9 +27,8 @@ impl Opsets {
 
 /// The lowest opset from `floor` on at which every node is valid.
 ///
-/// Operators, their operand counts and attributes decide, and the element types that values have at
-/// all. Whether an operator takes a type is not asked: legalisation puts casts around those that
-/// do not.
+/// This depends on operators, their operand counts and attributes, and on the element types of
+/// values. It does not depend on which types an operator accepts, since legalisation inserts casts.
 pub fn required_opset(graph: &Graph, floor: i64) -> Result<i64> {
     supported(floor)?;
     // By opset from `floor` on: the first node that is not valid there.
@@ -51,25 +50,27 @@ pub fn required_opset(graph: &Graph, floor: i64) -> Result<i64> {
         if excluded.iter().all(|(_, by)| by.is_some()) {
             let other = excluded.iter().find(|(o, _)| *o == first).and_then(|(_, by)| *by);
             let other = other.map(|id| label(id, graph.node(id))).unwrap_or_default();
-            let reason = format!("there is no opset for both it and {other}");
+            let reason = format!("no opset has both it and {other}");
             return Err(Error::invalid(&label(id, node), reason));
         }
     }
     let floor = types_opset(graph).map_or(floor, |(needs, _)| needs.max(floor));
     let possible = excluded.iter().find(|(o, by)| *o >= floor && by.is_none());
     possible.map(|(o, _)| *o).ok_or_else(|| {
-        Error::Graph(format!("its element types need opset {floor}, where a node is not valid"))
+        Error::Graph(format!(
+            "its element types need opset {floor}, at which one of its nodes is not valid"
+        ))
     })
 }
 
-/// An error unless every node is valid at `opset`, apart from the element types that each takes.
+/// An error unless every node is valid at `opset`, apart from the element types that it accepts.
 pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
     supported(opset)?;
     if let Some((needs, dtype)) = types_opset(graph)
         && needs > opset
     {
         let op = dtype.to_string();
-        let reason = Some("the element type is that new".to_owned());
+        let reason = Some("the element type was introduced there".to_owned());
         return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin: None });
     }
     for id in graph.all_nodes() {

@@ -1,10 +1,10 @@
-//! A node against the schema of its operator.
+//! Checks a node against the schema of its operator.
 
 use super::label;
 use crate::schema::{self, Arity, AttrKind, Binding, Param, Schema};
 use crate::{Attr, Error, Graph, Node, NodeId, Result};
 
-/// Checks a node against the schema of `opset`, or without one against any of its operator's.
+/// Checks a node against the schema of `opset`, or else against any schema of its operator.
 pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()> {
     let node = graph.node(id);
     if !node.op.domain.is_empty() {
@@ -26,12 +26,12 @@ pub(super) fn check(graph: &Graph, id: NodeId, opset: Option<i64>) -> Result<()>
     let bad = binding.types().zip(schema.types).find(|(have, c)| !have.is_subset(c.allowed));
     if let Some((have, constraint)) = bad {
         let (name, allowed) = (constraint.name, constraint.allowed);
-        return Err(complain(format!("{have} is not among the types of {name}: {allowed}")));
+        return Err(complain(format!("{name} cannot be {have}; it can be {allowed}")));
     }
     values(node, opset).map_err(|(reason, _)| complain(reason))
 }
 
-/// Operand and result counts and attributes; the reason if they are not what `schema` asks for.
+/// Checks operand and result counts and attributes; the reason if `schema` does not allow them.
 pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(), String> {
     params("operand", schema.inputs, node.inputs.len(), |i| node.inputs[i].is_some())?;
     params("result", schema.outputs, node.outputs.len(), |_| true)?;
@@ -41,7 +41,7 @@ pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(),
         };
         let kind = AttrKind::of(attr);
         if spec.kind != kind {
-            return Err(format!("attribute `{name}` is {kind:?}, must be {:?}", spec.kind));
+            return Err(format!("attribute `{name}` is {kind:?}, but must be {:?}", spec.kind));
         }
     }
     for spec in schema.attrs.iter().filter(|spec| spec.required) {
@@ -52,7 +52,7 @@ pub(super) fn structure(schema: &Schema, node: &Node) -> std::result::Result<(),
     Ok(())
 }
 
-/// Whether `count` operands or results, of which some may be left out, fit the parameters.
+/// Whether `count` operands or results, some of which may be omitted, fit the parameters.
 fn params(
     what: &str,
     params: &[Param],
@@ -77,7 +77,7 @@ fn params(
         }
     }
     if count > params.len() {
-        return Err(format!("{count} {what}s, at most {} are taken", params.len()));
+        return Err(format!("it has {count} {what}s, but takes at most {}", params.len()));
     }
     Ok(())
 }

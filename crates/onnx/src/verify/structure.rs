@@ -1,4 +1,4 @@
-//! Definitions before uses, use lists, names.
+//! Checks that definitions come before uses, that use lists are right, and that names are unique.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -27,7 +27,7 @@ pub(super) fn check(graph: &Graph, opset: Option<i64>) -> Result<()> {
     let mut functions = FxHashMap::default();
     for function in &graph.functions {
         if functions.insert(function.op, function.body).is_some() {
-            return Err(Error::Graph(format!("two functions `{}`", function.op.name)));
+            return Err(Error::Graph(format!("two functions are named `{}`", function.op.name)));
         }
     }
     let mut walk = Walk {
@@ -80,7 +80,7 @@ impl Walk<'_> {
         let complain = |what: String| Error::Graph(format!("{} {what}", label(id, node)));
         let seen = std::mem::replace(&mut self.nodes[id.index()], true);
         if node.block() != block || seen {
-            return Err(complain("is in the list of a block that it is not in".to_owned()));
+            return Err(complain("is listed in a block that it does not belong to".to_owned()));
         }
         for input in node.inputs.iter().flatten() {
             self.read(*input).map_err(|what| complain(format!("reads {what}")))?;
@@ -97,7 +97,7 @@ impl Walk<'_> {
             let producer = graph.value(output).producer();
             if !matches!(producer, Producer::Node(n, at) if (*n, *at) == (id, i)) {
                 let value = value_label(graph, output);
-                return Err(complain(format!("does not make its result {i}, {value}")));
+                return Err(complain(format!("does not produce its result {i}, {value}")));
             }
             self.define(output, defined)?;
         }
@@ -124,12 +124,12 @@ impl Walk<'_> {
             }
             _ if self.visible[value.index()] => return Ok(()),
             Producer::Removed => "which was removed",
-            _ => "which is not defined before it in this block or one around it",
+            _ => "which is not defined earlier in this block or an enclosing one",
         };
         Err(format!("{}, {reason}", value_label(self.graph, value)))
     }
 
-    /// Use lists have every read of a live value, and nothing that is no read.
+    /// Checks that use lists have every read of a live value, and nothing else.
     fn uses(&self) -> Result<()> {
         let graph = self.graph;
         for id in graph.value_ids().filter(|id| self.live[id.index()]) {
@@ -153,7 +153,7 @@ impl Walk<'_> {
             if listed != self.reads[id.index()] {
                 let (value, reads) = (value_label(graph, id), self.reads[id.index()]);
                 return Err(Error::Graph(format!(
-                    "{value} is read {reads} times and has {listed} uses"
+                    "{value} is read {reads} times, but has {listed} uses"
                 )));
             }
         }

@@ -69,9 +69,9 @@ fn operands_and_results_are_counted() {
     let say = |graph: &Graph| error(graph, Some(20));
     assert_eq!(say(&single("Add", &[F], attrs! {}, &[F])), "Add #0: operand `B` is missing");
     let three = single("Add", &[F, F, F], attrs! {}, &[F]);
-    assert_eq!(say(&three), "Add #0: 3 operands, at most 2 are taken");
+    assert_eq!(say(&three), "Add #0: it has 3 operands, but takes at most 2");
     let results = single("Add", &[F, F], attrs! {}, &[F, F]);
-    assert_eq!(say(&results), "Add #0: 2 results, at most 1 are taken");
+    assert_eq!(say(&results), "Add #0: it has 2 results, but takes at most 1");
     let none = single("Concat", &[], attrs! { axis: 0 }, &[F]);
     assert_eq!(say(&none), "Concat #0: `inputs` takes at least 1 operands");
 }
@@ -81,7 +81,7 @@ fn attributes_are_checked() {
     let say = |attrs| error(&single("Concat", &[F, F], attrs, &[F]), Some(20));
     assert_eq!(say(attrs! {}), "Concat #0: attribute `axis` is missing");
     let wrong = attrs! { axis: vec![0] };
-    assert_eq!(say(wrong), "Concat #0: attribute `axis` is Ints, must be Int");
+    assert_eq!(say(wrong), "Concat #0: attribute `axis` is Ints, but must be Int");
     let unknown = attrs! { axis: 0, axes: 1 };
     assert_eq!(say(unknown), "Concat #0: unknown attribute `axes`");
 }
@@ -89,11 +89,11 @@ fn attributes_are_checked() {
 #[test]
 fn types_are_checked_when_the_opset_is_known() {
     let mixed = single("Add", &[F, DType::F64], attrs! {}, &[F]);
-    let reason = "Add #0: `B` is f64 where its type T is f32 already";
+    let reason = "Add #0: `B` is f64, but its type T is already f32";
     assert_eq!(error(&mixed, None), reason);
     let int = single("Sin", &[DType::I32], attrs! {}, &[DType::I32]);
     verify(&int, None).unwrap();
-    assert_eq!(error(&int, Some(20)), "Sin #0: i32 is not among the types of T: f16, f32, f64");
+    assert_eq!(error(&int, Some(20)), "Sin #0: T cannot be i32; it can be f16, f32, f64");
     let bf16 = single("Sin", &[DType::BF16], attrs! {}, &[DType::BF16]);
     assert!(verify(&bf16, Some(21)).is_err());
     verify(&bf16, Some(22)).unwrap();
@@ -105,7 +105,7 @@ fn operators_are_those_of_the_opset() {
     assert_eq!(error(&gelu, Some(19)), "Gelu #0: ONNX has no such operator at opset 19");
     let unknown = single("NoSuchOp", &[F], attrs! {}, &[F]);
     assert_eq!(error(&unknown, None), "NoSuchOp #0: ONNX has no such operator");
-    let reason = "opset 17 is not supported: the oldest is 18, the newest 26";
+    let reason = "opset 17 is not supported; choose one from 18 to 26";
     assert_eq!(error(&gelu, Some(17)), reason);
 }
 
@@ -126,8 +126,8 @@ fn values_are_defined_before_they_are_read() {
     graph.set_input(first, 0, Some(late));
     assert_eq!(
         error(&graph, None),
-        "invalid graph: Exp #0 reads %2 (f32[2]), which is not defined before it in this block or \
-         one around it"
+        "invalid graph: Exp #0 reads %2 (f32[2]), which is not defined earlier in this block or \
+         an enclosing one"
     );
 }
 
@@ -189,11 +189,11 @@ fn branches_return_what_the_node_does() {
         graph.node(node).outputs[0]
     };
     let message = error(&conditional(cast), None);
-    assert_eq!(message, "If #2: `then_branch`: result 0 is f32 outside, f64 inside");
+    assert_eq!(message, "If #2: `then_branch`: result 0 is f32 outside, but f64 inside");
     let mut graph = conditional(cast);
     let block = graph.live_blocks()[1];
     graph.add_input(block, ty(F));
-    assert_eq!(error(&graph, None), "If #2: `then_branch` has 1 inputs, must have none");
+    assert_eq!(error(&graph, None), "If #2: `then_branch` must have no inputs, but has 1");
 }
 
 /// A counting loop with one state of type `state` and a body that takes and returns `inner`.
@@ -218,9 +218,9 @@ fn counting(state: DType, inner: DType, iteration: &Type) -> Graph {
 fn loops_keep_their_state() {
     verify(&counting(F, F, &scalar(DType::I64)), Some(18)).unwrap();
     let message = error(&counting(F, DType::I8, &scalar(DType::I64)), None);
-    assert_eq!(message, "Loop #0: state 0 is f32 outside, i8 inside");
+    assert_eq!(message, "Loop #0: state 0 is f32 outside, but i8 inside");
     let message = error(&counting(F, F, &scalar(F)), None);
-    assert_eq!(message, "Loop #0: the iteration number is f32[], must be i64[]");
+    assert_eq!(message, "Loop #0: the iteration number must be i64[], but is f32[]");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn functions_capture_nothing() {
     assert!(message.contains("function `Block` returns %0"), "{message}");
     let wrong = |graph: &mut Graph, block, _| graph.add_input(block, ty(DType::I8));
     let message = error(&function(wrong), None);
-    assert_eq!(message, "Block #1: operand 0 is f32 outside, i8 inside");
+    assert_eq!(message, "Block #1: operand 0 is f32 outside, but i8 inside");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn names_are_unique() {
     // Until they are assigned, they need not be.
     verify(&graph, None).unwrap();
     let message = verify_names(&graph).unwrap_err().to_string();
-    assert_eq!(message, "invalid graph: two values are called `same`");
+    assert_eq!(message, "invalid graph: two values are named `same`");
     assign_names(&mut graph, &origins().0);
     verify_names(&graph).unwrap();
 }
@@ -300,7 +300,7 @@ fn use_lists_have_every_use() {
     let input = graph.node(node).inputs[0];
     graph.node_mut(node).inputs.push(input);
     graph.node_mut(node).op = Op { domain: "other", name: "Op" };
-    assert_eq!(error(&graph, None), "invalid graph: %0 (f32[2]) is read 2 times and has 1 uses");
+    assert_eq!(error(&graph, None), "invalid graph: %0 (f32[2]) is read 2 times, but has 1 uses");
     graph.node_mut(node).inputs.clear();
     let message = error(&graph, None);
     assert!(message.contains("%0 (f32[2]) is not read at Operand("), "{message}");
@@ -329,7 +329,7 @@ fn opsets_can_exclude_each_other() {
     let x = graph.block(Graph::MAIN).inputs[0];
     add(&mut graph, Graph::MAIN, "Gelu", &[x], attrs! {}, &[ty(F)]);
     let message = required_opset(&graph, 18).unwrap_err().to_string();
-    assert_eq!(message, "Gelu #1: there is no opset for both it and DFT #0");
+    assert_eq!(message, "Gelu #1: no opset has both it and DFT #0");
 }
 
 #[test]
@@ -342,9 +342,10 @@ fn an_explicit_opset_may_be_too_old() {
     let reason = "opset 18 is too old: `Cast` needs opset 19 (unknown attribute `saturate`)";
     assert_eq!(say(&cast, 18), reason);
     let f8 = single("Identity", &[DType::F8E5M2], attrs! {}, &[DType::F8E5M2]);
-    let reason = "opset 18 is too old: `f8e5m2` needs opset 19 (the element type is that new)";
+    let reason =
+        "opset 18 is too old: `f8e5m2` needs opset 19 (the element type was introduced there)";
     assert_eq!(say(&f8, 18), reason);
-    let old = "opset 11 is not supported: the oldest is 18, the newest 26";
+    let old = "opset 11 is not supported; choose one from 18 to 26";
     assert_eq!(say(&gelu, 11), old);
     let dft = single("DFT", &[F], attrs! { axis: 1 }, &[F]);
     assert_eq!(

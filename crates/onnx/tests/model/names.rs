@@ -109,7 +109,7 @@ fn constants_are_named_by_content() {
 }
 
 #[test]
-fn what_the_elements_cannot_say_the_shape_does() {
+fn constants_without_readable_elements_are_named_by_shape() {
     let complex = vec![0u8; 8];
     let tensor = Tensor::new(DType::C64, &[], std::sync::Arc::new(complex)).unwrap();
     let mut s = Sample::empty();
@@ -119,9 +119,9 @@ fn what_the_elements_cannot_say_the_shape_does() {
     assert_eq!(s.graph.value(value).name, "const/c64/scalar");
 }
 
-/// Takes minutes if a name is searched for from the start each time.
+/// This takes minutes if the search for a free name starts over each time.
 #[test]
-fn many_equal_names_are_no_problem() {
+fn many_equal_names_are_handled_quickly() {
     let mut s = Sample::empty();
     let ty = f32_type(&[]);
     let x = s.graph.add_input(Graph::MAIN, ty.clone());

@@ -3,9 +3,9 @@ use onnx::{EncodeOptions, Error, encode, external_locations, read, read_file};
 use crate::sample::sample;
 
 #[test]
-fn what_is_no_model_is_refused() {
+fn files_that_are_not_models_are_refused() {
     let cases: [(&[u8], &str); 4] = [
-        (b"", "there are no bytes"),
+        (b"", "it is empty"),
         (b"\x08\x0a", "it has no graph"),
         (b"<!DOCTYPE html>", "failed to decode"),
         (b"\x08\x0a\x3a\x00", "it has no operator set"),
@@ -14,14 +14,14 @@ fn what_is_no_model_is_refused() {
         let error = read(bytes.to_vec()).unwrap_err();
         assert!(matches!(error, Error::Read(_)));
         let text = error.to_string();
-        assert!(text.starts_with("not an ONNX model, or a damaged one: "), "{text}");
+        assert!(text.starts_with("not an ONNX model, or damaged: "), "{text}");
         assert!(text.contains(reason), "{text}");
     }
 }
 
-/// Behind the operator sets nothing is required, so nothing can be missed there.
+/// Nothing is required after the operator sets, so a cut there cannot be detected.
 #[test]
-fn a_cut_model_is_refused() {
+fn a_truncated_model_is_refused() {
     let mut model = encode(&sample().graph, &EncodeOptions::new(23)).unwrap();
     model.proto.functions.clear();
     model.proto.opset_import.truncate(1);

@@ -17,7 +17,7 @@ fn model() -> Model {
     encode(&sample().graph, &EncodeOptions::new(23)).unwrap()
 }
 
-/// A model with initializers of `bytes` bytes each, all of the same storage.
+/// A model with initializers of `bytes` bytes each, which share their storage.
 fn weights(count: usize, bytes: usize) -> Model {
     let mut s = Sample::empty();
     let tensor = Tensor::new(DType::U8, &[bytes], Arc::new(vec![0u8; bytes])).unwrap();
@@ -48,7 +48,7 @@ fn external(tensor: &TensorProto) -> Option<(String, usize, usize)> {
 }
 
 #[test]
-fn one_file_holds_what_to_bytes_gives() {
+fn one_file_equals_to_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/folders/m.onnx");
     for placement in [Placement::Auto, Placement::Inline] {
@@ -114,7 +114,7 @@ fn tensors_larger_than_the_write_buffer_are_passed_on() {
 }
 
 #[test]
-fn more_than_protobuf_allows_is_an_error_in_one_file() {
+fn a_single_file_larger_than_protobuf_allows_is_an_error() {
     let model = weights(17, 128 << 20);
     let Err(Error::TooLarge(bytes)) = model.to_bytes() else { panic!("2.1 GiB in one message") };
     assert!(bytes > 17 * (128 << 20) && bytes < 17 * (129 << 20));
@@ -175,7 +175,7 @@ fn devices_are_not_replaced() {
 }
 
 #[test]
-fn replaced_files_stay_readable_for_those_who_have_them_open() {
+fn replaced_files_stay_readable_while_they_are_open() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.onnx");
     let data = folder.path().join("m.onnx.data");
@@ -191,7 +191,7 @@ fn replaced_files_stay_readable_for_those_who_have_them_open() {
 }
 
 #[test]
-fn the_data_file_goes_with_the_model_that_used_it() {
+fn the_data_file_is_removed_with_its_model() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.onnx");
     model().save(&path, Placement::External).unwrap();
@@ -226,7 +226,7 @@ fn a_model_that_was_read_keeps_its_data_file() {
 
 #[cfg(unix)]
 #[test]
-fn permissions_are_those_of_an_ordinary_file_or_of_the_one_replaced() {
+fn permissions_are_the_default_or_those_of_the_replaced_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();

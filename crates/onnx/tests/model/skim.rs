@@ -33,7 +33,7 @@ fn all_but_bulk_data_is_kept() {
     assert!(skimmed == model);
 }
 
-/// Data may come as many small fields; some of it would look like all of it.
+/// Data may be split into many small fields; a part of it would look like all of it.
 #[test]
 fn data_is_kept_as_a_whole_or_not_at_all() {
     let mut model = model();

@@ -1,4 +1,4 @@
-//! From a conversion's tables to the map: what the nodes refer to, and nothing else.
+//! Builds the map from a conversion's tables. It holds only what the nodes refer to.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -22,19 +22,19 @@ pub struct MapNode<'a> {
     pub origin: OriginId,
     /// The positions of the nodes whose results it reads.
     pub inputs: Vec<usize>,
-    /// The names of its results; empty if a name is not that result's own.
+    /// The names of its results; empty if a name belongs to another value.
     pub outputs: Vec<&'a str>,
 }
 
-/// Reads the text of a file, by the path it is opened under.
+/// Reads the text of the file at a path.
 pub type ReadText<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// What is known of the user's files.
+/// What is recorded about the user's files.
 #[derive(Clone, Copy, Default)]
 pub struct Sources<'a> {
-    /// Reads a file; without it, files have no digest.
+    /// Reads a file. Without it, files have no digest.
     pub text: Option<&'a ReadText<'a>>,
-    /// Whether the texts themselves go into the map, beside their digests.
+    /// Whether the map includes the texts in addition to their digests.
     pub embed: bool,
 }
 
@@ -84,8 +84,8 @@ struct Builder<'a> {
 }
 
 impl SourceMap {
-    /// The map of a model. `inputs` are the names of the values that no node computes, its own
-    /// inputs and those of its bodies; `function` stands for what belongs to no equation.
+    /// The map of a model. `inputs` are the names of the values that no node computes: its own
+    /// inputs and those of its bodies. `function` represents nodes that belong to no equation.
     pub fn build(
         inputs: &[&str],
         nodes: &[MapNode<'_>],

@@ -16,13 +16,13 @@ pub(super) struct Index {
     callers: FxHashMap<u32, usize>,
 }
 
-/// Frames of a stack that are told: Python itself allows a thousand.
+/// How many frames of a stack are returned. Python itself allows a thousand.
 const DEEPEST: usize = 1000;
 
-/// Sources of one node that are told beside its own.
+/// How many merged sources of a node are returned.
 const MOST: usize = 256;
 
-/// A frame, as the map has it.
+/// A frame as recorded in the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapFrame<'a> {
     /// The file.
@@ -40,21 +40,21 @@ pub struct MapFrame<'a> {
 /// One source of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source<'a> {
-    /// The frame that stands for it; none if no frame is known outside JAX.
+    /// The frame that represents it, unless all known frames are in JAX.
     pub site: Option<MapFrame<'a>>,
     /// The module instance.
     pub scope: &'a str,
     /// The rule or rewrite that emitted the node, such as `sin.lower:12`.
     pub rule: String,
-    /// All frames, innermost first. In a function, they go on with its first call.
+    /// All frames, innermost first. In an ONNX function, they continue with its first call.
     pub stack: Vec<MapFrame<'a>>,
-    /// The frames of the other calls of the functions it is inside of, innermost function first.
+    /// The frames of the other calls of the functions that contain it, innermost function first.
     pub callers: Vec<Vec<MapFrame<'a>>>,
 }
 
-/// The name that a node or a value of a function had in the function. onnxruntime writes the
-/// function's name, and perhaps the number of the call, before it: `_inlfunc_F_token_2_/F/Add`;
-/// ONNX's own inliner writes a number behind it: `/F/Add__2`.
+/// The name that an inlined node or value had in its function. onnxruntime prepends the function's
+/// name, and possibly the number of the call: `_inlfunc_F_token_2_/F/Add`. ONNX's own inliner
+/// appends a number: `/F/Add__2`.
 fn before_inlining(name: &str) -> Option<&str> {
     if let Some(at) = name.find("_inlfunc_") {
         return name[at..].find('/').map(|slash| &name[at + slash..]);
@@ -82,18 +82,18 @@ impl SourceMap {
         Self { tables, index }
     }
 
-    /// How many nodes the map knows.
+    /// How many nodes the map lists.
     pub fn len(&self) -> usize {
         self.tables.nodes.len()
     }
 
-    /// Whether the map knows no node.
+    /// Whether the map lists no nodes.
     pub fn is_empty(&self) -> bool {
         self.tables.nodes.is_empty()
     }
 
-    /// The node that computes the value `name`, or else the node called `name`; of a function that
-    /// was inlined, also by the names that this gives its nodes and values.
+    /// The node that computes the value `name`, or else the node named `name`. Nodes of functions
+    /// are also found by the names that inlining gives them.
     pub fn find(&self, name: &str) -> Option<usize> {
         let exact = |name: &str| {
             self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
@@ -101,8 +101,8 @@ impl SourceMap {
         exact(name).or_else(|| exact(before_inlining(name)?))
     }
 
-    /// Whether a value called `name` is one of the model as it was exported: a result, by its own
-    /// name or by that of its node, as runtimes call what they compute anew, or an input.
+    /// Whether the exported model has a value named `name`: an input or a result. Runtimes name
+    /// values that they recompute after the node, so the node's name counts as well.
     pub fn has_value(&self, name: &str) -> bool {
         self.find(name).is_some() || self.index.inputs.contains(name)
     }
@@ -119,7 +119,7 @@ impl SourceMap {
         origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == "onnx_function")
     }
 
-    /// The node of a function that `name` stands for, if inlining gave it this name.
+    /// The function node that `name` refers to, if it is a name given by inlining.
     pub fn find_inlined(&self, name: &str) -> Option<usize> {
         let is_exported = self.index.nodes.contains_key(name);
         self.find(before_inlining(name).filter(|_| !is_exported)?)
@@ -138,14 +138,14 @@ impl SourceMap {
         self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize))
     }
 
-    /// The nodes that a node of an optimised model stands for: all that lie between the values
-    /// `inputs` and the values `outputs`, those that compute the outputs first.
+    /// The nodes that a node of an optimised model stands for: all those between the values
+    /// `inputs` and the values `outputs`, starting with those that compute the outputs.
     pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
         let position = |name: &&str| self.find(name);
         let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
         let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
         let mut seen: FxHashSet<usize> = found.iter().copied().collect();
-        // Without a known input there is no border, and everything upstream would count.
+        // Without a known input there is no boundary, and everything upstream would count.
         if !inputs.iter().any(|name| self.has_value(name)) {
             return found;
         }
@@ -162,7 +162,7 @@ impl SourceMap {
         found
     }
 
-    /// The digest and the text of a file, where the map has them.
+    /// The digest and the text of a file, if the map has them.
     pub fn file(&self, path: &str) -> Option<(Option<&str>, Option<&str>)> {
         let entry = self.tables.files.iter().find(|entry| entry.0 == path)?;
         Some((entry.1.as_deref(), entry.2.as_deref()))

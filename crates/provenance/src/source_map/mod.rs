@@ -1,8 +1,8 @@
-//! The source map: provenance that survives what other tools do to a model.
+//! The source map: provenance that survives other tools.
 //!
-//! Runtimes drop the metadata of nodes when they optimise, but keep the model's own metadata and the
-//! names of values. The map is therefore one table beside or inside the model, keyed by the names of
-//! values first and of nodes second. `docs/source-map.md` specifies the format.
+//! Runtimes drop the metadata of nodes when they optimise, but keep the model's own metadata and
+//! the names of values. The map is therefore one table beside or inside the model, keyed by the
+//! names of values first and of nodes second. `docs/source-map.md` specifies the format.
 
 mod build;
 mod lookup;
@@ -16,10 +16,10 @@ pub use text::{SourceMapError, digest};
 
 /// Key of the map in the model's metadata.
 pub const SOURCE_MAP: &str = "pkg.jax2onnx.sourcemap";
-/// Key of the digest of a map that lies beside the model.
+/// Key of the digest of a map in a separate file.
 pub const SOURCE_MAP_DIGEST: &str = "pkg.jax2onnx.sourcemap.digest";
 
-/// The version of the format that is written.
+/// The version of the format.
 const VERSION: u32 = 1;
 
 /// A table from the names in a model to the lines of a program.
@@ -75,12 +75,12 @@ struct CallersEntry(u32, Vec<u32>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct OriginEntry(i64, u32, u32, Vec<u32>);
 
-/// Name, origin, the nodes whose results it reads, the names of its results where they differ from
-/// `<name>_output_<i>`: then all of them.
+/// Name, origin, the nodes whose results it reads, and the names of all its results if one of them
+/// differs from `<name>_output_<i>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct NodeEntry(String, u32, Vec<u32>, Vec<String>);
 
-/// How a result is called by default.
+/// The default name of a result.
 fn default_output(node: &str, index: usize) -> String {
     format!("{node}_output_{index}")
 }

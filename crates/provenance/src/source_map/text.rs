@@ -11,16 +11,17 @@ use sha2::{Digest, Sha256};
 
 use super::{SourceMap, Tables, VERSION};
 
-/// What the text of a compressed map begins with.
+/// The prefix of a compressed map.
 const COMPRESSED: &str = "zlib:";
 
-/// A tenth larger than the best level makes it, in a tenth of the time.
+/// The result is a tenth larger than with the best level, and takes a tenth of the time.
 const LEVEL: u32 = 4;
 
-/// No map of a real model comes near this; a hostile one must not fill the memory.
+/// The largest map that is decompressed, far beyond that of any real model. A hostile one must not
+/// exhaust memory.
 const LARGEST: u64 = 1 << 26;
 
-/// Why a text is no source map.
+/// Why a text is not a source map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceMapError {
     /// The text is damaged.
@@ -38,7 +39,8 @@ fn malformed(reason: impl std::fmt::Display) -> SourceMapError {
 impl SourceMap {
     /// The map as text.
     pub fn to_text(&self) -> String {
-        // Tables of strings and numbers always serialise, and writing to memory does not fail.
+        // Tables of strings and numbers can always be serialised, and writing to memory cannot
+        // fail.
         let json = serde_json::to_string(&self.tables).unwrap_or_default();
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(LEVEL));
         let packed = encoder.write_all(json.as_bytes()).and_then(|()| encoder.finish());
@@ -77,8 +79,8 @@ fn read(json: &str) -> Result<Tables, SourceMapError> {
 }
 
 impl Tables {
-    /// Every reference points into its table, and callers come before what they call, so that
-    /// following them ends.
+    /// Checks that every reference points into its table, and that callers come before what they
+    /// call, so that following them terminates.
     fn check(&self) -> Result<(), SourceMapError> {
         let within = |index: u32, len: usize, what: &str| {
             let good = (index as usize) < len;
@@ -144,7 +146,7 @@ mod tests {
         Frame { file: "model.py".into(), path: "/m/model.py".into(), function, span, kind }
     }
 
-    /// Two nodes: `b`, inside a jit that was called on line 7, reads `a`.
+    /// Two nodes: `b`, inside a jitted function that is called on line 7, reads `a`.
     fn sample() -> SourceMap {
         let (mut stacks, mut origins) = (Stacks::default(), Origins::default());
         let mut stack = |function, line, kind| {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_reads_back_as_it_was() {
+    fn maps_round_trip() {
         let map = sample();
         assert_eq!(SourceMap::parse(&map.to_text()).unwrap(), map);
         let json = serde_json::to_string(&map.tables).unwrap();
@@ -201,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fused_node_stands_for_all_between_its_inputs_and_outputs() {
+    fn a_fused_node_stands_for_everything_between_its_inputs_and_outputs() {
         let map = sample();
         assert_eq!(map.between(&[], &["y"]), [1]);
         assert_eq!(map.between(&["/Sin_output_0"], &["y"]), [1]);
         assert_eq!(map.between(&["x"], &["y"]), [1, 0], "up to the model's own input");
         assert_eq!(map.between(&["/Sin"], &["/Cos"]), [1], "results by the names of their nodes");
-        assert_eq!(map.between(&["?"], &["y"]), [1], "an unknown input is no border");
+        assert_eq!(map.between(&["?"], &["y"]), [1], "an unknown input is not a boundary");
     }
 
     #[test]

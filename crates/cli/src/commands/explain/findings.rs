@@ -11,7 +11,7 @@ use crate::log::{
 use crate::model::{Index, Origin};
 use crate::nearest::nearest;
 
-/// Nodes that are explained; a log of thousands is a file to search, not to read.
+/// How many nodes are explained. Nobody reads more of them.
 const MOST: usize = 8;
 
 /// What a log is about.
@@ -19,26 +19,26 @@ const MOST: usize = 8;
 pub(crate) struct Explanation<'m> {
     /// What was found, most important first.
     pub(crate) findings: Vec<Finding<'m>>,
-    /// How many more nodes are named.
+    /// How many more nodes the log names.
     pub(crate) hidden: usize,
-    /// Names that the model does not have, each with names like it.
+    /// Names that the model does not have, each with similar ones that it has.
     pub(crate) unknown: Vec<(String, Vec<&'m str>)>,
 }
 
 /// One node or value that a log is about, or a message about the model as a whole.
 #[derive(Debug)]
 pub(crate) struct Finding<'m> {
-    /// What is the subject.
+    /// What it is about.
     pub(crate) subject: Subject<'m>,
-    /// The name in the log, if it is another than the model's.
+    /// The name in the log, if the model has another.
     pub(crate) renamed: Option<String>,
-    /// What the message means; none if it is not known, or there is no message.
+    /// What the message means, if there is one and it is known.
     pub(crate) meaning: Option<Meaning>,
-    /// Who said what.
+    /// Who said it, and what.
     pub(crate) said: Option<(&'static str, String)>,
     /// How bad it is.
     pub(crate) severity: Severity,
-    /// A doubt about whether this is what the message means.
+    /// Why this may not be what the message means.
     pub(crate) doubt: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Subject<'m> {
     Node(usize),
     /// An input or an initializer, and a node that reads it.
     Value(String, Option<usize>),
-    /// A node that the model no longer has, but its source map knows.
+    /// A node that is in the source map but no longer in the model.
     Gone(String, Vec<Origin<'m>>),
     /// The model.
     Model,
@@ -120,14 +120,14 @@ fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
         explanation.add(index, &mut seen, Finding { meaning: Some(known), said, ..new });
     }
     if !explanation.findings.is_empty() {
-        // Runtimes make up names beside those that they were given.
+        // Runtimes also invent names.
         explanation.unknown.clear();
     }
     explanation
 }
 
 impl<'m> Explanation<'m> {
-    /// How many findings have a message that is known.
+    /// How many findings have a message whose meaning is known.
     fn understood(&self) -> usize {
         self.findings.iter().filter(|finding| finding.meaning.is_some()).count()
     }
@@ -171,7 +171,7 @@ impl<'m> Explanation<'m> {
         }
     }
 
-    /// Whatever words of the log are names in the model: there are more runtimes than forms.
+    /// Words of the log that are names in the model, for runtimes whose messages are not known.
     fn words(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, log: &str) {
         let is_border = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;=".contains(c);
         let (mut found, mut known) = (Vec::new(), FxHashSet::default());
@@ -179,7 +179,7 @@ impl<'m> Explanation<'m> {
             let severity = LazyCell::new(|| severity(line).unwrap_or_else(|| guessed(line)));
             for word in line.split(is_border) {
                 let word = word.trim_end_matches(['.', ':']);
-                // `x` or `Add` in a sentence are seldom meant as names.
+                // In a sentence, `x` or `Add` is rarely a name.
                 let is_name = word.len() > 3 && word.contains(['/', '_', '.']);
                 if let (true, Some(subject)) = (is_name, resolve(index, word))
                     && known.insert((word, severity.name()))
@@ -195,7 +195,7 @@ impl<'m> Explanation<'m> {
         }
     }
 
-    /// Adds a finding, with what its message means, unless its subject was found before.
+    /// Adds a finding with the meaning of its message, unless there is one for its subject.
     fn add(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
         let key = match &finding.subject {
             Subject::Node(node) => format!("node {node}"),
@@ -222,8 +222,8 @@ impl<'m> Explanation<'m> {
     }
 }
 
-/// The mentions without those of nodes around another one: the message of a loop repeats that of
-/// the node inside, which says more.
+/// Drops mentions of nodes that contain another mentioned node: the message of a loop repeats the
+/// more precise one of the node inside it.
 fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'t>> {
     let mut around: FxHashSet<(&str, usize)> = FxHashSet::default();
     let mut kept = Vec::new();
@@ -242,13 +242,13 @@ fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'
     kept
 }
 
-/// What `name` is in the model, and `name` itself if it is called otherwise there.
+/// What `name` is in the model, and `name` itself if the model has another name for it.
 pub(super) fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>, Option<String>)> {
     if name.is_empty() {
         return None;
     }
-    // The source map knows nodes of functions by the names that inlining gives them, too; the node
-    // of the model says more.
+    // The source map also lists nodes of functions under their inlined names. The node in the model
+    // says more.
     let is_inlined = name.contains("_inlfunc_") && index.named(name).is_none();
     if let Some(subject) = subject(index, name).filter(|s| !(is_inlined && s.is_gone())) {
         return Some((subject, None));

@@ -1,4 +1,4 @@
-//! What is to be explained: a file, standard input or the argument itself.
+//! The text to explain: a file, standard input or the argument itself.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,8 +11,8 @@ use crate::model::Index;
 use crate::nearest::nearest;
 use crate::terminal::Terminal;
 
-/// Bytes of a log that are read: its end, where the failure is. An even number, so that UTF-16
-/// stays in step.
+/// How many bytes of a log are read, from its end, where the failure is. An even number, so that
+/// UTF-16 is not cut in the middle of a character.
 const MOST: usize = 1 << 24;
 
 /// The text that `given` stands for.
@@ -33,7 +33,7 @@ pub(super) fn read(
             let path = PathBuf::from(text);
             match path.metadata() {
                 Ok(about) if !about.is_dir() => (tail_of_file(&path), path),
-                // Folders are seldom meant, but `blocks.0` may be one beside the model.
+                // Nobody explains a folder, but there may be one named `blocks.0`.
                 found => {
                     return match why_no_file(text, found.is_ok(), index) {
                         Some(why) => Err(Failure::Request(why)),
@@ -46,19 +46,19 @@ pub(super) fn read(
     let (bytes, is_cut) = read.map_err(|error| Failure::Io { path, error })?;
     if is_cut {
         let size = MOST >> 20;
-        terminal.remark(&format!("the log is long: only its last {size} MiB were read"))?;
+        terminal.remark(&format!("the log is long; only its last {size} MiB were read"))?;
     }
     Ok(decode(&bytes))
 }
 
-/// Why `text` is not taken for a name or a message: it can only be the path of a file.
+/// Why `text` can only be the path of a file, and neither a name nor a message.
 fn why_no_file(text: &str, is_folder: bool, index: &Index<'_>) -> Option<String> {
     let is_word = !text.is_empty() && !text.contains(char::is_whitespace);
     if !(is_word || is_folder) || resolve(index, text).is_some() {
         return None;
     }
     if is_folder {
-        return Some(format!("{}: this is a folder, not a log file", cut(text)));
+        return Some(format!("{}: this is a directory, not a log file", cut(text)));
     }
     let path = Path::new(text);
     let like = nearest(text, index.names());
@@ -69,11 +69,10 @@ fn why_no_file(text: &str, is_folder: bool, index: &Index<'_>) -> Option<String>
         || has_folder
         || has_separator && like.is_empty();
     is_file.then(|| {
-        let mut why =
-            format!("{}: no such file, and the model has no node or value of that name", cut(text));
+        let mut why = format!("{}: there is no such file, node or value", cut(text));
         if !like.is_empty() {
             let like: Vec<String> = like.iter().map(|name| format!("`{}`", cut(name))).collect();
-            why.push_str(&format!("; like it: {}", like.join(", ")));
+            why.push_str(&format!("; similar names: {}", like.join(", ")));
         }
         why
     })
@@ -91,7 +90,7 @@ fn tail_of_file(path: &Path) -> io::Result<(Vec<u8>, bool)> {
     let mut file = File::open(path)?;
     let about = file.metadata()?;
     let skipped = about.len().saturating_sub(MOST as u64).next_multiple_of(2);
-    // A pipe has no length and cannot be wound.
+    // A pipe has no length and cannot seek.
     if !about.is_file() || skipped == 0 {
         return tail(&mut file, MOST);
     }
@@ -116,7 +115,7 @@ fn tail(input: &mut dyn Read, most: usize) -> io::Result<(Vec<u8>, bool)> {
     }
 }
 
-/// The text of a log. Windows' shells write UTF-16, often without saying so.
+/// The text of a log. Windows shells write UTF-16, often without a byte order mark.
 fn decode(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
@@ -133,7 +132,7 @@ fn decode(bytes: &[u8]) -> String {
     if text.contains('\r') { text.replace("\r\n", "\n") } else { text }
 }
 
-/// Whether most bytes at even and at odd places are 0, as ASCII in UTF-16 has them.
+/// Whether most bytes at even or at odd positions are 0, as they are for ASCII text in UTF-16.
 fn zeros(bytes: &[u8]) -> (bool, bool) {
     let pairs = bytes.len() / 2;
     let count = |at: usize| bytes.chunks_exact(2).filter(|pair| pair[at] == 0).count();
@@ -158,7 +157,7 @@ mod tests {
             assert_eq!(is_cut, bytes.len() > 4);
             assert!(
                 !is_cut || (bytes.len() - kept.len()).is_multiple_of(2),
-                "UTF-16 stays in step"
+                "UTF-16 is cut between characters"
             );
         }
     }
@@ -174,11 +173,11 @@ mod tests {
             assert_eq!(decode(&[mark, bytes].concat()), text);
         }
         assert_eq!(decode(b"\xef\xbb\xbfa\xff"), "a\u{fffd}");
-        assert_eq!(decode(b"\0\0\0\0").len(), 4, "zeros are no text in any encoding");
+        assert_eq!(decode(b"\0\0\0\0").len(), 4, "zeros are not text in any encoding");
     }
 
     #[test]
-    fn extensions_are_told_from_module_numbers() {
+    fn file_extensions_differ_from_module_numbers() {
         assert!(has_extension(Path::new("a/serve.log")) && has_extension(Path::new("x.py3")));
         assert!(!has_extension(Path::new("/blocks.0")) && !has_extension(Path::new("/a.0/Add")));
     }

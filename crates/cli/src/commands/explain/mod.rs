@@ -1,4 +1,4 @@
-//! `jax2onnx explain`: from what a runtime says back to the line.
+//! `jax2onnx explain`: from a runtime's message back to the line.
 
 mod findings;
 mod input;
@@ -17,10 +17,10 @@ use crate::terminal::Terminal;
 pub(crate) use findings::explain;
 pub(crate) use report::write;
 
-/// Finds the line of Python behind an error of a runtime.
+/// Finds the line of Python behind a runtime error.
 ///
-/// Takes an error message or a log of onnxruntime, TensorRT or OpenVINO, or the name of a node or a
-/// value, and finds the nodes it names, also if the runtime renamed, inlined or fused them.
+/// Takes an error message or a log from onnxruntime, TensorRT or OpenVINO, or the name of a node or
+/// value, and finds the nodes it mentions, even if the runtime renamed, inlined or fused them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,9 +29,9 @@ Examples:
   jax2onnx explain model.onnx \"Non-zero status code returned while running Add node. Name:'/Add' …\"
   jax2onnx explain model.onnx /blocks.0/attn/q/MatMul/MatMulAddFusion")]
 pub(crate) struct Explain {
-    /// The model file, as it was exported or as the runtime optimised it. Its weights are not loaded.
+    /// The model file, as exported or as optimised by the runtime. Its weights are not loaded.
     model: PathBuf,
-    /// A log file, a message, or the name of a node or a value; standard input if it is left out.
+    /// A log file, a message, or the name of a node or value. Default: standard input.
     #[arg(allow_hyphen_values = true)]
     log: Option<String>,
     /// Print JSON.

@@ -3,17 +3,16 @@
 use crate::log::{Meaning, NAMED, cut};
 use crate::model::{Index, Node};
 
-/// Names of inputs that are listed.
+/// How many names are listed.
 const LISTED: usize = 8;
 
-/// Says more than the message alone, about `node` where it names one.
+/// Adds to the meaning what the model knows, about `node` if the message names one.
 pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meaning) {
     if let (Some(a), Some(b), Some(node)) = (meaning.blank("a"), meaning.blank("b"), node)
         && meaning.code == "broadcast-mismatch"
         && let Some(symbols) = shared_symbols(index, &index.nodes[node])
     {
-        meaning.message =
-            format!("the dimension {symbols} has two sizes in what was fed: {a} and {b}");
+        meaning.message = format!("the inputs give the dimension {symbols} two sizes: {a} and {b}");
         meaning.code = "dimension-conflict";
         meaning.help = NAMED;
     }
@@ -30,10 +29,9 @@ pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meani
         let is_meant = |name: &&str| index.type_of(0, name).split('[').next() == Some(want);
         let names: Vec<&str> = inputs().map(|input| input.name.as_str()).filter(is_meant).collect();
         match names.is_empty() {
-            true => {
-                "; this model has no such input: the message may be of another model".to_owned()
-            }
-            false => format!("; such inputs of the model: {}", list(names.into_iter())),
+            true => "; this model has no such input, so the message may be about another model"
+                .to_owned(),
+            false => format!("; the model's inputs of that kind: {}", list(names.into_iter())),
         }
     } else {
         return;
@@ -41,20 +39,20 @@ pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meani
     meaning.message.push_str(&more);
 }
 
-/// That a message speaks of another operator than the model has under that name.
+/// Says so if the message mentions another operator than the model has under that name.
 pub(super) fn stranger(op: &str, node: &Node<'_>) -> Option<String> {
-    // Versions and domains are written in more than one way, fused operators contain the names of
-    // what they were made of.
+    // Versions and domains are written in several ways, and the names of fused operators contain
+    // those of their parts.
     let said = op.split(['(', '-']).next().unwrap_or(op).rsplit([':', '.']).next().unwrap_or(op);
     let own = node.proto.op_type.as_str();
     let is_same = said.is_empty() || said.contains(own) || own.contains(said);
     (!is_same).then(|| {
         let (said, own) = (cut(said), cut(own));
-        format!("the message is about the operator {said}, this node is {own}: it may be of another model")
+        format!("the message is about the operator {said}, but this node is {own}; it may be about another model")
     })
 }
 
-/// The named dimensions in which the operands of a node agree, if they differ in no other way.
+/// The named dimensions of a node's operands, if the operands agree in everything else.
 fn shared_symbols(index: &Index<'_>, node: &Node<'_>) -> Option<String> {
     let inputs = node.proto.input.iter().filter(|name| !name.is_empty());
     let shapes: Vec<Vec<String>> =
@@ -81,7 +79,7 @@ fn shared_symbols(index: &Index<'_>, node: &Node<'_>) -> Option<String> {
 /// The sizes in `f32[B,4]`.
 fn dims(ty: &str) -> Option<Vec<String>> {
     let inner = ty.split_once('[')?.1.strip_suffix(']')?;
-    // A formula may have commas of its own.
+    // A formula may contain commas.
     let is_plain = !inner.contains(['(', '…']);
     let dims = inner.split(',').filter(|dim| !dim.is_empty()).map(str::to_owned);
     is_plain.then(|| dims.collect())

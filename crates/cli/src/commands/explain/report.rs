@@ -11,7 +11,7 @@ use crate::model::{Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
 
-/// Bytes of a runtime's message that are repeated.
+/// How many bytes of a runtime's message are quoted.
 const SAID: usize = 400;
 
 /// The whole explanation.
@@ -40,11 +40,11 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
             );
         } else if !like.is_empty() {
             let like: Vec<String> = like.iter().map(|name| format!("`{}`", cut(name))).collect();
-            text.line(&format!("  help: names like it: {}", like.join(", ")));
+            text.line(&format!("  help: similar names: {}", like.join(", ")));
         }
     }
     if explanation.findings.is_empty() && explanation.unknown.is_empty() {
-        text.line("nothing in the log names a node or a value of this model");
+        text.line("the log does not mention any node or value of this model");
     }
 }
 
@@ -84,7 +84,7 @@ fn write_finding<'m>(
             }
         }
         Subject::Gone(name, _) => {
-            page::fact(text, "node", &format!("{} (as it was exported)", cut(name)));
+            page::fact(text, "node", &format!("{} (as exported)", cut(name)));
         }
         Subject::Model => {}
     }
@@ -96,7 +96,7 @@ fn write_finding<'m>(
     }
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
-        // A map that was found and rejected has been remarked upon: another export is no cure.
+        // If a map was found and rejected, a note has said so, and another export would not help.
         let cure = match index.model.remarks.is_empty() {
             true => "; export it with stacktrace_metadata=\"sourcemap\"",
             false => "",
@@ -120,7 +120,7 @@ fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
     }
 }
 
-/// A message on one line, without what only the runtime's authors understand.
+/// A message on one line, without the parts that only the runtime's authors understand.
 fn shortened(said: &str) -> String {
     let last = said.rsplit("Status Message: ").next().unwrap_or(said);
     // `[ONNXRuntimeError] : 1 : FAIL : The message.`
@@ -128,7 +128,7 @@ fn shortened(said: &str) -> String {
     let last = wrapped.and_then(|(_, rest)| rest.splitn(3, " : ").last()).unwrap_or(last);
     // `/onnxruntime_src/…/reshape_helper.h:91 onnxruntime::… was false. The message.`
     let last = last.split_once(" was false. ").map_or(last, |(_, message)| message);
-    // `Check '…' failed at src/…/reshape.cpp:77:`, then the message on lines of its own.
+    // `Check '…' failed at src/…/reshape.cpp:77:`, then the message on separate lines.
     let last = last
         .rsplit_once(" failed at ")
         .and_then(|(_, l)| l.split_once('\n'))
@@ -138,7 +138,7 @@ fn shortened(said: &str) -> String {
     if short.len() < line.len() { format!("{short}…") } else { line }
 }
 
-/// Whether onnxruntime makes up such names for nodes that it adds.
+/// Whether onnxruntime gives such names to nodes that it adds.
 fn is_made_up(name: &str) -> bool {
     let prefixes = ["gemm_input_reshape", "gemm_output_reshape", "Transpose_token_", "Reorder"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_without_their_wrapping() {
+    fn messages_are_quoted_without_their_wrapping() {
         for (said, expected) in [
             ("[ONNXRuntimeError] : 1 : FAIL : Node (a) Op (b) : c", "Node (a) Op (b) : c"),
             (

@@ -1,4 +1,4 @@
-//! Nodes by what they have in common: line, operator or rule.
+//! Nodes grouped by line, operator or rule.
 
 use rustc_hash::FxHashMap;
 
@@ -19,7 +19,7 @@ pub(super) fn rows(index: &Index<'_>, by: By) -> Vec<Vec<String>> {
         groups[at].1.push(position);
     }
     if by != By::Line {
-        // Lines follow the program; the others are most useful by size.
+        // Lines are in program order. Other groups are most useful sorted by size.
         groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     }
     let mut rows = Vec::new();
@@ -38,7 +38,7 @@ fn key(index: &Index<'_>, node: usize, by: By) -> String {
     match by {
         By::Op => index.nodes[node].op(),
         By::Line => origin().site.map(|site| site.place()).unwrap_or_default(),
-        // The line of the rule tells its statements apart, not the rules.
+        // The line tells the statements of a rule apart, which is too fine here.
         By::Rule => origin().rule.rsplit_once(':').map_or("", |(rule, _)| rule).to_owned(),
         By::Module => index.scope(node).to_owned(),
     }
@@ -46,7 +46,7 @@ fn key(index: &Index<'_>, node: usize, by: By) -> String {
 
 fn heading(index: &Index<'_>, excerpts: &Excerpts<'_>, node: usize, by: By, key: String) -> String {
     if key.is_empty() {
-        return "(not known)".to_owned();
+        return "(unknown)".to_owned();
     }
     let site = index.origin(node).and_then(|origin| origin.site);
     match site.filter(|_| by == By::Line) {

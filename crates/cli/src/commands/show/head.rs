@@ -1,4 +1,4 @@
-//! What a model takes, returns and holds.
+//! The inputs, outputs and tensors of a model.
 
 use std::path::{Component, Path};
 
@@ -12,7 +12,7 @@ use crate::table::length;
 
 pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
     let (proto, graph) = (&index.model.proto, index.graph);
-    // Tools declare every operator set they know.
+    // Tools declare operator sets that the model does not use.
     let domains: FxHashSet<&str> =
         index.nodes.iter().map(|node| node.proto.domain.as_str()).chain([""]).collect();
     let used = proto.opset_import.iter().filter(|set| domains.contains(set.domain.as_str()));
@@ -70,14 +70,15 @@ fn values(text: &mut Text, name: &str, values: &[ValueInfoProto]) {
     }
 }
 
-/// The file that holds a tensor's data, if it is not the model's own.
+/// The file that holds a tensor's data, if it is not in the model.
 fn external(tensor: &TensorProto) -> Option<&str> {
     let is_external = tensor.data_location == DataLocation::External as i32;
     let location = tensor.external_data.iter().find(|entry| entry.key == "location");
     location.filter(|_| is_external).map(|entry| entry.value.as_str())
 }
 
-/// Names files outside the model's folder, which runtimes refuse to open. This program opens none.
+/// Warns about files outside the model's folder, which runtimes refuse to open. This program opens
+/// no data files at all.
 pub(super) fn warnings(tensors: &[TensorProto]) -> Vec<String> {
     let leaves = |file: &&str| {
         let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -86,7 +87,10 @@ pub(super) fn warnings(tensors: &[TensorProto]) -> Vec<String> {
     let mut files: Vec<&str> = tensors.iter().filter_map(external).filter(leaves).collect();
     files.sort_unstable();
     files.dedup();
-    files.iter().map(|file| format!("data lies outside the model's folder: {file}")).collect()
+    files
+        .iter()
+        .map(|file| format!("weights are stored outside the model's folder: {file}"))
+        .collect()
 }
 
 fn elements(tensor: &TensorProto) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A model for scripts. Names of keys are part of the interface.
+//! A model for scripts. The keys are part of the interface.
 
 use onnx::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
 use serde::{Serialize, Serializer};
@@ -21,7 +21,7 @@ pub(super) struct ModelJson<'a, 'm> {
     nodes: Nodes<'a, 'm>,
 }
 
-/// The nodes, one after the other: all their stacks together take more memory than the model.
+/// The nodes, serialized one by one: all their stacks together take more memory than the model.
 struct Nodes<'a, 'm>(&'a Index<'m>);
 
 impl Serialize for Nodes<'_, '_> {

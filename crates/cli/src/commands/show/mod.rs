@@ -1,4 +1,4 @@
-//! `jax2onnx show`: a model as a person wants to read it.
+//! `jax2onnx show`: a readable summary of a model.
 
 mod groups;
 mod head;
@@ -16,8 +16,8 @@ use crate::style::Style;
 use crate::table::{Column, table};
 use crate::terminal::Terminal;
 
-/// A model as a person wants to read it: inputs, outputs, parameters, and its nodes, each with its
-/// type, its line of Python and the rule that emitted it.
+/// Shows a model: inputs, outputs, parameters, and nodes, each with its type, its line of Python
+/// and the rule that emitted it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,19 +29,19 @@ Examples:
 pub(crate) struct Show {
     /// The model file. Its weights are not loaded.
     model: PathBuf,
-    /// How nodes are grouped.
+    /// How to group the nodes.
     #[arg(long, value_enum, default_value_t = By::Module)]
     by: By,
-    /// Only this node, by its name or that of a result, with its whole stack.
+    /// Show only this node, by its name or the name of a result, with its whole stack.
     #[arg(long, value_name = "NAME", conflicts_with = "by")]
     node: Option<String>,
-    /// List the parameters and other constants, too.
+    /// Also list the parameters and other constants.
     #[arg(long)]
     parameters: bool,
     /// Print JSON.
     #[arg(long, conflicts_with_all = ["by", "parameters"])]
     json: bool,
-    /// Print ONNX text syntax; what is too large to show is left out.
+    /// Print ONNX text syntax, without large tensors.
     #[arg(long, conflicts_with_all = ["by", "node", "parameters", "json"])]
     text: bool,
     /// The source map, if it is neither in the model nor beside it.
@@ -49,7 +49,7 @@ pub(crate) struct Show {
     map: Option<PathBuf>,
 }
 
-/// What nodes have in common.
+/// What nodes are grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
     /// The module instance, as a tree.
@@ -62,7 +62,7 @@ enum By {
     Rule,
 }
 
-/// What is said about a node on one line.
+/// The columns of a node's row.
 const COLUMNS: [Column<'static>; 5] = [
     ("node", Style::Plain),
     ("op", Style::Plain),
@@ -80,7 +80,7 @@ impl Show {
         self.show(&model, terminal)
     }
 
-    /// Shows a model that was read.
+    /// Shows a model that has been read.
     pub(crate) fn show(
         &self,
         model: &Model,
@@ -119,7 +119,7 @@ impl Show {
     }
 }
 
-/// The line of a node: its label, then the other columns.
+/// The row of a node: its label, then the other columns.
 fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
     let origin = index.origin(node).unwrap_or_default();
     let op = index.nodes[node].op();

@@ -7,20 +7,20 @@ use crate::nearest::nearest;
 use crate::page;
 use crate::style::Text;
 
-/// The node that is called `name` or computes the value `name`.
+/// The node named `name`, or the one that computes the value `name`.
 pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
     index.named(name).or_else(|| index.producer(name)).ok_or_else(|| {
         let mut message = format!("the model has no node or value `{name}`");
         let like = nearest(name, index.names());
         if !like.is_empty() {
             let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
-            message.push_str(&format!("; like it: {}", like.join(", ")));
+            message.push_str(&format!("; similar names: {}", like.join(", ")));
         }
         Failure::Request(message)
     })
 }
 
-/// All that is known about a node.
+/// Everything that is known about a node.
 pub(super) fn describe(text: &mut Text, index: &Index<'_>, node: usize) {
     let excerpts = Excerpts::new(index.model);
     let origins = index.origins(node);

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::row;
 use crate::model::{BodyKind, Index};
 
-/// Levels of modules that are told apart; deeper ones are shown as one.
+/// How many levels of modules are shown. Deeper ones are shown as one.
 const LEVELS: usize = 32;
 
 /// A module: its nodes and modules in the order of first appearance.
@@ -57,7 +57,7 @@ pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
 }
 
 impl<'m> Tree<'_, 'm> {
-    /// The nodes of a body, by modules below the module `outer`.
+    /// The nodes of a body, grouped by the modules below `outer`.
     fn body(&mut self, body: usize, outer: &str, depth: usize) {
         let mut modules = vec![Module::default()];
         for &node in &self.members[body] {
@@ -112,7 +112,7 @@ fn enter<'m>(modules: &mut Vec<Module<'m>>, at: usize, name: &'m str) -> usize {
     new
 }
 
-/// The last level of a name by modules; other names stay whole.
+/// The last part of a name that follows the modules; other names are shown in full.
 fn label(name: &str) -> &str {
     let last = name.strip_prefix('/').and_then(|path| path.rsplit('/').next());
     match last.unwrap_or(name) {

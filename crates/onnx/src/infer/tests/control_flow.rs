@@ -29,7 +29,7 @@ fn branches_agree() {
         (
             &["f32[b]", "i32[]"],
             &["f32[3]", "i32[]"],
-            "If: result 0 is f32[b] in one branch, f32[3] in the other",
+            "If: result 0 is f32[b] in one branch, but f32[3] in the other",
         ),
     ] {
         let graph = &mut Graph::new("test");
@@ -43,7 +43,7 @@ fn branches_agree() {
     let text = outcome(graph, "If", &["bool[]"], &attrs, 1);
     assert_eq!(text, "If: the branches make 1 and 0 results");
     let text = outcome(graph, "If", &["bool[]"], &attrs! { then_branch: yes, else_branch: yes }, 2);
-    assert_eq!(text, "If: the body makes 1 results, 2 are wanted");
+    assert_eq!(text, "If: the body has 1 results, but 2 were requested");
     let text = outcome(graph, "If", &["bool[]"], &Attrs::new(), 1);
     assert_eq!(text, "If: attribute `then_branch` is missing");
 }
@@ -77,13 +77,13 @@ fn loops_carry_and_stack() {
             ["7", "-", "f32[3]"],
             &["bool[]", "f32[b]"],
             1,
-            "Loop: input 2 gives f32[3], the body takes f32[b]",
+            "Loop: input 2 gives f32[3], but the body takes f32[b]",
         ),
         (
             ["7", "-", "f32[b]"],
             &["bool[]", "f32[3]"],
             1,
-            "Loop: carried value 0 is f32[b], the body returns f32[3]",
+            "Loop: carried value 0 is f32[b], but the body returns f32[3]",
         ),
         (
             ["7", "-", "f32[b]"],
@@ -95,7 +95,7 @@ fn loops_carry_and_stack() {
             ["7", "f32[]", "f32[b]"],
             &["bool[]", "f32[b]"],
             1,
-            "Loop: input 1 is f32[], it must be bool",
+            "Loop: input 1 is f32[], but must be bool",
         ),
     ] {
         let graph = &mut Graph::new("test");
@@ -142,7 +142,7 @@ fn scans_stack_along_axes() {
             (&["f32[5]"], &["i32[2]"]),
             attrs! { num_scan_inputs: 1 },
             1,
-            "Scan: input 0 gives f32[t], the body takes f32[5]",
+            "Scan: input 0 gives f32[t], but the body takes f32[5]",
         ),
         (
             &["f32[3]"],

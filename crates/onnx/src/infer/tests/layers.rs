@@ -17,7 +17,7 @@ fn poolings() {
         "MaxPool" "f32[1,1,9]" { kernel_shape: vec![3, 3] } => "MaxPool: `kernel_shape` has 2 entries, not 1";
         "MaxPool" "f32[1,1,9]" { kernel_shape: vec![3], auto_pad: "VALID", ceil_mode: true } => "MaxPool: `ceil_mode` with `auto_pad` VALID";
         "GlobalAveragePool" "f32[b,3,t,4]" {} => "f32[b,3,1,1]";
-        "GlobalMaxPool" "f32[3]" {} => "GlobalMaxPool: input 0 is f32[3], its rank must be at least 2";
+        "GlobalMaxPool" "f32[3]" {} => "GlobalMaxPool: input 0 is f32[3], but its rank must be at least 2";
     }
 }
 
@@ -30,7 +30,7 @@ fn normalizations() {
         "BatchNormalization" "f32[b,3]", "f32[3]", "f32[3]", "f32[3]", "f32[3]" { training_mode: true } => "BatchNormalization: `training_mode` has three results, inference has one";
         "LayerNormalization" "f16[b,t,8]", "f16[8]", "f16[8]" {} => "f16[b,t,8]";
         "LayerNormalization" "f16[b,t,8]", "f16[t,8]" { axis: 1 } => "f16[b,t,8]; f32[b,1,1]; f32[b,1,1]";
-        "LayerNormalization" "f32[b,8]", "f32[4]" {} => "LayerNormalization: input 1 is f32[4], it does not broadcast to [b,8]";
+        "LayerNormalization" "f32[b,8]", "f32[4]" {} => "LayerNormalization: input 1 is f32[4], which does not broadcast to [b,8]";
         "RMSNormalization" "f16[b,8]", "f32[8]" {} => "f32[b,8]";
         "RMSNormalization" "f16[b,8]", "f32[8]" { axis: 2 } => "RMSNormalization: axis 2 is out of range for rank 2";
         "InstanceNormalization" "f32[b,3,t]", "f32[3]", "f32[3]" {} => "f32[b,3,t]";
@@ -49,11 +49,11 @@ fn attentions() {
         "Attention" "f32[b,t,512]", "f32[b,s,128]", "f32[b,s,64]", "bool[t,s]" { q_num_heads: 8, kv_num_heads: 2 } => "f32[b,t,256]";
         "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]", "f32[b,8,p,64]" {} => "f32[b,8,1,64]; f32[b,8,p + 1,64]; f32[b,8,p + 1,64]; f32[b,8,1,p + 1]";
         "Attention" "f32[b,8,t,64]", "f32[b,3,s,64]", "f32[b,3,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,3,s,64] and f32[b,3,s,64] do not fit";
-        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "i32[t,s]" {} => "Attention: the mask is i32[t,s], it must be bool or f32";
+        "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "i32[t,s]" {} => "Attention: the mask is i32[t,s], but must be bool or f32";
         "Attention" "f32[b,t,512]", "f32[b,t,512]", "f32[b,t,512]" {} => "Attention: attribute `q_num_heads` is missing";
         "RotaryEmbedding" "f32[b,8,t,64]", "f32[100,32]", "f32[100,32]", "i64[b,t]" {} => "f32[b,8,t,64]";
         "RotaryEmbedding" "f32[b,t,512]", "f32[b,t,32]", "f32[b,t,32]" { num_heads: 8 } => "f32[b,t,512]";
-        "RotaryEmbedding" "f32[b,8,t,64]", "f32[100,32]", "f32[100,32]" {} => "RotaryEmbedding: input 1 is f32[100,32], its rank must be 3";
+        "RotaryEmbedding" "f32[b,8,t,64]", "f32[100,32]", "f32[100,32]" {} => "RotaryEmbedding: input 1 is f32[100,32], but its rank must be 3";
     }
 }
 
@@ -63,8 +63,8 @@ fn recurrent_layers() {
         "LSTM" "f32[t,b,5]", "f32[1,16,5]", "f32[1,16,4]", "f32[1,32]" { hidden_size: 4 } => "f32[t,1,b,4]; f32[1,b,4]; f32[1,b,4]";
         "GRU" "f32[t,b,5]", "f32[2,12,5]", "f32[2,12,4]" { direction: "bidirectional" } => "f32[t,2,b,4]; f32[2,b,4]";
         "RNN" "f32[b,t,5]", "f32[1,4,5]", "f32[1,4,4]", "-", "i32[b]", "f32[b,1,4]" { layout: 1 } => "f32[b,t,1,4]; f32[b,1,4]";
-        "GRU" "f32[t,b,5]", "f32[1,16,5]", "f32[1,16,4]" {} => "GRU: input 1 is f32[1,16,5], its shape must be [1,12,5]";
-        "RNN" "f32[t,b,5]", "f32[1,4,5]", "f32[1,4,4]", "-", "-", "f32[1,3,4]" {} => "RNN: input 5 is f32[1,3,4], its shape must be [1,b,4]";
+        "GRU" "f32[t,b,5]", "f32[1,16,5]", "f32[1,16,4]" {} => "GRU: input 1 is f32[1,16,5], but its shape must be [1,12,5]";
+        "RNN" "f32[t,b,5]", "f32[1,4,5]", "f32[1,4,4]", "-", "-", "f32[1,3,4]" {} => "RNN: input 5 is f32[1,3,4], but its shape must be [1,b,4]";
         "RNN" "f32[t,b,5]", "f32[1,4,5]", "f32[1,4,4]" { hidden_size: 5 } => "RNN: `hidden_size` does not fit input 2, f32[1,4,4]";
     }
 }

@@ -11,13 +11,13 @@ fn matrix_products() {
         "MatMul" "f32[2,3]", "f32[4,5]" {} => "MatMul: sizes 3 and 4 differ in f32[2,3] and f32[4,5]";
         "MatMul" "f32[2,b]", "f32[t,5]" {} => "MatMul: sizes b and t differ in f32[2,b] and f32[t,5]";
         "MatMul" "f32[2,3]", "f64[3,5]" {} => "MatMul: operands are f32[2,3] and f64[3,5]";
-        "MatMul" "f32[]", "f32[3]" {} => "MatMul: input 0 is f32[], its rank must be at least 1";
+        "MatMul" "f32[]", "f32[3]" {} => "MatMul: input 0 is f32[], but its rank must be at least 1";
         "MatMulInteger" "u8[b,3]", "i8[3,4]", "u8[]", "i8[4]" {} => "i32[b,4]";
-        "MatMulInteger" "f32[b,3]", "i8[3,4]" {} => "MatMulInteger: input 0 is f32[b,3], it must be i8 or u8";
+        "MatMulInteger" "f32[b,3]", "i8[3,4]" {} => "MatMulInteger: input 0 is f32[b,3], but must be i8 or u8";
         "Gemm" "f32[3,b]", "f32[4,3]", "f32[4]" { transA: true, transB: true } => "f32[b,4]";
         "Gemm" "f32[b,3]", "f32[3,4]" {} => "f32[b,4]";
         "Gemm" "f32[b,3]", "f32[4,3]" {} => "Gemm: sizes 3 and 4 differ in f32[b,3] and f32[4,3]";
-        "Gemm" "f32[2,3]", "f32[3,4]", "f32[5,4]" {} => "Gemm: input 2 is f32[5,4], it does not broadcast to [2,4]";
+        "Gemm" "f32[2,3]", "f32[3,4]", "f32[5,4]" {} => "Gemm: input 2 is f32[5,4], which does not broadcast to [2,4]";
     }
 }
 
@@ -33,7 +33,7 @@ fn einsums() {
         "Einsum" "f32[b,3]" { equation: "ij,jk->ik" } => "Einsum: `ij,jk->ik` has 2 operands, not 1";
         "Einsum" "f32[b,3]" { equation: "i->i" } => "Einsum: `i` does not fit f32[b,3]";
         "Einsum" "f32[b]" { equation: "i->j" } => "Einsum: no operand has the label `j`";
-        "Einsum" "f32[b]" { equation: "1->1" } => "Einsum: `1` is no list of labels";
+        "Einsum" "f32[b]" { equation: "1->1" } => "Einsum: `1` is not a list of labels";
     }
 }
 

@@ -173,7 +173,7 @@ fn counts_and_names_are_checked() {
         "Softmax" "f32[2]" { axis: "x" } => "Softmax: attribute `axis` must be an integer";
         "Transpose" "f32[2]" { perm: 0 } => "Transpose: attribute `perm` must be a list of integers";
         "Gelu" "f32[2]" { approximate: 1 } => "Gelu: attribute `approximate` must be a string";
-        "Cast" "f32[2]" { to: 99 } => "Cast: `to` is 99, which is no element type";
+        "Cast" "f32[2]" { to: 99 } => "Cast: `to` is 99, which is not an element type";
     }
     let graph = &mut Graph::new("test");
     let two = outcome(graph, "Abs", &["f32[2]"], &Attrs::new(), 2);

@@ -7,7 +7,7 @@ fn joining_and_splitting() {
         "Concat" "f32[2,3]" { axis: -1 } => "f32[2,3]";
         "Concat" "f32[2,3]", "f32[2,3]" {} => "Concat: attribute `axis` is missing";
         "Concat" "f32[2,3]", "f32[4,4]" { axis: 0 } => "Concat: f32[2,3] and f32[4,4] differ on axis 1";
-        "Concat" "f32[2,3]", "f32[2]" { axis: 0 } => "Concat: input 1 is f32[2], its rank must be 2";
+        "Concat" "f32[2,3]", "f32[2]" { axis: 0 } => "Concat: input 1 is f32[2], but its rank must be 2";
         "Split" "f32[7,2]", "{3, 4}" {} => "f32[3,2]; f32[4,2]";
         "Split" "f32[b + 4]", "{4, b}" {} => "f32[4]; f32[b]";
         "Split" "f32[7]" { num_outputs: 3 } => "f32[3]; f32[3]; f32[1]";
@@ -15,7 +15,7 @@ fn joining_and_splitting() {
         "Split" "f32[b]" { num_outputs: 2 } => "f32[floordiv(b + 1, 2)]; f32[-floordiv(b + 1, 2) + b]";
         "Split" "f32[b]", "{b}" { num_outputs: 1 } => "Split: there must be either input 1 or `num_outputs`";
         "Split" "f32[7]", "{6}" {} => "Split: the parts sum to 6, the axis has 7";
-        "Split" "f32[7]", "{3, 4}" {} => "Split: 2 parts are wanted as 1 results";
+        "Split" "f32[7]", "{3, 4}" {} => "Split: there are 2 parts for 1 results";
         "Split" "f32[7]" { num_outputs: 2 } => "Split: `num_outputs` is 2 and there are 1 results";
     }
 }
@@ -84,14 +84,14 @@ fn reshapes() {
         "Reshape" "f32[b,3]", "{2, -1}" {} => "Reshape: f32[b,3] has no shape [2,-1]";
         "Reshape" "f32[b,3]", "{t, 3}" {} => "Reshape: f32[b,3] has no shape [t,3]";
         "Reshape" "f32[2,3]", "{-1, -1}" {} => "Reshape: -1 occurs twice";
-        "Reshape" "f32[2,3]", "{-2, 3}" {} => "Reshape: -2 is no size";
+        "Reshape" "f32[2,3]", "{-2, 3}" {} => "Reshape: -2 is not a size";
         "Reshape" "f32[6]", "{6, 0}" {} => "Reshape: f32[6] has no axis 1 to keep";
         "Reshape" "f32[6]", "i64[2]" {} => "Reshape: input 1 must be known here";
         "DepthToSpace" "f32[b,8,2,t]" { blocksize: 2 } => "f32[b,2,4,2*t]";
-        "DepthToSpace" "f32[b,6,2,2]" { blocksize: 2 } => "DepthToSpace: 6 is no multiple of 4";
+        "DepthToSpace" "f32[b,6,2,2]" { blocksize: 2 } => "DepthToSpace: 6 is not a multiple of 4";
         "SpaceToDepth" "f32[b,2,4,2*t]" { blocksize: 2 } => "f32[b,8,2,t]";
-        "SpaceToDepth" "f32[b,2,4,t]" { blocksize: 2 } => "SpaceToDepth: t is no multiple of 2";
-        "SpaceToDepth" "f32[2,4,4]" { blocksize: 2 } => "SpaceToDepth: input 0 is f32[2,4,4], its rank must be 4";
+        "SpaceToDepth" "f32[b,2,4,t]" { blocksize: 2 } => "SpaceToDepth: t is not a multiple of 2";
+        "SpaceToDepth" "f32[2,4,4]" { blocksize: 2 } => "SpaceToDepth: input 0 is f32[2,4,4], but its rank must be 4";
     }
 }
 
@@ -109,7 +109,7 @@ fn known_slices() {
         "Slice" "f32[0]", "{-1}", "{-99}", "{0}", "{-1}" {} => "f32[0]";
         "Slice" "f32[10]", "i32{1}", "i32{3}", "i32{0}", "i32{1}" {} => "f32[2]";
         "Slice" "f32[10]", "{0}", "{1}", "{0}", "{0}" {} => "Slice: a step is 0";
-        "Slice" "f32[10]", "{5}", "{9223372036854775807}", "{0}", "{-1}" {} => "Slice: an end is far behind the start";
+        "Slice" "f32[10]", "{5}", "{9223372036854775807}", "{0}", "{-1}" {} => "Slice: an end is far past the start";
         "Slice" "f32[10]", "{0, 0}", "{1, 1}" {} => "Slice: 2 starts, rank 1";
         "Slice" "f32[10,2]", "{0, 0}", "{1}" {} => "Slice: 2 axes, 2 starts, 1 ends and 2 steps";
         "Slice" "f32[10]", "i64[1]", "{1}" {} => "Slice: input 1 must be known here";

@@ -29,13 +29,13 @@ fn ranges() {
         "Range" "0", "b", "1" {} => "i64[b]";
         "Range" "0", "b", "2" {} => "i64[floordiv(b + 1, 2)]";
         "Range" "2", "b", "1" {} => "i64[max(b - 2, 0)]";
-        "Range" "0", "b", "t" {} => "Range: the step is t, it must be a number";
+        "Range" "0", "b", "t" {} => "Range: the step is t, but must be a number";
         "Range" "0", "b", "0" {} => "Range: the step is 0";
         "Range" "i32(0)", "i32(7)", "i32(2)" {} => "i32[4]";
         "Range" "f32(0)", "f32(1)", "f32(0.1)" {} => "f32[10]";
         "Range" "f64(0)", "f64(1)", "f64(0.3)" {} => "f64[4]";
         "Range" "f32[]", "f32(1)", "f32(0.1)" {} => "Range: input 0 must be known here";
-        "Range" "f32(0)", "f32(1)", "f32(0)" {} => "Range: 0 to 1 by 0 is no range";
+        "Range" "f32(0)", "f32(1)", "f32(0)" {} => "Range: 0 to 1 by 0 is not a range";
     }
 }
 

@@ -33,6 +33,8 @@ class _Common(TypedDict, total=False):
 
     enable_double_precision: bool
     record_primitive_calls_file: Path | None
+    record: Path | None
+    record_weights: bool
     inputs_as_nchw: Layout
     outputs_as_nchw: Layout
     input_names: Sequence[str] | None
@@ -97,6 +99,8 @@ def to_onnx(
     *,
     enable_double_precision: bool = False,
     record_primitive_calls_file: Path | None = None,
+    record: Path | None = None,
+    record_weights: bool = False,
     return_mode: Literal["proto", "ir", "file"] = "proto",
     output_path: Path | None = None,
     inputs_as_nchw: Layout = None,
@@ -133,6 +137,11 @@ def to_onnx(
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.
+        record: Writes the traced program to this file, as text, before it is converted. The
+            command `jax2onnx convert` makes the model of it without Python. Send this file with a
+            report of a bug.
+        record_weights: Writes the values of parameters into the file of `record`, too. Without them
+            it holds only their shapes.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
             `output_path` and returns it.
         output_path: The path of the model for `return_mode="file"`. Folders are created. Weights
@@ -187,6 +196,8 @@ def to_onnx(
         source_map=source_map,
         paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
+        record=record,
+        record_weights=record_weights,
         functions=functions,
     )
     converted = convert(
@@ -282,7 +293,7 @@ def convert(
     # Equations that JAX expands are traced here, in the mode that the function was traced in.
     with (
         _jax.precision(double=double),
-        _result.writing("record_primitive_calls_file", options.record),
+        _result.writing(record_primitive_calls_file=options.calls, record=options.record),
     ):
         model = _core.convert(
             traced.jaxpr,
@@ -299,7 +310,9 @@ def convert(
             absolute_paths=absolute_paths,
             entry=_jax.traceback(),
             function=function,
+            calls=options.calls,
             record=options.record,
+            record_weights=options.record_weights,
             rules=registered(),
             results=keep_results,
         )

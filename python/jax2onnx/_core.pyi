@@ -257,13 +257,16 @@ def convert(
     absolute_paths: bool,
     entry: object | None,
     function: tuple[str, str, int] | None,
+    calls: str | None,
     record: str | None,
+    record_weights: bool,
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
     results: bool,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
 
+    Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
 

@@ -38,6 +38,8 @@ def run(
     *,
     opset: int | None,
     stacktrace: str | None,
+    record: Path | None,
+    record_weights: bool,
     quiet: bool,
 ) -> int:
     """Exports, and returns the exit status."""
@@ -45,6 +47,8 @@ def run(
 
     try:
         options = _options(settings, opset, stacktrace)
+        if record is not None:
+            options |= {"record": record, "record_weights": record_weights}
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
         fn, name, file = _load(function)
         path = output or Path(f"{name}.onnx")
@@ -93,7 +97,7 @@ def _load(function: str) -> tuple[Any, str, str | None]:
 
 def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> None:
     """Nothing is written over the file that is exported from, wherever its functions lie."""
-    names = ("source_map", "record_primitive_calls_file")
+    names = ("source_map", "record_primitive_calls_file", "record")
     outputs = {"--output": output} | {f"--set {name}": options.get(name) for name in names}
     for name, path in outputs.items():
         if file is not None and isinstance(path, str | Path) and is_same_file(str(path), file):

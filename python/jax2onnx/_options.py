@@ -29,7 +29,9 @@ class Options:
     self_contained: bool
     detail: str
     source_map: str | None
+    calls: str | None
     record: str | None
+    record_weights: bool
     functions: str
 
     def check_sources(self, files: Mapping[str, str]) -> None:
@@ -59,7 +61,8 @@ class Options:
             "`output_path`": self.path,
             "the data file of `output_path`": data,
             "`source_map`": self.source_map,
-            "`record_primitive_calls_file`": self.record,
+            "`record_primitive_calls_file`": self.calls,
+            "`record`": self.record,
         }
         return [(name, path) for name, path in outputs.items() if path is not None]
 
@@ -76,6 +79,8 @@ def check_options(
     source_map: object,
     paths: object,
     record_primitive_calls_file: object,
+    record: object,
+    record_weights: bool,
     functions: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
@@ -106,9 +111,17 @@ def check_options(
         self_contained=export == "web",
         detail=detail(stacktrace_metadata),
         source_map=_path("source_map", source_map),
-        record=_path("record_primitive_calls_file", record_primitive_calls_file),
+        calls=_path("record_primitive_calls_file", record_primitive_calls_file),
+        record=_path("record", record),
+        record_weights=record_weights,
         functions=_choice("functions", functions, FUNCTIONS),
     )
+    if record_weights and options.record is None:
+        raise InvalidInputError(
+            "unused-record-weights",
+            "`record_weights` has no effect without `record`",
+            help='give the path of the recording, such as record="model.jaxpr"',
+        )
     options.check_apart()
     return options
 

@@ -23,7 +23,7 @@ PLACEMENT = {False: "auto", True: "inline"}
 
 def save(model: "Model", path: str, *, self_contained: bool) -> str:
     """Writes a model, with large weights beside it unless it has to be self-contained."""
-    with writing("output_path", path):
+    with writing(output_path=path):
         _make_folder(path)
         model.save(path, PLACEMENT[self_contained])
     return path
@@ -41,11 +41,16 @@ def _make_folder(path: str) -> None:
 
 
 @contextmanager
-def writing(option: str, path: str | None) -> "Iterator[None]":
-    """Says which option is wrong when a file cannot be written."""
+def writing(**paths: str | None) -> "Iterator[None]":
+    """Says which option is wrong when a file cannot be written: the one whose path failed."""
     try:
         yield
     except OSError as error:
+        given = [(option, path) for option, path in paths.items() if path is not None]
+        if not given:
+            raise
+        failed = [(option, path) for option, path in given if path == error.filename]
+        option, path = (failed or given)[0]
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
@@ -55,7 +60,7 @@ def writing(option: str, path: str | None) -> "Iterator[None]":
 
 def save_source_map(model: "Model", path: str) -> None:
     """Writes the source map beside the model, whole or not at all."""
-    with writing("source_map", path):
+    with writing(source_map=path):
         _make_folder(path)
         model.save_source_map(path)
 

@@ -276,7 +276,9 @@ def _options(runnable: Runnable, functions: str) -> Options:
         self_contained=False,
         detail="off",
         source_map=None,
+        calls=None,
         record=None,
+        record_weights=False,
         functions=functions,
     )
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use pipeline::RecordingError;
 use provenance::SourceMapError;
 
 /// The exit status of a command.
@@ -34,6 +35,14 @@ pub(crate) enum Failure {
         path: PathBuf,
         /// Why.
         error: SourceMapError,
+    },
+    /// A recorded program cannot be read.
+    #[error("{}: {error}", path.display())]
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: RecordingError,
     },
     /// Another file cannot be read or written.
     #[error("{}: {error}", path.display())]

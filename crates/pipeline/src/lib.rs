@@ -6,6 +6,7 @@
 mod diagnosis;
 mod graph;
 mod model;
+mod recording;
 
 use jaxpr::Program;
 use lower::Boundary;
@@ -15,6 +16,7 @@ use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
 
 pub use diagnosis::{Family, Places, REPORT};
 pub use graph::DEFAULT_OPSET;
+pub use recording::{Recording, RecordingError, record};
 
 /// How a program is converted.
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub struct Options {
     pub detail: Detail,
     /// Whether a source map is made, of which the model carries the digest.
     pub source_map: bool,
+    /// What the model says of itself beside the source map.
+    pub metadata: Vec<(String, String)>,
     /// How it is lowered.
     pub lowering: lower::Options,
     /// How many changes the optimiser may make; `None` for any number.

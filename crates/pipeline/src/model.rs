@@ -20,7 +20,7 @@ pub(crate) fn encode(
         let (inputs, nodes) = (onnx::map_inputs(graph), onnx::map_nodes(graph));
         SourceMap::build(&inputs, &nodes, origins, stacks, function, sources).to_text()
     });
-    let mut model_metadata = Vec::new();
+    let mut model_metadata = options.metadata.clone();
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {
             (SOURCE_MAP.to_owned(), map.clone())

@@ -21,6 +21,18 @@ pub enum Detail {
 #[error("unknown stacktrace detail `{0}`; choose `minimal`, `full` or `sourcemap`")]
 pub struct DetailError(String);
 
+impl Detail {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Detail::Off => "off",
+            Detail::Minimal => "minimal",
+            Detail::Full => "full",
+            Detail::SourceMap => "sourcemap",
+        }
+    }
+}
+
 impl FromStr for Detail {
     type Err = DetailError;
 

@@ -13,7 +13,7 @@ pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
 pub use render::{
-    ALSO_FROM, CALLSITE, JAX_TRACEBACK, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE, WEIGHTS,
 };
 pub use source_map::{
     MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,

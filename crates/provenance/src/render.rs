@@ -8,6 +8,8 @@ pub const CALLSITE: &str = "pkg.jax2onnx.callsite";
 pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 /// Key of the call stack at the node's creation.
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
+/// Key of a model whose weights are not the real ones, which says so.
+pub const WEIGHTS: &str = "pkg.jax2onnx.weights";
 /// Key of the equation's own traceback.
 pub const JAX_TRACEBACK: &str = "pkg.jax2onnx.jax_traceback";
 /// The line before the traceback of an origin that was merged into the node.

@@ -1,6 +1,7 @@
 //! The conversion: read, then everything else without the interpreter.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 use lower::Boundary;
@@ -9,10 +10,10 @@ use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
+use crate::calls;
 use crate::error;
 use crate::model::Model;
 use crate::read::{self, StackOptions, Traced};
-use crate::record;
 use crate::results::{self, Results};
 use crate::rules::{self, Registered, Shared};
 
@@ -20,12 +21,14 @@ use crate::rules::{self, Registered, Shared};
 ///
 /// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
+/// The equations are listed in the file `calls`, and the program is written to the file `record`, with
+/// the values of weights if `record_weights` says so.
 /// `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
-    rules, results, fuel=None,
+    outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
+    record, record_weights, rules, results, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -44,13 +47,16 @@ pub(crate) fn convert(
     absolute_paths: bool,
     entry: Option<Bound<'_, PyAny>>,
     function: Option<(String, String, u32)>,
+    calls: Option<PathBuf>,
     record: Option<PathBuf>,
+    record_weights: bool,
     rules: Vec<Registered>,
     results: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
-    let resolve = detail != Detail::Off || source_map || record.is_some() || results;
+    let written = detail != Detail::Off || source_map || calls.is_some() || record.is_some();
+    let resolve = written || results;
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
@@ -59,9 +65,9 @@ pub(crate) fn convert(
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
     let lowering = lower::Options { external, record: results };
-    let options = Options { opset, detail, source_map, lowering, fuel };
-    if let Some(path) = record {
-        record::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
+    let options = Options { opset, detail, source_map, lowering, fuel, ..Options::default() };
+    if let Some(path) = calls {
+        calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
     let boundary =
@@ -75,17 +81,24 @@ pub(crate) fn convert(
         let text = |path: &str| unsaved.get(path).cloned().or_else(|| saved(path));
         let sources = Sources { text: Some(&text), embed: embed_sources };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
-        let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)?;
+        if let Some(path) = &record {
+            let text = pipeline::record(&program, &boundary, &options, &lines, record_weights);
+            onnx::replace_file(path, |file| file.write_all(text.as_bytes()))
+                .map_err(Failure::Record)?;
+        }
+        let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
+            .map_err(Failure::Convert)?;
         let Converted { model, graph, source_map, results, .. } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
         Ok((Model::new(model, source_map), results))
     });
-    let error: pipeline::Error = match converted {
+    let error = match converted {
         Ok((model, None)) => return Ok(model),
         Ok((model, Some(entries))) => {
             return model.with_results(py, Results::new(entries, origins, stacks));
         }
-        Err(error) => error,
+        Err(Failure::Record(error)) => return Err(error::writing(py, error)),
+        Err(Failure::Convert(error)) => error,
     };
     let rule = shared.take_failure();
     if let Some(rule) = &rule
@@ -108,4 +121,12 @@ pub(crate) fn convert(
     let raised = error::raise(py, family, &diagnostic);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
+}
+
+/// What went wrong.
+enum Failure {
+    /// The program cannot be written to a file.
+    Record(onnx::Error),
+    /// The program cannot be converted.
+    Convert(pipeline::Error),
 }

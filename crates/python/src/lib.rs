@@ -3,13 +3,13 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "what PyO3 extracts is owned")]
 
+mod calls;
 mod convert;
 mod error;
 mod jax_names;
 mod memory;
 mod model;
 mod read;
-mod record;
 mod results;
 mod rules;
 mod source_map;
@@ -84,6 +84,8 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     let options = PyDict::new(py);
     options.set_item("opset", export.opset)?;
     options.set_item("stacktrace", export.stacktrace)?;
+    options.set_item("record", export.record)?;
+    options.set_item("record_weights", export.record_weights)?;
     options.set_item("quiet", export.quiet)?;
     let run = py.import("jax2onnx._export")?.getattr("run")?;
     run.call(arguments, Some(&options))?.extract()

@@ -37,6 +37,13 @@ pub struct Export {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
+    /// Also writes the program to this file, for a report of a bug: `convert` makes the model of it
+    /// without Python. The values of weights are left out.
+    #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
+    pub record: Option<PathBuf>,
+    /// Writes the values of weights into the file of --record, too.
+    #[arg(long, requires = "record")]
+    pub record_weights: bool,
     /// Another option of `to_onnx`, such as `export_mode=web`.
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub settings: Vec<String>,

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod completions;
+mod convert;
 mod diff;
 pub(crate) mod explain;
 mod export;
@@ -20,6 +21,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),
+    Convert(convert::Convert),
     Show(show::Show),
     Explain(explain::Explain),
     Profile(profile::Profile),
@@ -35,6 +37,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Export(command) => command.run(),
+            Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),
             Command::Profile(command) => command.run(terminal),

@@ -1,0 +1,135 @@
+//! `jax2onnx convert`: a recorded program to the model that it became, without Python.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::{Args, ValueHint};
+use onnx::Placement;
+use pipeline::{Places, Recording};
+use provenance::Origins;
+
+use crate::failure::{Failure, Status};
+use crate::outputs::keep_apart;
+use crate::terminal::Terminal;
+
+/// Converts a recorded program to a model, without Python or JAX.
+///
+/// `to_onnx(…, record="model.jaxpr")` and `export --record model.jaxpr` write such a file. If it holds the
+/// weights, the model is the same, byte for byte; else their values are made up.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  jax2onnx convert model.jaxpr -o model.onnx
+  jax2onnx convert model.jaxpr -o model.onnx --self-contained --map model.onnx.map")]
+pub(crate) struct Convert {
+    /// The recorded program.
+    #[arg(value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
+    program: PathBuf,
+    /// The model's file.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: PathBuf,
+    /// Writes one file, whatever the size of the weights.
+    #[arg(long)]
+    self_contained: bool,
+    /// Writes the source map to this file, if the export did.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    map: Option<PathBuf>,
+}
+
+/// The bytes that weights without values may take.
+const WEIGHTS: usize = 8 << 30;
+
+/// The stack of a conversion: jaxprs nest as deep as their text says.
+const STACK: usize = 256 << 20;
+
+impl Convert {
+    pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
+        let read = || ("the program", self.program.as_path());
+        keep_apart(("--out", &self.out), [read()])?;
+        if let Some(map) = &self.map {
+            keep_apart(("--map", map), [read(), ("the file of `--out`", self.out.as_path())])?;
+        }
+        let io = |error| Failure::Io { path: self.program.clone(), error };
+        let text = fs::read(&self.program).map_err(io)?;
+        let text = String::from_utf8(text).map_err(|_| {
+            Failure::Request(format!("{}: this is not a recorded program", self.program.display()))
+        })?;
+        let mut recording = Recording::parse(&text, WEIGHTS)
+            .map_err(|error| Failure::Recording { path: self.program.clone(), error })?;
+        drop(text);
+        if self.map.is_some() && !recording.options.source_map {
+            let why = "there is no map to write: the program was exported without `source_map`";
+            return Err(Failure::Request(why.to_owned()));
+        }
+        if !recording.elided.is_empty() {
+            terminal.remark(&made_up(&recording))?;
+        }
+        let mut origins = Origins::default();
+        let converted = on_large_stack(|| {
+            let source = |path: &str| fs::read(path).ok().map(provenance::source_text);
+            recording.convert(Some(&source), &mut origins)
+        })?;
+        let converted = match converted {
+            Ok(converted) => converted,
+            Err(error) => {
+                let stacks = &mut recording.stacks;
+                let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
+                let (family, diagnostic) = places.diagnose(error);
+                let line = |path: &str, number: u32| {
+                    let text = fs::read(path).ok().map(provenance::source_text)?;
+                    text.lines().nth(number.checked_sub(1)? as usize).map(ToOwned::to_owned)
+                };
+                let text = format!("{}{}", family.class_name(), diagnostic.render(&line));
+                let text = crate::style::harmless(&text);
+                writeln!(terminal.errors, "{text}").map_err(Failure::Output)?;
+                return Ok(Status::No);
+            }
+        };
+        let placement = if self.self_contained { Placement::Inline } else { Placement::Auto };
+        let failed = |path: &PathBuf, error| Failure::model(path.clone(), error);
+        if let (Some(path), Some(map)) = (&self.map, &converted.source_map) {
+            onnx::replace_file(path, |file| file.write_all(map.as_bytes()))
+                .map_err(|error| failed(path, error))?;
+        }
+        converted.model.save(&self.out, placement).map_err(|error| failed(&self.out, error))?;
+        Ok(Status::Yes)
+    }
+}
+
+/// Says whose values are made up.
+fn made_up(recording: &Recording) -> String {
+    const NAMED: usize = 3;
+    let elided = &recording.elided;
+    let text = |(name, ty): &(Option<std::sync::Arc<str>>, tensor::Type)| match name {
+        Some(name) => format!("`{name}` {ty}"),
+        None => ty.to_string(),
+    };
+    let mut named: Vec<String> = elided.iter().take(NAMED).map(text).collect();
+    if elided.len() > NAMED {
+        named.push(format!("{} more", elided.len() - NAMED));
+    }
+    format!(
+        "the program was recorded without weights: {} arrays have made-up values, so the model's \
+         results mean nothing ({})",
+        elided.len(),
+        named.join(", ")
+    )
+}
+
+/// Runs `work` on a stack of its own. Rules trust that equations are as JAX makes them: one that is not
+/// may end in a panic, which is an error here.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| {
+            Failure::Request(format!("the conversion cannot be started: {error}"))
+        })?;
+        thread.join().map_err(|_| {
+            let why = "the conversion failed: either an equation is not as JAX makes it, or this is \
+                       a bug in jax2onnx";
+            Failure::Request(why.to_owned())
+        })
+    })
+}

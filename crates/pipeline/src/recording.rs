@@ -1,0 +1,213 @@
+//! Recordings: a program as text together with all that its conversion was asked for, so that it can be
+//! converted again without Python, and sent with a report of a bug.
+
+use std::sync::Arc;
+
+use jaxpr::text::{Document, Printed, TextError};
+use jaxpr::{FromParam, Param, ParamError, Params, Program};
+use lower::Boundary;
+use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
+use tensor::Type;
+
+use crate::{Converted, Error, Lines, Options, convert};
+
+/// A program, and how it is converted.
+#[derive(Debug)]
+pub struct Recording {
+    /// The program.
+    pub program: Program,
+    /// The names and layouts of its inputs and outputs.
+    pub boundary: Boundary,
+    /// How it is converted.
+    pub options: Options,
+    /// The lines that it came from.
+    pub stacks: Stacks,
+    /// The arrays whose values are missing, and the parameters that they are.
+    pub elided: Vec<(Option<Arc<str>>, Type)>,
+    entry: Option<StackId>,
+    function: Option<Frame>,
+    embed_sources: bool,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// The text is not a program.
+    #[error("{0}")]
+    Text(#[from] TextError),
+    /// What stands before the program makes no sense.
+    #[error("`model[…]`: {0}")]
+    Header(#[from] ParamError),
+    /// A field that there is not.
+    #[error("`model[…]` has no field `{0}`; there are: {fields}", fields = FIELDS.join(", "))]
+    Field(Arc<str>),
+    /// The conversion ran rules that users wrote, which are Python functions.
+    #[error("{} lowered by rules written in Python, which a recording does not hold", are(.0))]
+    External(Vec<Arc<str>>),
+    /// Not every input or output has a name.
+    #[error("`model[…]`: there are {names} names for {count} {side}")]
+    Names {
+        /// Inputs or outputs.
+        side: &'static str,
+        /// How many names there are.
+        names: usize,
+        /// How many there should be.
+        count: usize,
+    },
+}
+
+const FIELDS: [&str; 11] = [
+    "made_by",
+    "name",
+    "inputs",
+    "outputs",
+    "inputs_as_nchw",
+    "outputs_as_nchw",
+    "opset",
+    "stacktrace",
+    "source_map",
+    "source_text",
+    "function",
+];
+
+const KINDS: [(&str, FrameKind); 4] = [
+    ("user", FrameKind::User),
+    ("library", FrameKind::Library),
+    ("jax", FrameKind::Jax),
+    ("converter", FrameKind::Converter),
+];
+
+/// The text of a conversion that is about to be made. Without `weights`, the values of parameters and
+/// of other large arrays are left out.
+pub fn record(
+    program: &Program,
+    boundary: &Boundary,
+    options: &Options,
+    lines: &Lines<'_>,
+    weights: bool,
+) -> String {
+    let text = |text: &str| Param::Str(text.into());
+    let texts = |all: &[String]| Param::List(all.iter().map(|one| text(one)).collect());
+    let positions = |all: &[usize]| {
+        Param::List(all.iter().filter_map(|one| i64::try_from(*one).ok()).map(Param::Int).collect())
+    };
+    let values = [
+        text(concat!("jax2onnx ", env!("CARGO_PKG_VERSION"))),
+        text(&boundary.model_name),
+        texts(&boundary.input_names),
+        texts(&boundary.output_names),
+        positions(&boundary.inputs_as_nchw),
+        positions(&boundary.outputs_as_nchw),
+        options.opset.map_or(Param::None, Param::Int),
+        text(options.detail.as_str()),
+        Param::Bool(options.source_map),
+        Param::Bool(lines.sources.embed),
+        lines.function.map_or(Param::None, |frame| Param::Fields(definition(frame))),
+    ];
+    let header = Params(FIELDS.iter().map(|name| (*name).into()).zip(values).collect());
+    let (stacks, entry) = (Some(lines.stacks), lines.entry);
+    jaxpr::text::print(&Printed { header: &header, program, stacks, entry, weights })
+}
+
+fn definition(frame: &Frame) -> Vec<(Arc<str>, Param)> {
+    let kind = KINDS.iter().find(|(_, kind)| *kind == frame.kind).map_or("", |(word, _)| word);
+    vec![
+        ("file".into(), Param::Str(Arc::clone(&frame.file))),
+        ("name".into(), Param::Str(Arc::clone(&frame.function))),
+        ("line".into(), Param::Int(i64::from(frame.span.line))),
+        ("kind".into(), Param::Str(kind.into())),
+    ]
+}
+
+impl Recording {
+    /// Reads a recording. Arrays whose values are missing may take `limit` bytes.
+    pub fn parse(text: &str, limit: usize) -> Result<Self, RecordingError> {
+        let Document { header, program, stacks, entry, elided, external } =
+            jaxpr::text::parse(text, limit)?;
+        if !external.is_empty() {
+            return Err(RecordingError::External(external));
+        }
+        if let Some((name, _)) = header.0.iter().find(|(name, _)| !FIELDS.contains(&&**name)) {
+            return Err(RecordingError::Field(Arc::clone(name)));
+        }
+        let boundary = boundary(&header, &program)?;
+        let detail: Option<Arc<str>> = field(&header, "stacktrace")?;
+        let detail = detail.map_or(Ok(Detail::Off), |word| {
+            word.parse().map_err(|_| wrong("stacktrace", "off, minimal, full or sourcemap", &word))
+        })?;
+        let options = Options {
+            opset: field(&header, "opset")?,
+            detail,
+            source_map: field(&header, "source_map")?.unwrap_or_default(),
+            ..Options::default()
+        };
+        let embed_sources = field(&header, "source_text")?.unwrap_or_default();
+        let function = field(&header, "function")?.map(|fields| frame(&fields)).transpose()?;
+        Ok(Self { program, boundary, options, stacks, elided, entry, function, embed_sources })
+    }
+
+    /// Converts it. Digests of the user's files are made of what `sources` reads.
+    pub fn convert(
+        &mut self,
+        sources: Option<&provenance::ReadText<'_>>,
+        origins: &mut Origins,
+    ) -> Result<Converted, Error> {
+        if !self.elided.is_empty() {
+            let note = format!("{} arrays have made-up values", self.elided.len());
+            self.options.metadata = vec![(WEIGHTS.to_owned(), note)];
+        }
+        let Self { program, boundary, options, stacks, entry, function, .. } = self;
+        let sources = Sources { text: sources, embed: self.embed_sources };
+        let lines = Lines { stacks, entry: *entry, function: function.as_ref(), sources };
+        convert(program, boundary, options, &lines, origins)
+    }
+}
+
+fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingError> {
+    let main = program.main.map(|main| program.jaxpr(main));
+    let counts = main.map_or((0, 0), |main| (main.inputs.len(), main.outputs.len()));
+    let names = |name: &'static str, letter: &str, count: usize| {
+        let given: Option<Vec<Arc<str>>> = field(header, name)?;
+        let names: Vec<String> = match given {
+            Some(names) => names.iter().map(ToString::to_string).collect(),
+            None => (0..count).map(|i| format!("{letter}{i}")).collect(),
+        };
+        match names.len() == count {
+            true => Ok(names),
+            false => Err(RecordingError::Names { side: name, names: names.len(), count }),
+        }
+    };
+    let model_name: Option<Arc<str>> = field(header, "name")?;
+    Ok(Boundary {
+        model_name: model_name.map_or_else(|| "jax_model".to_owned(), |name| name.to_string()),
+        input_names: names("inputs", "x", counts.0)?,
+        output_names: names("outputs", "y", counts.1)?,
+        inputs_as_nchw: field(header, "inputs_as_nchw")?.unwrap_or_default(),
+        outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
+    })
+}
+
+/// A field of the header; `None` if it is missing or says so.
+fn field<T: FromParam>(header: &Params, name: &str) -> Result<Option<T>, ParamError> {
+    if header.raw(name).is_some() { header.get(name) } else { Ok(None) }
+}
+
+fn wrong(name: &str, expected: &'static str, found: &str) -> ParamError {
+    ParamError { name: name.to_owned(), expected, found: format!("`{found}`") }
+}
+
+fn frame(fields: &Params) -> Result<Frame, ParamError> {
+    let file: Arc<str> = fields.get("file")?;
+    let line = fields.get::<i64>("line")?;
+    let line = u32::try_from(line).map_err(|_| wrong("line", "a line", &line.to_string()))?;
+    let word: Arc<str> = fields.get("kind")?;
+    let kind = KINDS.iter().find(|(known, _)| *known == &*word);
+    let kind = kind.ok_or_else(|| wrong("kind", "user, library, jax or converter", &word))?.1;
+    let span = Span { line, column: 0, end_line: line, end_column: 0 };
+    Ok(Frame { path: Arc::clone(&file), file, function: fields.get("name")?, span, kind })
+}
+
+fn are(names: &[Arc<str>]) -> String {
+    let texts: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} {}", texts.join(", "), if names.len() == 1 { "is" } else { "are" })
+}

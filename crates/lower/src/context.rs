@@ -5,13 +5,16 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
-use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
-use provenance::{CallId, Emitter, ScopeId, Stage};
+use onnx::{Attrs, BlockId, Builder, Graph, Op, Source, ValueId, attrs};
+use provenance::{CallId, Emitter, ScopeId, Site, Stage};
 use tensor::{Atom, DType, Dim, DimOp, Storage, Tensor, Type};
 
 use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
 use crate::{ExternalRules, RuleError};
+
+/// What a row of the table gives as the file of the node that it stands for.
+const TABLE: &str = "crates/lower/src/rules/table.rs";
 
 /// The equation being lowered, and the builder its nodes go through.
 #[derive(Debug)]
@@ -92,9 +95,15 @@ impl<'a> Context<'a> {
         self.builder.origins.scope_path(self.scope)
     }
 
+    /// Emits the operator that a row of the table consists of.
+    pub(crate) fn row_op(&mut self, op: &'static str, x: &[ValueId]) -> Result<Vec<ValueId>> {
+        let inputs = x.iter().map(|v| Some(*v)).collect();
+        Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE))?)
+    }
+
     /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
     pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
-        let Some(rule) = crate::rules::find(&self.eqn.primitive) else {
+        let Some(rule) = crate::rules::primitive(&self.eqn.primitive) else {
             let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
             return Err(RuleError::External(reason));
         };

@@ -314,7 +314,7 @@ impl Driver<'_> {
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
-        let (built_in, values) = (rules::find(&eqn.primitive), Vec::new());
+        let (built_in, values) = (rules::primitive(&eqn.primitive), Vec::new());
         let recorded = place.recorded.map(|caller| {
             let made_by = |var: &VarId| jaxpr.made_by.get(var.0 as usize).copied().flatten();
             let made_by = eqn.outputs.iter().map(made_by).collect();

@@ -18,4 +18,6 @@ pub use error::{Error, Missing, RuleError};
 pub use external::{ExternalRule, ExternalRules};
 pub use parts::Parts;
 pub use results::{EqnResult, Results};
-pub use rules::primitives;
+pub use rules::{
+    EXPANSION, Equation, Expands, Expansion, Keys, Primitive, Rounds, primitive, primitives,
+};

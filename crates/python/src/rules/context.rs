@@ -14,7 +14,7 @@ use super::value::Value;
 use super::wrong::{Result, Wrong};
 use super::{Function, Shared, operand};
 use crate::error::{Family, raise};
-use crate::jax_names::{attr, needs_expansion};
+use crate::jax_names::attr;
 use crate::read::address;
 
 /// The equation that a rule lowers, and what it emits nodes with.
@@ -191,7 +191,8 @@ impl LoweringContext {
     fn built_in(&self, py: Python<'_>, inputs: Vec<PyRef<'_, Value>>) -> PyResult<Vec<Value>> {
         let parts = self.or_raise(py, self.given(&inputs))?;
         self.with(py, |cx| {
-            if needs_expansion(&cx.eqn().primitive) {
+            let row = lower::primitive(&cx.eqn().primitive);
+            if row.is_some_and(|row| !row.takes_every_equation()) {
                 let reason = format!("`{}` has no built-in rule to call", cx.eqn().primitive);
                 return Err(reason.into());
             }

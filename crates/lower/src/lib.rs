@@ -1,19 +1,16 @@
 //! Lowering: one rule per JAX primitive, and the driver that owns everything a rule must not care
 //! about: origins, names, types, nesting.
 
-mod context;
 mod driver;
 mod error;
 mod external;
 mod formula;
-mod functions;
 mod parts;
 mod preflight;
 mod results;
 mod rules;
 
-pub use context::Context;
-pub use driver::{Boundary, Lowered, Options, lower};
+pub use driver::{Boundary, Context, Foreign, Lowered, Options, lower};
 pub use error::{Error, Missing, RuleError};
 pub use external::{ExternalRule, ExternalRules};
 pub use parts::Parts;

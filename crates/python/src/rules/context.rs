@@ -131,10 +131,7 @@ impl LoweringContext {
         let dims = self.or_raise(py, operand::dims(shape))?;
         let site = self.site(py)?;
         self.with(py, |cx| {
-            let outer = cx.site.replace(site);
-            let vector = cx.dims(&dims);
-            cx.site = outer;
-            let vector = vector.map_err(Wrong::from)?;
+            let vector = cx.at(site, |cx| cx.dims(&dims)).map_err(Wrong::from)?;
             Ok(Value::real_only(vector, cx.ty(vector).clone(), self.owner))
         })
     }
@@ -171,9 +168,7 @@ impl LoweringContext {
                 }
             }
             let flat: Vec<ValueId> = parts.iter().flat_map(|p| p.flat()).collect();
-            let outer = cx.site.replace(site);
-            let results = cx.inline(id, &flat);
-            cx.site = outer;
+            let results = cx.at(site, |cx| cx.inline(id, &flat));
             let mut flat = results.map_err(Wrong::from)?.into_iter();
             let results = inner.outputs.iter().map_while(|atom| {
                 let first = flat.next()?;

@@ -14,7 +14,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 from checking import assert_close, check_model, run
-from jax2onnx import UnsupportedError, _maps, to_onnx
+from jax2onnx import UnsupportedError, to_onnx
 from provenance_of import all_nodes, callsite, of_type
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -385,14 +385,22 @@ def test_a_map_that_parts_ways_stays_a_loop() -> None:
     assert "Scan" in _ops(fn, ROWS)
 
 
-def test_a_map_over_much_stays_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fn(x: Any) -> Any:
-        return lax.map(jnp.sin, x)
+def test_a_map_over_much_stays_a_loop() -> None:
+    def ops(columns: int) -> set[str]:
+        model = to_onnx(lambda x: lax.map(jnp.sin, x), [(4, columns)])
+        return {node.op_type for node in all_nodes(model)}
 
-    monkeypatch.setattr(_maps, "LARGEST", ROWS.nbytes)
-    assert _ops(fn, ROWS) == {"Sin"}
-    monkeypatch.setattr(_maps, "LARGEST", ROWS.nbytes - 1)
-    assert _ops(lambda x: fn(x), ROWS) == {"Scan", "Sin"}
+    whole = 1 << 22  # 64 MiB in four rows
+    assert ops(whole) == {"Sin"}
+    assert ops(whole + 1) == {"Scan", "Sin"}
+
+
+def test_a_map_with_effects_stays_a_loop() -> None:
+    def body(row: Any) -> Any:
+        jax.debug.print("{}", row)
+        return jnp.sin(row)
+
+    assert "Scan" in _ops(lambda x: lax.map(body, x), ROWS)
 
 
 def test_a_loop_that_runs_once_is_none() -> None:

@@ -10,6 +10,7 @@ __all__ = [
     "Frame",
     "LoweringContext",
     "Model",
+    "Primitive",
     "Results",
     "Source",
     "SourceMap",
@@ -17,6 +18,7 @@ __all__ = [
     "Value",
     "__version__",
     "convert",
+    "expansions",
     "explain",
     "main",
     "primitives",
@@ -270,8 +272,31 @@ def convert(
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
 
-def primitives() -> list[str]:
+@final
+class Primitive:
+    """A row of the table of primitives."""
+
+    @property
+    def name(self) -> str:
+        """JAX's name of it."""
+
+    @property
+    def calls(self) -> str | None:
+        """The parameter that holds the jaxpr, if it does nothing but call one."""
+
+    @property
+    def without_complex(self) -> str | None:
+        """Why its equations of complex numbers are not lowered; None if they are."""
+
+    @property
+    def without_keys(self) -> str | None:
+        """Why its equations about PRNG keys are not lowered; None if they are."""
+
+def primitives() -> list[Primitive]:
     """The primitives that have a lowering rule, in alphabetical order."""
+
+def expansions() -> list[str]:
+    """The ways in which the table has JAX expand equations."""
 
 def explain(model: str | bytes, message: str) -> str | None:
     """What an error of a runtime means for a model, a file or its bytes."""

@@ -6,7 +6,10 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _jax
+from jax2onnx import _core, _jax
+
+# The primitives that do nothing but call a jaxpr, and the parameter that it is.
+_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls is not None}
 
 Path = tuple[int, ...]
 SizeOf = Callable[[str], int]
@@ -66,7 +69,7 @@ class _Frame:
 
     def _equation(self, eqn: Any, path: Path) -> Any:
         name = eqn.primitive.name
-        if (param := _jax.CALLS.get(name)) is not None:
+        if (param := _CALLS.get(name)) is not None:
             called = eqn.params[param]
             consts = list(getattr(called, "consts", ()))
             frame = _Frame(_jax.open_jaxpr(called), self._size_of, path)

@@ -1,8 +1,9 @@
 """Equations in terms of others, as JAX itself traces them.
 
 What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
-any function, loops that need be none, functions that are primitives, and everything that has to do
-with PRNG keys.
+any function, loops whose rounds can be computed at once, functions that are primitives, and
+everything that has to do with PRNG keys. The compiled half decides which equations are expanded,
+and how; here is what the ways of expanding do.
 """
 
 from typing import Any
@@ -19,53 +20,45 @@ class Expansions:
     def __init__(self) -> None:
         self._known: dict[object, Any] = {}
 
-    def of(self, eqn: Any) -> Any:
-        """A closed jaxpr that computes the equation; None if it can stay as it is."""
-        if eqn.primitive.name in _keys.TRANSPARENT and (
-            eqn.primitive.name not in _OF_NUMBERS or _is_about_keys(eqn)
-        ):
-            return None
+    def of(self, eqn: Any, how: str) -> Any:
+        """A closed jaxpr that computes the equation; None if JAX has none."""
         avals = [var.aval for var in eqn.invars]
         key: object
-        key = (eqn.primitive, *avals, *(var.aval for var in eqn.outvars), *eqn.params.items())
+        key = (how, eqn.primitive, *avals, *(v.aval for v in eqn.outvars), *eqn.params.items())
         try:
             hash(key)
         except TypeError:
             # Kept all the same: the reader knows jaxprs by their identity.
             key = id(eqn)
         if key not in self._known:
-            self._known[key] = _trace(eqn, avals)
+            self._known[key] = _trace(eqn, how, avals)
         return self._known[key]
 
 
-def _trace(eqn: Any, avals: list[Any]) -> Any:
-    name = eqn.primitive.name
-    if _is_about_keys(eqn):
-        function = _OF_KEYS.get(name, _keys.moved)(eqn)
-    else:
-        function = _OF_NUMBERS[name](eqn)
-    if function is None:
-        return None
-    spec = _keys.as_it_is if name in _TAKES_KEYS else _keys.integers
+def _trace(eqn: Any, how: str, avals: list[Any]) -> Any:
+    spec = _keys.as_it_is if how in _TAKES_KEYS else _keys.integers
     try:
-        return jax.make_jaxpr(function)(*map(spec, avals))
+        return jax.make_jaxpr(WAYS[how](eqn))(*map(spec, avals))
     except NotImplementedError:
-        if name in _maps.EXPANSIONS:
-            return None  # one of its primitives cannot be applied to many rows at once
+        if how in _OPTIONAL:
+            return None
         raise
 
 
-def _is_about_keys(eqn: Any) -> bool:
-    return any(_keys.is_key(var.aval) for var in (*eqn.invars, *eqn.outvars))
-
-
-def _call_hi_primitive(eqn: Any) -> Function:
+def _hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
-_FUNCTIONS: dict[str, Expand] = {"call_hi_primitive": _call_hi_primitive}
-_OF_NUMBERS = {**_FUNCTIONS, **_maps.EXPANSIONS, **_reductions.EXPANSIONS}
-_OF_KEYS = {**_FUNCTIONS, **_keys.EXPANSIONS}
+# The ways of expanding, by the names that the compiled half has for them.
+WAYS: dict[str, Expand] = {
+    "hi-primitive": _hi_primitive,
+    **_keys.WAYS,
+    **_maps.WAYS,
+    **_reductions.WAYS,
+}
 
-# Expansions that take keys as keys.
-_TAKES_KEYS = frozenset({*_FUNCTIONS, "random_gamma"})
+# Those that take keys as keys.
+_TAKES_KEYS = frozenset({"hi-primitive", "key-gamma"})
+
+# Those that an equation can do without, if JAX cannot apply one of its primitives to many rows.
+_OPTIONAL = frozenset({"map"})

@@ -14,34 +14,7 @@ import jax.numpy as jnp
 from jax2onnx import _jax
 
 Function = Callable[..., Any]
-Expand = Callable[[Any], Function | None]
-
-# Equations that pass keys on without looking at their axes.
-TRANSPARENT = frozenset(
-    {
-        "checkpoint",
-        "closed_call",
-        "cond",
-        "copy",
-        "copy_p",
-        "core_call",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "custom_vjp_call_jaxpr",
-        "device_put",
-        "eval_jaxpr",
-        "jit",
-        "optimization_barrier",
-        "pjit",
-        "random_clone",
-        "random_unwrap",
-        "random_wrap",
-        "remat",
-        "remat2",
-        "scan",
-        "while",
-    }
-)
+Expand = Callable[[Any], Function]
 
 
 def is_key(aval: Any) -> bool:
@@ -70,7 +43,7 @@ def mapped(function: Function, axes: int) -> Function:
     return function
 
 
-def moved(eqn: Any) -> Function:
+def _moved(eqn: Any) -> Function:
     """The primitive itself, for the integers of each key."""
     if not all(is_key(var.aval) for var in eqn.outvars):
         raise NotImplementedError("its result for PRNG keys is no key")
@@ -90,24 +63,24 @@ def _for_each_integer(eqn: Any) -> Function:
     return function
 
 
-def _random_seed(eqn: Any) -> Function:
+def _seed(eqn: Any) -> Function:
     seeds = eqn.invars[0].aval
     return mapped(eqn.params["impl"].seed, len(seeds.shape))
 
 
-def _random_bits(eqn: Any) -> Function:
+def _bits(eqn: Any) -> Function:
     keys, width, shape = eqn.invars[0].aval, eqn.params["bit_width"], eqn.params["shape"]
     implementation = _jax.key_implementation(keys.dtype)
     return mapped(lambda key: implementation.random_bits(key, width, shape), len(keys.shape))
 
 
-def _random_split(eqn: Any) -> Function:
+def _split(eqn: Any) -> Function:
     keys, shape = eqn.invars[0].aval, eqn.params["shape"]
     implementation = _jax.key_implementation(keys.dtype)
     return mapped(lambda key: implementation.split(key, shape), len(keys.shape))
 
 
-def _random_fold_in(eqn: Any) -> Function:
+def _fold_in(eqn: Any) -> Function:
     result = eqn.outvars[0].aval
     implementation = _jax.key_implementation(result.dtype)
     fold_in = mapped(implementation.fold_in, len(result.shape))
@@ -119,7 +92,7 @@ def _random_fold_in(eqn: Any) -> Function:
     return function
 
 
-def _random_gamma(eqn: Any) -> Function:
+def _gamma(eqn: Any) -> Function:
     return lambda keys, alpha: eqn.primitive.impl(keys, alpha, use_vmap=True, **eqn.params)
 
 
@@ -135,12 +108,13 @@ def _compared(combine: Function) -> Expand:
     return expand
 
 
-EXPANSIONS: dict[str, Expand] = {
-    "eq": _compared(jnp.all),
-    "ne": _compared(jnp.any),
-    "random_bits": _random_bits,
-    "random_fold_in": _random_fold_in,
-    "random_gamma": _random_gamma,
-    "random_seed": _random_seed,
-    "random_split": _random_split,
+WAYS: dict[str, Expand] = {
+    "all-equal": _compared(jnp.all),
+    "any-differs": _compared(jnp.any),
+    "key-bits": _bits,
+    "key-fold-in": _fold_in,
+    "key-gamma": _gamma,
+    "key-seed": _seed,
+    "key-split": _split,
+    "moved": _moved,
 }

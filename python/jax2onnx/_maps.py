@@ -1,10 +1,5 @@
-"""Scans whose rounds do not depend on each other: `jax.lax.map`, and what becomes of it.
+"""Scans whose rounds do not depend on each other, applied to all rows at once."""
 
-Applied to all rows at once, a body runs once instead of once a row, and onnxruntime takes about a
-microsecond for every operator, whatever its size. `docs/control-flow.md` has the figures.
-"""
-
-import math
 from typing import Any
 
 import jax
@@ -12,24 +7,11 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._keys import Expand, Function
 
-# All rows at once take more memory. What a body computes for them may have this many bytes.
-LARGEST = 1 << 26
 
-# Where rows part ways: at once, all rows would take all ways.
-_BRANCHES = frozenset({"cond", "while"})
-
-
-def _scan(eqn: Any) -> Function | None:
-    """A scan without carry as one application of its body; None if it has to stay a loop."""
-    params = eqn.params
-    constants, carried = _jax.scan_operands(params)
-    closed, length = params["jaxpr"], params["length"]
-    if carried or len(eqn.invars) == constants or _jax.is_symbolic(length) or length < 2:
-        return None
-    size = _bytes(_jax.open_jaxpr(closed))
-    if size is None or size * length > LARGEST:
-        return None
-    body = _jax.function_of(closed)
+def _map(eqn: Any) -> Function:
+    """A scan without carry as one application of its body."""
+    constants, _ = _jax.scan_operands(eqn.params)
+    body = _jax.function_of(eqn.params["jaxpr"])
 
     def function(*operands: Any) -> Any:
         rows = operands[constants:]
@@ -38,27 +20,4 @@ def _scan(eqn: Any) -> Function | None:
     return function
 
 
-def _bytes(jaxpr: Any) -> int | None:
-    """How many bytes the results of all equations have; None if that is not known, or if there is
-    control flow that would not stay as it is.
-    """
-    total = 0
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _BRANCHES or eqn.effects:
-            return None
-        for var in eqn.outvars:
-            shape = var.aval.shape
-            if any(map(_jax.is_symbolic, shape)):
-                return None
-            total += math.prod(shape) * getattr(var.aval.dtype, "itemsize", 8)
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, tuple | list) else (value,):
-                if _jax.is_jaxpr(inner):
-                    size = _bytes(_jax.open_jaxpr(inner))
-                    if size is None:
-                        return None
-                    total += size
-    return total
-
-
-EXPANSIONS: dict[str, Expand] = {"scan": _scan}
+WAYS: dict[str, Expand] = {"map": _map}

@@ -12,40 +12,16 @@ import numpy as np
 from jax2onnx import _jax
 from jax2onnx._keys import Expand, Function, mapped
 
-# What ONNX reduces with. On integers it has no bitwise reductions.
-_OPERATORS = frozenset({"add", "add_any", "max", "min", "mul"})
-_LOGICAL = frozenset({"and", "or"})
 
-
-def _is_operator(jaxpr: Any) -> bool:
-    """Whether a function of two numbers is one of ONNX's reductions."""
-    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2 or len(jaxpr.outvars) != 1:
-        return False
-    [eqn] = jaxpr.eqns
-    logical = eqn.primitive.name in _LOGICAL and jaxpr.invars[0].aval.dtype == np.bool_
-    same = list(map(id, eqn.invars)) in (
-        list(map(id, jaxpr.invars)),
-        list(map(id, reversed(jaxpr.invars))),
-    )
-    returned = eqn.outvars[0] is jaxpr.outvars[0]
-    return same and returned and (logical or eqn.primitive.name in _OPERATORS)
-
-
-def _reduction(eqn: Any) -> Function | None:
-    """The function that an equation reduces with, over numbers; None if ONNX has it."""
-    jaxpr = eqn.params["jaxpr"]
-    if _is_operator(_jax.open_jaxpr(jaxpr)):
-        return None
-    function: Function = _jax.function_of(jaxpr, eqn.params.get("consts", ()))
+def _function(eqn: Any) -> Function:
+    """The function that an equation reduces with, over numbers."""
+    function: Function = _jax.function_of(eqn.params["jaxpr"], eqn.params.get("consts", ()))
     return function
 
 
-def _reduce(eqn: Any) -> Function | None:
-    scalar = _reduction(eqn)
-    if scalar is None:
-        return None
+def _fold_all(eqn: Any) -> Function:
     axes = eqn.params["dimensions"]
-    combine = mapped(scalar, len(eqn.outvars[0].aval.shape))
+    combine = mapped(_function(eqn), len(eqn.outvars[0].aval.shape))
 
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
@@ -78,11 +54,8 @@ def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
     return rows
 
 
-def _reduce_window(eqn: Any) -> Function | None:
-    scalar = _reduction(eqn)
-    if scalar is None:
-        return None
-    combine = mapped(scalar, len(eqn.params["window_dimensions"]))
+def _fold_windows(eqn: Any) -> Function:
+    combine = mapped(_function(eqn), len(eqn.params["window_dimensions"]))
 
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
@@ -151,30 +124,6 @@ _SMALL = 8
 # -- windows of which one element is chosen
 
 
-def _is_pooling(eqn: Any) -> bool:
-    """Whether the windows of an equation are such as ONNX's pooling has."""
-    params, shape = eqn.params, eqn.invars[1].aval.shape
-    spread = params.get("base_dilation", (1,) * len(shape))
-    still = (1, 1, (0, 0), 1)
-    axes = zip(
-        params["window_dimensions"],
-        params["window_strides"],
-        map(tuple, params["padding"]),
-        spread,
-        strict=True,
-    )
-    moving = [axis for axis in axes if axis != still]
-    return (
-        jnp.issubdtype(eqn.invars[1].aval.dtype, jnp.floating)
-        and 1 <= len(moving) <= 3
-        and all(
-            step == 1 and 0 <= low < size and 0 <= high < size
-            for size, _, (low, high), step in moving
-        )
-        and all(step == 1 for step in params.get("window_dilation", ()))
-    )
-
-
 def _choice(eqn: Any) -> Function:
     """Of two numbers, each with something that belongs to it, the one that is preferred."""
     select = eqn.params["select_prim"]
@@ -197,9 +146,7 @@ def _worst(eqn: Any, dtype: Any) -> Any:
     return jnp.array(limits.min if largest else limits.max, dtype)
 
 
-def _select_and_gather_add(eqn: Any) -> Function | None:
-    if _is_pooling(eqn):
-        return None
+def _choose_and_gather(eqn: Any) -> Function:
     combine = _choice(eqn)
 
     def function(tangents: Any, numbers: Any) -> Any:
@@ -211,9 +158,7 @@ def _select_and_gather_add(eqn: Any) -> Function | None:
     return function
 
 
-def _select_and_scatter_add(eqn: Any) -> Function | None:
-    if _is_pooling(eqn):
-        return None
+def _choose_and_scatter(eqn: Any) -> Function:
     combine, padding = _choice(eqn), eqn.params["padding"]
     inner = eqn.outvars[0].aval.shape
     shape = tuple(low + n + high for n, (low, high) in zip(inner, padding, strict=True))
@@ -237,14 +182,8 @@ def _select_and_scatter_add(eqn: Any) -> Function | None:
 # -- elements that a function is applied to where they are
 
 
-def _scatter(eqn: Any) -> Function | None:
-    update = eqn.params["update_jaxpr"]
-    if update is None:
-        return None
-    jaxpr = _jax.open_jaxpr(update)
-    if jaxpr.outvars[0] is jaxpr.invars[1]:
-        return None
-    scalar = _jax.function_of(update, eqn.params["update_consts"])
+def _apply(eqn: Any) -> Function:
+    scalar = _jax.function_of(eqn.params["update_jaxpr"], eqn.params["update_consts"])
     operand, _, updates = (var.aval for var in eqn.invars)
     nothing = np.zeros((), updates.dtype)
     apply = mapped(lambda x: scalar(x, nothing)[0], len(operand.shape))
@@ -271,7 +210,7 @@ def _scatter(eqn: Any) -> Function | None:
     return function
 
 
-def _approx_top_k(eqn: Any) -> Function:
+def _top_k(eqn: Any) -> Function:
     """Exact, as it is everywhere but on TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
     sign = 1 if eqn.params["is_max_k"] else -1
@@ -283,11 +222,11 @@ def _approx_top_k(eqn: Any) -> Function:
     return function
 
 
-EXPANSIONS: dict[str, Expand] = {
-    "approx_top_k": _approx_top_k,
-    "reduce": _reduce,
-    "reduce_window": _reduce_window,
-    "scatter": _scatter,
-    "select_and_gather_add": _select_and_gather_add,
-    "select_and_scatter_add": _select_and_scatter_add,
+WAYS: dict[str, Expand] = {
+    "apply": _apply,
+    "choose-and-gather": _choose_and_gather,
+    "choose-and-scatter": _choose_and_scatter,
+    "fold": _fold_all,
+    "fold-windows": _fold_windows,
+    "top-k": _top_k,
 }

@@ -101,7 +101,7 @@ def _refuse(name: str, known: _Registered | None) -> None:
             place_of(known.place),
             help="give override=True to replace it",
         )
-    if name in _core.primitives():
+    if any(row.name == name for row in _core.primitives()):
         raise InvalidInputError(
             "rule-exists",
             f"`{name}` has a built-in rule",

@@ -42,7 +42,7 @@ fn is_complete(
         if external.contains_key(&eqn.primitive) {
             continue;
         }
-        answer &= rules::find(&eqn.primitive).is_some();
+        answer &= rules::primitive(&eqn.primitive).is_some();
         for (_, param) in &eqn.params.0 {
             for inner in param.jaxprs() {
                 answer &= is_complete(program, inner, external, known);
@@ -80,7 +80,7 @@ impl Search<'_> {
             }
             let call = self.origins.call(Call { stack: eqn.stack, caller });
             let scope = self.origins.scope(scope, &eqn.scope);
-            let Some(rule) = rules::find(&eqn.primitive) else {
+            let Some(rule) = rules::primitive(&eqn.primitive) else {
                 let primitive = eqn.primitive.clone();
                 self.missing.push(Missing { primitive, call, scope });
                 continue;

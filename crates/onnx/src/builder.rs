@@ -97,7 +97,7 @@ impl Builder<'_> {
         inputs: Vec<Option<ValueId>>,
         attrs: Attrs,
         count: usize,
-        at: &'static Location<'static>,
+        at: impl Into<Site>,
     ) -> Result<Vec<ValueId>> {
         let call =
             infer::Call { graph: self.graph, op: &op, inputs: &inputs, attrs: &attrs, count };
@@ -115,7 +115,7 @@ impl Builder<'_> {
         &mut self,
         node: (Op, Vec<Option<ValueId>>, Attrs),
         types: Vec<Type>,
-        at: &'static Location<'static>,
+        at: impl Into<Site>,
     ) -> Vec<ValueId> {
         let origin = self.origin(at);
         let node = self.graph.add_node(self.block, self.before, node, types, origin);
@@ -131,12 +131,12 @@ impl Builder<'_> {
     }
 
     /// The emitter for the statement at `at`.
-    pub fn emitter(&self, at: &'static Location<'static>) -> Emitter {
-        let at = self.site.unwrap_or(Site::Native(at));
+    pub fn emitter(&self, at: impl Into<Site>) -> Emitter {
+        let at = self.site.unwrap_or_else(|| at.into());
         Emitter { name: self.name, stage: self.stage, at }
     }
 
-    fn origin(&mut self, at: &'static Location<'static>) -> OriginId {
+    fn origin(&mut self, at: impl Into<Site>) -> OriginId {
         let emitter = self.emitter(at);
         match &self.source {
             Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),

@@ -63,6 +63,9 @@ pub enum Site {
     Native(&'static Location<'static>),
     /// A statement of the user: the file as displayed, and the line.
     Custom(&'static str, u32),
+    /// A row of a table in this file. It says nothing of other rows, so it is the first line of
+    /// itself wherever it stands.
+    Row(&'static str),
 }
 
 impl Site {
@@ -70,7 +73,7 @@ impl Site {
     pub fn file(&self) -> &'static str {
         match self {
             Site::Native(at) => at.file(),
-            Site::Custom(file, _) => file,
+            Site::Custom(file, _) | Site::Row(file) => file,
         }
     }
 
@@ -79,6 +82,7 @@ impl Site {
         match self {
             Site::Native(at) => at.line(),
             Site::Custom(_, line) => *line,
+            Site::Row(_) => 1,
         }
     }
 }

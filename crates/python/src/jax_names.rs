@@ -22,13 +22,13 @@ pub(crate) mod attr {
         // jax.core.ClosedJaxpr and Jaxpr
         jaxpr, consts, constvars, invars, outvars, eqns,
         // jax.core.JaxprEqn
-        primitive, params, source_info,
+        primitive, params, source_info, effects,
         // jax.core.Primitive, numpy dtypes, scopes, enum members
         name,
         // jax.core.Var and Literal
         aval, val,
         // jax.core.ShapedArray
-        shape, dtype,
+        shape, dtype, itemsize,
         // source_info_util.SourceInfo, NameStack
         traceback, name_stack, stack,
         // jaxlib Traceback
@@ -84,54 +84,12 @@ const IGNORED_PARAMS: &[&str] = &[
     "sharding",
 ];
 
-/// What the rule of a primitive can do without its expansion.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rule {
-    /// There is none.
-    Missing,
-    /// It takes what the expansion leaves as it is.
-    Partial,
-    /// It takes everything; an expansion is better where there is one.
-    Complete,
-}
-
-/// Primitives that JAX is asked to put in terms of others, whatever their operands are.
-const EXPANDED: &[(&str, Rule)] = &[
-    ("approx_top_k", Rule::Missing),
-    ("call_hi_primitive", Rule::Missing),
-    ("reduce", Rule::Partial),
-    ("reduce_window", Rule::Partial),
-    ("scan", Rule::Complete),
-    ("scatter", Rule::Partial),
-    ("select_and_gather_add", Rule::Partial),
-    ("select_and_scatter_add", Rule::Partial),
-];
-
-fn rule_beside_expansion(primitive: &str) -> Option<Rule> {
-    EXPANDED.iter().find(|(name, _)| *name == primitive).map(|(_, rule)| *rule)
-}
-
-/// Whether the rule of a primitive takes only what its expansion leaves of it.
-pub(crate) fn needs_expansion(primitive: &str) -> bool {
-    rule_beside_expansion(primitive).is_some_and(|rule| rule != Rule::Complete)
-}
-
-/// Whether JAX is asked to put a primitive in terms of others.
-pub(crate) fn is_expanded(primitive: &str) -> bool {
-    rule_beside_expansion(primitive).is_some()
-}
-
-/// Whether nothing but its expansion is ever read of a primitive, so that it can keep its name.
-pub(crate) fn is_always_expanded(primitive: &str) -> bool {
-    primitive.starts_with("random_") || rule_beside_expansion(primitive) == Some(Rule::Missing)
-}
-
-/// The primitive of a call of a closed jaxpr, and its parameter.
-pub(crate) const CALL: (&str, &str) = ("closed_call", "call_jaxpr");
-
 /// The parameter in which newer versions count the operands of `scan`: constants, carry, arrays. The
 /// names of the first two in older ones.
 pub(crate) const SCAN_OPERANDS: (&str, [&str; 2]) = ("ft_in", ["num_consts", "num_carry"]);
+
+/// The parameters of `scan` that hold its body and how often that runs.
+pub(crate) const SCAN_ROUNDS: (&str, &str) = ("jaxpr", "length");
 
 /// Whether a parameter says nothing about the computation.
 pub(crate) fn is_ignored_param(name: &str) -> bool {

@@ -6,9 +6,11 @@
 mod calls;
 mod convert;
 mod error;
+mod expand;
 mod jax_names;
 mod memory;
 mod model;
+mod primitive;
 mod read;
 mod results;
 mod rules;
@@ -32,13 +34,15 @@ mod _core {
     #[pymodule_export]
     use super::model::{Model, Tensors};
     #[pymodule_export]
+    use super::primitive::{Primitive, expansions, primitives};
+    #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
     use super::rules::{LoweringContext, Value};
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
-    use super::{explain, main, primitives};
+    use super::{explain, main};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -49,12 +53,6 @@ mod _core {
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
-}
-
-/// The primitives that have a lowering rule, in alphabetical order.
-#[pyfunction]
-fn primitives() -> Vec<&'static str> {
-    lower::primitives().to_vec()
 }
 
 /// What an error of a runtime means for a model, a file or its bytes; `None` if nothing in the

@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use onnx::{Attrs, BlockId, Builder, Op, ValueId};
+use onnx::{Attrs, BlockId, Op, ValueId};
 use tensor::{DType, Type};
 
 use crate::Context;
+use crate::driver::OpenBlock;
 
-/// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
+/// A context, shared by all numbers of a formula, whose own lifetimes do not matter to them.
 pub(super) trait Sheet {
     /// The results of a new node; operands instead, if it cannot be.
     fn emit(
@@ -38,18 +39,18 @@ pub(super) struct Body {
     pub(super) block: BlockId,
     /// The number of the round, the condition, and what is carried along.
     pub(super) inputs: Vec<ValueId>,
-    outer: BlockId,
+    open: OpenBlock,
 }
 
 /// The sheet of one equation.
 pub(super) struct Page<'c, 'a> {
-    builder: RefCell<&'c mut Builder<'a>>,
+    cx: RefCell<&'c mut Context<'a>>,
     problem: Cell<Option<onnx::Error>>,
 }
 
 impl<'c, 'a> Page<'c, 'a> {
     pub(super) fn new(cx: &'c mut Context<'a>) -> Self {
-        Self { builder: RefCell::new(&mut **cx), problem: Cell::new(None) }
+        Self { cx: RefCell::new(cx), problem: Cell::new(None) }
     }
 
     /// What went wrong first.
@@ -73,7 +74,7 @@ impl Sheet for Page<'_, '_> {
         at: &'static Location<'static>,
     ) -> Vec<ValueId> {
         let inputs = operands.iter().map(|id| Some(*id)).collect();
-        let results = self.builder.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
+        let results = self.cx.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
         results.unwrap_or_else(|problem| {
             self.complain(problem);
             operands.iter().rev().take(count).rev().copied().collect()
@@ -81,32 +82,29 @@ impl Sheet for Page<'_, '_> {
     }
 
     fn constant(&self, like: ValueId, number: f64) -> ValueId {
-        let mut builder = self.builder.borrow_mut();
-        let dtype = builder.dtype(like);
-        builder.scalar(dtype, number).unwrap_or_else(|problem| {
+        let mut cx = self.cx.borrow_mut();
+        let dtype = cx.dtype(like);
+        cx.scalar(dtype, number).unwrap_or_else(|problem| {
             self.complain(problem);
             like
         })
     }
 
     fn ty(&self, id: ValueId) -> Type {
-        self.builder.borrow().ty(id).clone()
+        self.cx.borrow().ty(id).clone()
     }
 
     fn open(&self, carry: &[ValueId]) -> Body {
-        let mut builder = self.builder.borrow_mut();
+        let mut cx = self.cx.borrow_mut();
         let round = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-        let carry = carry.iter().map(|id| builder.ty(*id).clone());
+        let carry = carry.iter().map(|id| cx.ty(*id).clone());
         let types: Vec<_> = round.into_iter().chain(carry).collect();
-        let block = builder.graph.add_block();
-        let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
-        let outer = std::mem::replace(&mut builder.block, block);
-        Body { block, inputs, outer }
+        let open = cx.open_block();
+        let inputs = cx.inputs(open.block, types);
+        Body { block: open.block, inputs, open }
     }
 
     fn close(&self, body: &Body, results: &[ValueId]) {
-        let mut builder = self.builder.borrow_mut();
-        builder.graph.set_outputs(body.block, results);
-        builder.block = body.outer;
+        self.cx.borrow_mut().close_block(&body.open, results);
     }
 }

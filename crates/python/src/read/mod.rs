@@ -1,7 +1,6 @@
 //! Copies a jaxpr out of Python. After this, no stage touches a Python object.
 
 mod array;
-mod expand;
 mod files;
 mod frames;
 mod params;
@@ -10,6 +9,7 @@ mod scopes;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
+use lower::Primitive;
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
+use crate::expand::{self, Expansions, Plan};
 use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 
 pub(crate) use frames::Tracebacks;
@@ -86,7 +87,7 @@ pub(crate) fn read(
         param_names: FxHashMap::default(),
         name_of,
         keys: FxHashSet::default(),
-        expansions: None,
+        expansions: Expansions::default(),
         rules,
         external: Vec::new(),
         alike: PyDict::new(py),
@@ -126,8 +127,8 @@ struct Reader<'a, 'py> {
     name_of: &'a Bound<'py, PyAny>,
     /// The variables that stand for PRNG keys.
     keys: FxHashSet<Address>,
-    /// What JAX put in terms of other primitives; it keeps those jaxprs alive.
-    expansions: Option<Bound<'py, PyAny>>,
+    /// What JAX put in terms of other primitives.
+    expansions: Expansions<'py>,
     /// The primitives that have rules from outside.
     rules: &'a FxHashSet<&'a str>,
     /// Their equations, and their numbers by what a rule sees of them.
@@ -186,7 +187,8 @@ impl<'py> Reader<'_, 'py> {
         let primitive = self.primitive(&eqn.getattr(attr::primitive(py))?)?;
         let operands = eqn.getattr(attr::invars(py))?;
         let operands = operands.cast_into::<PyList>().map_err(PyErr::from)?;
-        let inputs = operands.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
+        let inputs: Vec<Atom> =
+            operands.iter().map(|a| self.atom(scope, &a)).collect::<Result<_>>()?;
         let results = eqn.getattr(attr::outvars(py))?;
         let results = results.cast_into::<PyList>().map_err(PyErr::from)?;
         let outputs: Vec<VarId> =
@@ -200,24 +202,62 @@ impl<'py> Reader<'_, 'py> {
             true => Some(self.leave_to_rule(eqn)?),
             false => None,
         };
-        let expanded = match external {
-            Some(_) => None,
-            None => self.expansion(eqn, &primitive, &operands, &results)?,
-        };
-        let (primitive, params) = match expanded {
-            Some(expanded) => expanded,
+        let params = eqn.getattr(attr::params(py))?;
+        let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
+        let row = lower::primitive(&primitive);
+        let (primitive, params) = match row.filter(|_| external.is_none()) {
+            Some(row) => {
+                let keys = !self.keys.is_empty()
+                    && operands.iter().chain(&results).any(|v| self.keys.contains(&address(&v)));
+                let types = || inputs.iter().map(|atom| scope.jaxpr.atom_ty(atom)).collect();
+                let plan = expand::plan(row, eqn, keys)?;
+                match self.expansion(row, eqn, &params, plan, types)? {
+                    Read::AsItIs(params) => (primitive, params),
+                    Read::Expanded(jaxpr) => {
+                        let (call, param) = lower::EXPANSION;
+                        let keeps_name = row.is_always_expanded();
+                        let name = if keeps_name { primitive } else { call.into() };
+                        (name, Params(vec![(param.into(), Param::Jaxpr(jaxpr))]))
+                    }
+                }
+            }
             None => {
-                let params = eqn.getattr(attr::params(py))?;
-                let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
                 // Only built-in rules read these; rules from outside are given JAX's own.
-                let strict =
-                    external.is_none() || lower::primitives().binary_search(&&*primitive).is_ok();
+                let strict = external.is_none() || row.is_some();
                 (primitive, self.params(&params, strict)?)
             }
         };
         self.stack = stack;
         let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?)?;
         Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions, external })
+    }
+
+    /// What is read of an equation that `plan` says what to do with.
+    fn expansion(
+        &mut self,
+        row: &Primitive,
+        eqn: &Bound<'py, PyAny>,
+        params: &Bound<'py, PyDict>,
+        plan: Plan,
+        operands: impl FnOnce() -> Vec<Type>,
+    ) -> Result<Read> {
+        let how = match plan {
+            Plan::Stay => None,
+            Plan::Expand(how) => Some(how),
+            Plan::ExpandIf(how, needed) => {
+                let params = self.params(params, true)?;
+                let (program, operands) = (&self.program, &operands());
+                if !needed(&lower::Equation { program, params: &params, operands }) {
+                    return Ok(Read::AsItIs(params));
+                }
+                Some(how)
+            }
+        };
+        let expansion = how.map(|how| self.expansions.trace(row, eqn, how)).transpose()?.flatten();
+        Ok(match expansion {
+            Some(expansion) => Read::Expanded(self.jaxpr(&expansion)?),
+            None => Read::AsItIs(self.params(params, true)?),
+        })
     }
 
     /// Keeps an equation for a rule from outside; its number.
@@ -365,6 +405,14 @@ impl<'py> Reader<'_, 'py> {
         self.param_names.insert(address(name), (read.clone(), name.clone()));
         Ok(read)
     }
+}
+
+/// What was read of an equation.
+enum Read {
+    /// Its parameters.
+    AsItIs(Params),
+    /// What JAX put in its place.
+    Expanded(JaxprId),
 }
 
 /// What an element of an array is made of: a number, or a small array of them.

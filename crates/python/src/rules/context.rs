@@ -15,7 +15,7 @@ use super::value::Value;
 use super::wrong::{Result, Wrong};
 use super::{Function, Shared, operand};
 use crate::error::raise;
-use crate::jax_names::{attr, needs_expansion};
+use crate::jax_names::attr;
 use crate::read::address;
 
 /// The equation that a rule lowers, and what it emits nodes with.
@@ -132,10 +132,7 @@ impl LoweringContext {
         let dims = self.or_raise(py, operand::dims(shape))?;
         let site = self.site(py)?;
         self.with(py, |cx| {
-            let outer = cx.site.replace(site);
-            let vector = cx.dims(&dims);
-            cx.site = outer;
-            let vector = vector.map_err(Wrong::from)?;
+            let vector = cx.at(site, |cx| cx.dims(&dims)).map_err(Wrong::from)?;
             Ok(Value::real_only(vector, cx.ty(vector).clone(), self.owner))
         })
     }
@@ -172,9 +169,7 @@ impl LoweringContext {
                 }
             }
             let flat: Vec<ValueId> = parts.iter().flat_map(|p| p.flat()).collect();
-            let outer = cx.site.replace(site);
-            let results = cx.inline(id, &flat);
-            cx.site = outer;
+            let results = cx.at(site, |cx| cx.inline(id, &flat));
             let mut flat = results.map_err(Wrong::from)?.into_iter();
             let results = inner.outputs.iter().map_while(|atom| {
                 let first = flat.next()?;
@@ -192,7 +187,8 @@ impl LoweringContext {
     fn built_in(&self, py: Python<'_>, inputs: Vec<PyRef<'_, Value>>) -> PyResult<Vec<Value>> {
         let parts = self.or_raise(py, self.given(&inputs))?;
         self.with(py, |cx| {
-            if needs_expansion(&cx.eqn().primitive) {
+            let row = lower::primitive(&cx.eqn().primitive);
+            if row.is_some_and(|row| !row.takes_every_equation()) {
                 let reason = format!("`{}` has no built-in rule to call", cx.eqn().primitive);
                 return Err(reason.into());
             }

@@ -1,8 +1,8 @@
 //! `ctx.op`: a node from what Python gives.
 
-use std::panic::Location;
 use std::sync::PoisonError;
 
+use lower::Foreign;
 use onnx::{Attrs, Op, ValueId, intern, schema};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods, PyTuple};
@@ -11,7 +11,7 @@ use tensor::{DType, Tensor, Type};
 use super::context::LoweringContext;
 use super::operand::{self, Operand};
 use super::value::Value;
-use super::wrong::{Result, Wrong};
+use super::wrong::Result;
 
 /// An operand that needs Python no more.
 enum Given {
@@ -58,16 +58,14 @@ impl LoweringContext {
         let site = self.site(py)?;
         let count = outputs.or_else(|| stated.as_ref().map(Vec::len)).unwrap_or(1);
         Ok(self.with(py, |cx| {
-            let outer = cx.site.replace(site);
             let inputs = inputs.into_iter().map(|given| match given {
                 Given::Nothing => None,
                 Given::Value(value) => Some(value),
                 Given::Constant(tensor) => Some(cx.constant(tensor)),
             });
             let inputs: Vec<Option<ValueId>> = inputs.collect();
-            let at = Location::caller();
-            let emitted = if onnx::is_inferred(&op) {
-                cx.emit(op, inputs, read, count, at).map_err(Wrong::from)
+            let results = if onnx::is_inferred(&op) {
+                Foreign::Inferred(count)
             } else {
                 let types = match &stated {
                     Some(types) => types.clone(),
@@ -77,16 +75,11 @@ impl LoweringContext {
                     let reason = format!(
                         "the types of the {count} results of `{name}` are not known: give `out_types`"
                     );
-                    Err(reason.into())
-                } else {
-                    Ok(cx.emit_typed((op, inputs, read), types, at))
+                    return Err(reason.into());
                 }
+                Foreign::Typed(types)
             };
-            cx.site = outer;
-            let emitted = emitted?;
-            if let Some(node) = emitted.first().and_then(|value| cx.graph.producer(*value)) {
-                onnx::check_node(cx.graph, node)?;
-            }
+            let emitted = cx.emit_foreign((op, inputs, read), results, site)?;
             if stated.is_none() && !onnx::is_inferred(&op) {
                 let mut assumed = self.assumed.lock().unwrap_or_else(PoisonError::into_inner);
                 assumed.extend(emitted.iter().enumerate().map(|(i, v)| (*v, i, site.line())));

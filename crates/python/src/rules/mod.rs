@@ -184,9 +184,7 @@ impl Rule {
             if !kind || !same_type(&value.ty, &part) {
                 let got = value.text();
                 let reason = format!("the rule returned {got} as result {i} instead of {want}");
-                let node = cx.graph.producer(value.parts.re()).map(|id| cx.graph.node(id).origin);
-                let emitter = node.map(|origin| cx.origins.get(origin).emitter);
-                let line = emitter.filter(|e| e.name == self.name()).map(|e| e.at.line());
+                let line = cx.line_in(self.name(), value.parts.re());
                 return Err(Mistake::Returned(reason, line));
             }
         }

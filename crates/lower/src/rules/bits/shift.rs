@@ -35,7 +35,7 @@ fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<Value
 
 /// The amount by which all elements are shifted, as an unsigned number.
 fn known_amount(cx: &Context<'_>, amount: ValueId) -> Option<u64> {
-    let amounts = cx.graph.constant(amount)?;
+    let amounts = cx.known(amount)?;
     if !amounts.shape().is_empty() {
         return None;
     }

@@ -5,23 +5,23 @@ use super::number::{Complex, binary, is_real, unary};
 use crate::formula::{Num, formulas};
 use crate::{Context, Parts};
 
-pub(super) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     binary(cx, x, |a, b| a * b)
 }
 
-pub(super) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.squared())
 }
 
 /// (1 + z)(1 - z), of which nothing cancels near 1
-pub(super) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let more = Complex { re: z.re + 1.0, im: z.im };
         more * Complex { re: 1.0 - z.re, im: -z.im }
     })
 }
 
-pub(super) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let exponent: i64 = cx.param("y")?;
     if exponent == 0 {
         let ty = cx.out(0);
@@ -35,7 +35,7 @@ pub(super) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts
 }
 
 /// By real numbers, each part for itself.
-pub(super) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if is_real(cx, x[1]) {
         let [re, im] = formulas(cx, [x[0].re(), x[0].im(), x[1].re()], |[a, b, c]| [a / c, b / c])?;
         return Ok(vec![Parts::Complex(re, im)]);
@@ -44,7 +44,7 @@ pub(super) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// 1 / (1 + e⁻ᶻ)
-pub(super) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let power = (-z).exp();
         Complex { re: power.re + 1.0, im: power.im }.reciprocal()

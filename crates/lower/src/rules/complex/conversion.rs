@@ -7,7 +7,7 @@ use crate::{Context, Parts, RuleError};
 
 /// Real numbers become complex ones without an imaginary part, and the other way round what they
 /// have of it is dropped.
-pub(super) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if !cx.is_complex() {
         let real = convert_element_type::lower(cx, &[x[0].re()])?;
         return Ok(real.into_iter().map(Parts::Real).collect());
@@ -22,7 +22,7 @@ pub(super) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// JAX has no other bits for complex numbers than their own.
-pub(super) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     match x[0] {
         Parts::Complex(re, _) if cx.is_complex() && cx.dtype(re) == cx.out(0).dtype => {
             Ok(vec![x[0]])
@@ -31,7 +31,7 @@ pub(super) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
 }
 
-pub(super) fn iota(cx: &mut Context<'_>, _: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn iota(cx: &mut Context<'_>, _: &[Parts]) -> Result<Vec<Parts>> {
     let re = iota::lower(cx, &[])?[0];
     Ok(vec![Parts::Complex(re, zeros(cx)?)])
 }

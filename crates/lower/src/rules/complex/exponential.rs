@@ -9,16 +9,16 @@ use crate::formula::{Num, formulas};
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts};
 
-pub(super) fn exp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn exp(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.exp())
 }
 
-pub(super) fn exp2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn exp2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.each(|part| part * LN_2).exp())
 }
 
 /// e^(x+iy) - 1 = (eˣ - 1) cos y - 2 sin²(y/2) + i eˣ sin y, of which nothing cancels.
-pub(super) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let (x, y) = (z.re, z.im);
         let sine = (y * 0.5).sin();
@@ -27,15 +27,15 @@ pub(super) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     })
 }
 
-pub(super) fn log(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn log(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.ln())
 }
 
-pub(super) fn log2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn log2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.ln().each(|part| part * LOG2_E))
 }
 
-pub(super) fn log1p(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn log1p(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.ln_1p())
 }
 

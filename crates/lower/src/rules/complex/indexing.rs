@@ -14,22 +14,22 @@ use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
 use crate::{Context, Parts};
 
-pub(super) fn gather(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn gather(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let indices = x[1].re();
     let re = gather::with_fill(cx, x[0].re(), indices, gather::fill)?;
     let im = gather::with_fill(cx, x[0].im(), indices, gather::fill_imaginary)?;
     Ok(vec![Parts::Complex(re, im)])
 }
 
-pub(super) fn scatter_mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn scatter_mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     scatter(cx, x, Monoid::Mul)
 }
 
-pub(super) fn scatter_max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn scatter_max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     scatter(cx, x, Monoid::Max)
 }
 
-pub(super) fn scatter_min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn scatter_min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     scatter(cx, x, Monoid::Min)
 }
 

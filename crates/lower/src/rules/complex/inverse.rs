@@ -13,25 +13,25 @@ use super::power::root_sides;
 use crate::formula::Num;
 use crate::{Context, Parts};
 
-pub(super) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.asin())
 }
 
-pub(super) fn acos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn acos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let arc = Arc::of(z);
         Complex { re: arc.cosine(z.re), im: with_sign(-arc.height(), z.im) }
     })
 }
 
-pub(super) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let arc = Arc::of(z);
         Complex { re: arc.height(), im: with_sign(arc.cosine(z.re), z.im) }
     })
 }
 
-pub(super) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // Exchanging the parts is turning and reflecting, and asin treats both sides alike.
     unary(cx, x, |z| {
         let arc = Complex { re: z.im, im: z.re }.asin();
@@ -39,16 +39,16 @@ pub(super) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     })
 }
 
-pub(super) fn atanh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn atanh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.atanh())
 }
 
-pub(super) fn atan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn atan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.turned_left().atanh().turned_right())
 }
 
 /// -i log((x + iy) / √(x² + y²)), where x and y are complex, too
-pub(super) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn atan2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     binary(cx, x, |y, x| {
         let length = (x.squared() + y.squared()).sqrt();
         (x + y.turned_left()).over(length).ln().turned_right()

@@ -9,7 +9,7 @@ use crate::rules::windows::conv_general_dilated;
 use crate::{Context, Parts};
 
 /// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, where either operand may be real, and the result, too.
-pub(super) fn dot(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn dot(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (left, right) = (Entries::from(x[0]), Entries::from(x[1]));
     let mut re = product(cx, left.re, right.re)?;
     if let (Some(b), Some(d)) = (left.im, right.im) {
@@ -40,7 +40,7 @@ fn product(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
 
 /// Three convolutions are enough, and JAX makes do with them, too: with p = (a + b)c, q = a(d - c)
 /// and r = b(c + d), the product is (p - r) + (p + q)i.
-pub(super) fn conv(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn conv(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let [(a, b), (c, d)] = [x[0], x[1]].map(|v| (v.re(), v.im()));
     let both = cx.op("Add", &[a, b], Attrs::new())?;
     let difference = cx.op("Sub", &[d, c], Attrs::new())?;

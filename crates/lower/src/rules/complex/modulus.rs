@@ -5,13 +5,13 @@ use super::number::{Complex, unary};
 use crate::formula::{Num, formulas};
 use crate::{Context, Parts};
 
-pub(super) fn abs(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn abs(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let [size] =
         formulas(cx, [x[0].re(), x[0].im()], |[re, im]| [Modulus::of(Complex { re, im }).value()])?;
     Ok(vec![Parts::Real(size)])
 }
 
-pub(super) fn sign(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn sign(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let size = Modulus::of(z).value();
         let divisor = size.equals(0.0).select(1.0, size);

@@ -2,8 +2,6 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use onnx::Producer;
-
 use super::Result;
 use crate::formula::{Num, formulas};
 use crate::{Context, Parts};
@@ -47,14 +45,11 @@ pub(super) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
     let mut value = im;
     loop {
-        let next = match cx.graph.value(value).producer() {
-            Producer::Constant(tensor) => return tensor.splat() == Some(0.0),
-            Producer::Node(node, _) if cx.graph.node(*node).is("Expand") => {
-                cx.graph.node(*node).input(0)
-            }
-            _ => None,
-        };
-        let Some(next) = next else { return false };
+        if let Some(constant) = cx.known(value) {
+            return constant.splat() == Some(0.0);
+        }
+        let expand = cx.producer(value).filter(|node| node.is("Expand"));
+        let Some(next) = expand.and_then(|node| node.input(0)) else { return false };
         value = next;
     }
 }

@@ -7,11 +7,11 @@ use super::Result;
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts};
 
-pub(super) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![Parts::Real(equal(cx, x)?)])
 }
 
-pub(super) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let equal = equal(cx, x)?;
     Ok(vec![Parts::Real(cx.op("Not", &[equal], Attrs::new())?)])
 }
@@ -23,11 +23,11 @@ fn equal(cx: &mut Context<'_>, x: &[Parts]) -> Result<ValueId> {
     Ok(cx.op("And", &[re, im], Attrs::new())?)
 }
 
-pub(super) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![larger(cx, x[0].into(), x[1].into())?.into()])
 }
 
-pub(super) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![smaller(cx, x[0].into(), x[1].into())?.into()])
 }
 

@@ -1,26 +1,26 @@
 //! complex, real, imag, conj: making and taking apart
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 
 use super::Result;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts};
 
-pub(super) fn complex(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn complex(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // One of them may be a scalar.
     let shape = cx.out(0).shape;
     Ok(vec![Parts::Complex(cx.expand(x[0].re(), &shape)?, cx.expand(x[1].re(), &shape)?)])
 }
 
-pub(super) fn real(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn real(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![Parts::Real(x[0].re())])
 }
 
-pub(super) fn imag(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn imag(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![Parts::Real(x[0].im())])
 }
 
 /// The conjugate of a real operand is complex, too.
-pub(super) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     match x[0] {
         Parts::Complex(re, im) => {
             let im = cx.op("Neg", &[im], Attrs::new())?;
@@ -32,9 +32,4 @@ pub(super) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
             Ok(vec![Parts::Complex(re, im)])
         }
     }
-}
-
-/// These primitives always have complex operands or results, so this is never reached.
-pub(in crate::rules) fn never_real(_: &mut Context<'_>, _: &[ValueId]) -> crate::rules::Result {
-    Err(RuleError::Internal("neither operand nor result is complex".to_owned()))
 }

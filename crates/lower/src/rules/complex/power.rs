@@ -6,11 +6,11 @@ use super::number::{Complex, binary, is_real, unary};
 use crate::formula::{Num, formulas};
 use crate::{Context, Parts};
 
-pub(super) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.sqrt())
 }
 
-pub(super) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let modulus = Modulus::of(z);
         let wide = modulus.sides.0.at_least(modulus.sides.1);
@@ -26,7 +26,7 @@ pub(super) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// |z|ᶜ e^(-dθ) turned by cθ + d log|z|, for an exponent c + di and the angle θ of z
-pub(super) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let dtype = cx.out(0).dtype;
     let exponent = cx.cast(x[1].re(), dtype)?;
     if is_real(cx, x[1]) {

@@ -9,15 +9,15 @@ use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts};
 
-pub(super) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn prod(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     reduce(cx, x, Monoid::Mul)
 }
 
-pub(super) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     reduce(cx, x, Monoid::Max)
 }
 
-pub(super) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     reduce(cx, x, Monoid::Min)
 }
 

@@ -1,11 +1,11 @@
-//! Calls, branches, loops, and primitives that leave values as they are.
+//! Calls, branches and loops.
 
 pub(crate) mod call;
 pub(crate) mod cond;
 pub(crate) mod debug;
-pub(crate) mod identity;
 pub(crate) mod iteration;
 pub(crate) mod onnx_function;
 pub(crate) mod platform_index;
+pub(crate) mod rounds;
 pub(crate) mod scan;
 pub(crate) mod while_;

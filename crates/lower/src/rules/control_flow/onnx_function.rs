@@ -3,7 +3,7 @@
 use jaxpr::CALL;
 use onnx::ValueId;
 
-use crate::functions::Label;
+use crate::driver::Label;
 use crate::rules::Result;
 use crate::{Context, Parts};
 

@@ -64,14 +64,13 @@ impl Divisor {
 
 /// The numbers that an integer tensor consists of, if it is a constant, spread out or not.
 fn ints(cx: &Context<'_>, mut value: ValueId) -> Option<Vec<i128>> {
-    while let Some(node) = cx.graph.producer(value) {
-        let node = cx.graph.node(node);
+    while let Some(node) = cx.producer(value) {
         match node.op.name {
             "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => value = node.input(0)?,
             _ => return None,
         }
     }
-    cx.graph.constant(value)?.to_ints()
+    cx.known(value)?.to_ints()
 }
 
 fn range(dtype: DType) -> Result<(i128, i128)> {

@@ -49,7 +49,7 @@ pub(crate) fn known_start(
     extent: &Dim,
     size: &Dim,
 ) -> Option<Dim> {
-    let start = *Known::of(cx.graph, start)?.values.first()?;
+    let start = *Known::of(cx, start)?.values.first()?;
     match extent.clone() - size.clone() {
         Dim::Known(limit) => Some(Dim::Known(start.clamp(0, limit.max(0)))),
         // Zero and less is the beginning whatever the limit is.

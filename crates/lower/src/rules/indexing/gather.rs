@@ -157,7 +157,7 @@ impl Gather {
             return Ok(None);
         }
         let limits: Option<Vec<i64>> = self.limits.iter().map(Dim::as_known).collect();
-        let (Some(starts), Some(limits)) = (Known::of(cx.graph, indices), limits) else {
+        let (Some(starts), Some(limits)) = (Known::of(cx, indices), limits) else {
             return Ok(None);
         };
         let starts = starts.values;

@@ -51,7 +51,7 @@ impl Starts {
         limits: &[Dim],
         mode: Mode,
     ) -> Result<Self> {
-        if let Some(known) = Known::of(cx.graph, indices)
+        if let Some(known) = Known::of(cx, indices)
             && is_inside(&known.values, limits)
             && let Some(tensor) = known.tensor()
         {

@@ -1,8 +1,10 @@
 //! Integers that are known while lowering: constants, and what JAX computes from them on the way to
 //! an index (wrapping negative ones around, broadcasting, stacking).
 
-use onnx::{Graph, Node, Producer, ValueId};
+use onnx::{Node, ValueId};
 use tensor::{DType, Dim, Kind, Tensor};
+
+use crate::Context;
 
 /// More elements than this are not looked at.
 const LARGEST: usize = 4096;
@@ -18,8 +20,8 @@ pub(crate) struct Known {
 
 impl Known {
     /// What `value` holds, if that is known.
-    pub(crate) fn of(graph: &Graph, value: ValueId) -> Option<Self> {
-        find(graph, value, &mut { STEPS })
+    pub(crate) fn of(cx: &Context<'_>, value: ValueId) -> Option<Self> {
+        find(cx, value, &mut { STEPS })
     }
 
     /// The array as a constant of 64-bit integers.
@@ -47,25 +49,22 @@ impl Known {
     }
 }
 
-fn find(graph: &Graph, value: ValueId, steps: &mut u32) -> Option<Known> {
-    let shape = static_shape(graph, value)?;
+fn find(cx: &Context<'_>, value: ValueId, steps: &mut u32) -> Option<Known> {
+    let shape = static_shape(cx, value)?;
     if shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size))? > LARGEST {
         return None;
     }
-    let node = match graph.value(value).producer() {
-        Producer::Constant(tensor) => {
-            return Some(Known { shape, values: tensor.to_i64s()? });
-        }
-        Producer::Node(node, 0) => graph.node(*node),
-        _ => return None,
-    };
+    if let Some(tensor) = cx.known(value) {
+        return Some(Known { shape, values: tensor.to_i64s()? });
+    }
+    let node = cx.producer(value)?;
     *steps = steps.checked_sub(1)?;
-    let found = compute(graph, node, &shape, steps)?;
-    fits(&found, graph.ty(value).dtype).then_some(found)
+    let found = compute(cx, node, &shape, steps)?;
+    fits(&found, cx.ty(value).dtype).then_some(found)
 }
 
-fn static_shape(graph: &Graph, value: ValueId) -> Option<Vec<usize>> {
-    let sizes = graph.ty(value).shape.iter().map(Dim::as_known);
+fn static_shape(cx: &Context<'_>, value: ValueId) -> Option<Vec<usize>> {
+    let sizes = cx.ty(value).shape.iter().map(Dim::as_known);
     sizes.map(|size| usize::try_from(size?).ok()).collect()
 }
 
@@ -79,11 +78,11 @@ fn fits(known: &Known, dtype: DType) -> bool {
     known.values.iter().all(|value| (low..=high).contains(&i128::from(*value)))
 }
 
-fn compute(graph: &Graph, node: &Node, shape: &[usize], steps: &mut u32) -> Option<Known> {
+fn compute(cx: &Context<'_>, node: &Node, shape: &[usize], steps: &mut u32) -> Option<Known> {
     if !node.op.domain.is_empty() {
         return None;
     }
-    let mut operand = |index: usize| find(graph, node.input(index)?, steps);
+    let mut operand = |index: usize| find(cx, node.input(index)?, steps);
     let known = |values| Some(Known { shape: shape.to_vec(), values });
     let combine: fn(i64, i64) -> Option<i64> = match node.op.name {
         "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => {

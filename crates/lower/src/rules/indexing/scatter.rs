@@ -1,16 +1,16 @@
 //! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write nothing:
 //! they add the identity, or go to a place behind the operand that is cut off again
 
-use jaxpr::{Atom, JaxprId, Params};
+use jaxpr::{Atom, Jaxpr, JaxprId, Params};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::indices::{self, Mode, Starts};
-use crate::rules::Result;
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
+use crate::rules::{Equation, Result};
 use crate::{Context, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
@@ -18,14 +18,26 @@ const ONE: Dim = Dim::Known(1);
 
 pub(crate) fn set(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let update: Option<JaxprId> = cx.param("update_jaxpr")?;
-    if let Some(update) = update {
-        let update = cx.jaxpr(update);
-        match (update.inputs.as_slice(), update.outputs.as_slice()) {
-            ([_, new], [Atom::Var(result)]) if new == result => {}
-            _ => return Err(RuleError::Internal("an update that was not expanded".to_owned())),
-        }
+    if update.is_some_and(|update| !replaces(cx.jaxpr(update))) {
+        return Err(RuleError::Internal("an update that was not expanded".to_owned()));
     }
     scatter(cx, x, None)
+}
+
+/// Whether a function of an element and its update is the update.
+fn replaces(update: &Jaxpr) -> bool {
+    match (update.inputs.as_slice(), update.outputs.as_slice()) {
+        ([_, new], [Atom::Var(result)]) => new == result,
+        _ => false,
+    }
+}
+
+/// Whether elements are not replaced but have a function applied to them, which JAX has to do.
+pub(crate) fn applies_a_function(eqn: &Equation<'_>) -> bool {
+    match eqn.params.get::<Option<JaxprId>>("update_jaxpr") {
+        Ok(Some(update)) => !replaces(eqn.program.jaxpr(update)),
+        _ => false,
+    }
 }
 
 pub(crate) fn add(cx: &mut Context<'_>, x: &[ValueId]) -> Result {

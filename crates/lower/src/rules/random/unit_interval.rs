@@ -28,7 +28,7 @@ fn parts(cx: &Context<'_>, x: ValueId, to: DType) -> Option<(ValueId, i32)> {
     if bits == 0 || cx.dtype(x).kind() != Kind::Unsigned {
         return None;
     }
-    let node = cx.graph.node(cx.graph.producer(x)?);
+    let node = cx.producer(x)?;
     if !node.is("BitwiseOr") {
         return None;
     }
@@ -58,14 +58,14 @@ fn fraction_bits(dtype: DType) -> i32 {
 
 /// The one word that a constant consists of.
 fn word(cx: &Context<'_>, x: ValueId) -> Option<i128> {
-    let tensor = cx.graph.constant(x)?;
+    let tensor = cx.known(x)?;
     if tensor.len() != 1 { None } else { tensor.to_ints()?.first().copied() }
 }
 
 /// How many bits of the words in `x` can be set.
 fn length(cx: &Context<'_>, x: ValueId) -> i32 {
     let all = cx.dtype(x).bits() as i32;
-    let Some(node) = cx.graph.producer(x).map(|id| cx.graph.node(id)) else { return all };
+    let Some(node) = cx.producer(x) else { return all };
     let right = |attr: Option<&Attr>| matches!(attr, Some(Attr::String(s)) if &**s == "RIGHT");
     match (node.input(0), node.input(1)) {
         (Some(inner), _) if node.is("Cast") && cx.dtype(inner).kind() == Kind::Unsigned => {

@@ -1,12 +1,12 @@
 //! The associative operations that JAX reduces, scans and scatters with.
 
-use jaxpr::{Atom, Jaxpr};
+use jaxpr::{Atom, Jaxpr, JaxprId};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
-use crate::rules::Result;
 use crate::rules::complex;
 use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::rules::{Equation, Result};
 use crate::{Context, RuleError};
 
 /// An associative operation with an identity. On booleans `Max` is "or" and `Min` is "and".
@@ -16,6 +16,12 @@ pub(crate) enum Monoid {
     Mul,
     Max,
     Min,
+}
+
+/// Whether an equation reduces with a function that is none of these, which JAX has to apply.
+pub(crate) fn is_none(eqn: &Equation<'_>) -> bool {
+    let function = eqn.params.get::<JaxprId>("jaxpr");
+    function.map_or(true, |id| Monoid::of(eqn.program.jaxpr(id)).is_none())
 }
 
 impl Monoid {

@@ -17,7 +17,7 @@ const ZERO: Dim = Dim::Known(0);
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
-        return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
+        return Err(RuleError::Internal("a reduction that was not expanded".to_owned()));
     };
     if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
         // Nothing is combined, not even the start.

@@ -10,15 +10,11 @@ use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
-    let [array, start] = x else {
-        return Err(RuleError::unsupported("a window over several arrays at once"));
-    };
-    let Some(monoid) = Monoid::of(cx.jaxpr(jaxpr)) else {
-        let reason = "a window that is reduced by something else than add, mul, max or min";
-        return Err(RuleError::unsupported(reason));
+    let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
+        return Err(RuleError::Internal("a reduction that was not expanded".to_owned()));
     };
     let identity = monoid.identity_like(cx, (*array).into())?;
-    let reduced = Window::read(cx)?.reduce(cx, (*array).into(), monoid)?;
+    let reduced = Window::read(&cx.eqn().params)?.reduce(cx, (*array).into(), monoid)?;
     if *start == identity.into() {
         return Ok(vec![reduced.into()]);
     }

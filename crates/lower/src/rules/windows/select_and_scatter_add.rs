@@ -14,10 +14,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if shape.contains(&Dim::Known(0)) || cx.shape(source).contains(&Dim::Known(0)) {
         return Ok(vec![cx.full(cx.dtype(source), 0.0, &shape)?]);
     }
-    let window = Window::read(cx)?;
-    if window.moving_axes().is_empty() {
-        return Ok(vec![source]);
-    }
+    let window = Window::read(&cx.eqn().params)?;
     let (layout, places) = window.places_of_extrema(cx, array)?;
     let source = layout.enter(cx, source)?;
     let (places, source) = (flat(cx, places)?, flat(cx, source)?);

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim, Kind};
+use tensor::{DType, Dim, Type};
 
 use super::shifted_slices::Run;
-use crate::rules::Result;
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
+use crate::rules::{Equation, Result};
 use crate::{Context, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
@@ -31,15 +32,19 @@ pub(crate) struct Window {
 
 impl Window {
     /// The window that the equation's parameters describe.
-    pub(crate) fn read(cx: &Context<'_>) -> Result<Self> {
-        let size: Vec<Dim> = cx.param("window_dimensions")?;
-        let padding: Vec<(Dim, Dim)> = cx.param("padding")?;
+    pub(crate) fn read(params: &Params) -> Result<Self> {
+        let size: Vec<Dim> = params.get("window_dimensions")?;
+        let padding: Vec<(Dim, Dim)> = params.get("padding")?;
         let (low, high) = padding.into_iter().unzip();
-        let dense = vec![1; size.len()];
+        // Not every primitive has them.
+        let dilation = |name: &str| match params.raw(name) {
+            Some(_) => params.get(name),
+            None => Ok(vec![1; size.len()]),
+        };
         Ok(Self {
-            stride: cx.param("window_strides")?,
-            base_dilation: cx.param_or("base_dilation", dense.clone())?,
-            dilation: cx.param_or("window_dilation", dense)?,
+            stride: params.get("window_strides")?,
+            base_dilation: dilation("base_dilation")?,
+            dilation: dilation("window_dilation")?,
             size,
             low,
             high,
@@ -169,6 +174,12 @@ impl Window {
         Ok(Some(layout.leave(cx, pooled, &shape)?))
     }
 
+    /// The layout and the attributes with which `MaxPool` finds the extremum of each window.
+    fn choosing(&self, array: &Type) -> Option<(Layout, Attrs)> {
+        let dense = self.base_dilation.iter().chain(&self.dilation).all(|step| *step == 1);
+        if dense && array.dtype.is_float() { self.pooling(&array.shape) } else { None }
+    }
+
     /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is
     /// there several times), counted over the whole array.
     pub(crate) fn places_of_extrema(
@@ -176,16 +187,9 @@ impl Window {
         cx: &mut Context<'_>,
         x: ValueId,
     ) -> Result<(Layout, ValueId)> {
-        let dtype = cx.dtype(x);
-        let shape = cx.shape(x).to_vec();
-        let ordered = dtype.is_float() || (dtype.bits() <= 32 && dtype.kind() != Kind::Complex);
-        let pooling = self.pooling(&shape).filter(|_| ordered);
-        let Some((layout, attrs)) = pooling else {
-            let reason = format!("the place of the extremum in windows of {dtype} that move so");
-            return Err(RuleError::unsupported(reason));
+        let Some((layout, attrs)) = self.choosing(cx.ty(x)) else {
+            return Err(RuleError::Internal("a choice that was not expanded".to_owned()));
         };
-        // Doubles hold every integer of 32 bits, and pooling takes them.
-        let x = if dtype.is_float() { x } else { cx.cast(x, DType::F64)? };
         let select: Arc<str> = cx.param("select_prim")?;
         let x = match &*select {
             "ge" => x,
@@ -220,6 +224,13 @@ impl Window {
         }
         Ok(x)
     }
+}
+
+/// Whether an equation chooses an element of each window in a way that `MaxPool` does not, so that
+/// JAX has to.
+pub(crate) fn chooses_otherwise(eqn: &Equation<'_>) -> bool {
+    let (Ok(window), [_, array]) = (Window::read(eqn.params), eqn.operands) else { return true };
+    window.choosing(array).is_none()
 }
 
 /// The order (batch, channel, moving axes…) that ONNX's pooling wants.

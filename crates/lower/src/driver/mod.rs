@@ -1,6 +1,11 @@
 //! The driver: walks equations, enters each one's place in the program, calls its rule, and checks
 //! what comes back.
 
+mod context;
+mod emit;
+mod functions;
+mod sizes;
+
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program, VarId};
@@ -10,8 +15,13 @@ use rustc_hash::FxHashMap;
 use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
-use crate::context::Context;
-use crate::functions::Functions;
+pub use context::Context;
+pub(crate) use context::OpenBlock;
+pub use emit::Foreign;
+pub(crate) use functions::Label;
+
+use functions::Functions;
+
 use crate::parts::{Parts, boundary_type, pack, part_type, unpack};
 use crate::{EqnResult, Error, ExternalRules, Missing, Results, RuleError, preflight, rules};
 
@@ -53,20 +63,20 @@ type Env = Vec<Option<Parts>>;
 
 /// What the driver remembers over the whole program.
 #[derive(Debug)]
-pub(crate) struct State {
+struct State {
     /// What is being lowered: the main graph or a function.
-    pub(crate) frame: Frame,
+    frame: Frame,
     /// The functions so far.
-    pub(crate) functions: Functions,
+    functions: Functions,
     /// What became of the equations so far.
     results: Results,
 }
 
 /// What is known in the main graph, or in one function: neither sees anything of the other.
 #[derive(Debug)]
-pub(crate) struct Frame {
+struct Frame {
     /// The main block or the function's body.
-    pub(crate) root: BlockId,
+    root: BlockId,
     /// Constants by the address of their bytes: one array, one initializer or operand.
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
     /// Where each symbolic dimension can be read: an input and its axis.
@@ -74,13 +84,13 @@ pub(crate) struct Frame {
     /// Of each dimension variable that can be computed from such a dimension, how.
     solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the root block.
-    pub(crate) dims: FxHashMap<Dim, ValueId>,
+    dims: FxHashMap<Dim, ValueId>,
     /// The dimensions that a function is given as operands, since it cannot compute them.
-    pub(crate) sizes: Vec<Dim>,
+    sizes: Vec<Dim>,
 }
 
 impl Frame {
-    pub(crate) fn new(root: BlockId) -> Self {
+    fn new(root: BlockId) -> Self {
         Self {
             root,
             constants: FxHashMap::default(),
@@ -92,17 +102,17 @@ impl Frame {
     }
 
     /// An input and its axis whose size is `dim`.
-    pub(crate) fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
+    fn place(&self, dim: &Dim) -> Option<(ValueId, usize)> {
         self.places.get(dim).copied()
     }
 
     /// How to compute the dimension variable `name`.
-    pub(crate) fn solution(&self, name: &str) -> Option<Solution> {
+    fn solution(&self, name: &str) -> Option<Solution> {
         self.solutions.get(name).cloned()
     }
 
     /// Notes the symbolic dimensions of an input.
-    pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
+    fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
             if dim.as_known().is_none() {
                 self.places.entry(dim.clone()).or_insert((input, axis));
@@ -114,7 +124,7 @@ impl Frame {
     }
 
     /// Notes which values stand for an array.
-    pub(crate) fn hold(&mut self, tensor: &Tensor, parts: Parts) {
+    fn hold(&mut self, tensor: &Tensor, parts: Parts) {
         let key = (tensor.bytes().as_ptr() as usize, tensor.bytes().len());
         self.constants.insert(key, (tensor.ty(), parts));
     }
@@ -130,31 +140,31 @@ impl Frame {
 
 /// A dimension variable is `(size - offset) / factor`.
 #[derive(Clone, Debug)]
-pub(crate) struct Solution {
-    pub(crate) size: Dim,
-    pub(crate) offset: i64,
-    pub(crate) factor: i64,
+struct Solution {
+    size: Dim,
+    offset: i64,
+    factor: i64,
 }
 
 /// Where a jaxpr is being lowered to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) block: BlockId,
-    pub(crate) scope: ScopeId,
+struct Place {
+    block: BlockId,
+    scope: ScopeId,
     /// The equation that calls the jaxpr, and the rule line that descended into it.
-    pub(crate) caller: Option<(CallId, Emitter)>,
+    caller: Option<(CallId, Emitter)>,
     /// That equation among the recorded ones; `None` where nothing is recorded.
-    pub(crate) recorded: Option<Option<u32>>,
+    recorded: Option<Option<u32>>,
 }
 
 /// A program on its way into a graph.
 #[derive(Debug)]
-pub(crate) struct Driver<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) graph: &'a mut Graph,
-    pub(crate) origins: &'a mut Origins,
-    pub(crate) state: &'a mut State,
-    pub(crate) external: &'a ExternalRules,
+struct Driver<'a> {
+    program: &'a Program,
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    state: &'a mut State,
+    external: &'a ExternalRules,
 }
 
 /// Lowers a whole program. Everything that has no rule is reported at once, before any work.
@@ -268,7 +278,7 @@ impl Driver<'_> {
 
     /// Lowers one jaxpr, called with `inputs`, into `place`; returns its results. Complex inputs
     /// and results are two values each.
-    pub(crate) fn jaxpr(
+    fn jaxpr(
         &mut self,
         id: JaxprId,
         inputs: &[ValueId],
@@ -314,7 +324,7 @@ impl Driver<'_> {
         let inputs: Option<Vec<Parts>> = eqn.inputs.iter().map(|a| self.atom(a, env)).collect();
         let inputs = inputs
             .ok_or_else(|| wrap(RuleError::Internal("an operand is not defined".to_owned())))?;
-        let (built_in, values) = (rules::find(&eqn.primitive), Vec::new());
+        let (built_in, values) = (rules::primitive(&eqn.primitive), Vec::new());
         let recorded = place.recorded.map(|caller| {
             let made_by = |var: &VarId| jaxpr.made_by.get(var.0 as usize).copied().flatten();
             let made_by = eqn.outputs.iter().map(made_by).collect();
@@ -326,8 +336,8 @@ impl Driver<'_> {
         });
         let outputs = if let Some(rule) = external {
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.name = rule.name();
-            context.stage = Stage::Custom;
+            context.builder.name = rule.name();
+            context.builder.stage = Stage::Custom;
             rule.lower(&mut context, &inputs).map_err(wrap)?
         } else {
             let Some(rule) = built_in else {
@@ -335,7 +345,7 @@ impl Driver<'_> {
                 return Err(Error::MissingRules(vec![Missing { primitive, call, scope }]));
             };
             let mut context = Context::enter(self, eqn, jaxpr, place, call, scope, recorded);
-            context.name = rule.name;
+            context.builder.name = rule.name;
             rule.apply(&mut context, &inputs).map_err(wrap)?
         };
 
@@ -415,7 +425,7 @@ impl Driver<'_> {
         }
     }
 
-    pub(crate) fn constant(&mut self, constant: &Constant) -> Parts {
+    fn constant(&mut self, constant: &Constant) -> Parts {
         let Constant { tensor, name } = constant;
         let parts = self.array(tensor);
         match parts {

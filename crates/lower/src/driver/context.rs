@@ -1,0 +1,228 @@
+//! What a rule sees: the equation's parameters and types, and what emits nodes. All else is the
+//! driver's.
+
+use std::panic::Location;
+
+use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
+use onnx::{BlockId, Builder, Graph, Source, ValueId};
+use provenance::{CallId, Emitter, ScopeId, Site, Stage};
+use tensor::Type;
+
+use super::{Driver, Place, State};
+use crate::parts::{Parts, part_type, width};
+use crate::{ExternalRules, RuleError};
+
+/// The equation being lowered.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub(super) builder: Builder<'a>,
+    pub(super) state: &'a mut State,
+    pub(super) program: &'a jaxpr::Program,
+    eqn: &'a Eqn,
+    jaxpr: &'a Jaxpr,
+    pub(super) call: CallId,
+    pub(super) scope: ScopeId,
+    external: &'a ExternalRules,
+    /// The equation among the recorded ones.
+    recorded: Option<u32>,
+}
+
+/// A block that nodes go into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenBlock {
+    pub(crate) block: BlockId,
+    outer: BlockId,
+}
+
+type Result<T> = std::result::Result<T, RuleError>;
+
+impl<'a> Context<'a> {
+    pub(super) fn enter(
+        driver: &'a mut Driver<'_>,
+        eqn: &'a Eqn,
+        jaxpr: &'a Jaxpr,
+        place: Place,
+        call: CallId,
+        scope: ScopeId,
+        recorded: Option<u32>,
+    ) -> Self {
+        let builder = Builder {
+            graph: driver.graph,
+            origins: driver.origins,
+            name: "",
+            stage: Stage::Lower,
+            site: None,
+            source: Source::Equation { call: Some(call), scope },
+            block: place.block,
+            before: None,
+        };
+        Self {
+            builder,
+            state: driver.state,
+            program: driver.program,
+            external: driver.external,
+            eqn,
+            jaxpr,
+            call,
+            scope,
+            recorded,
+        }
+    }
+
+    /// The equation.
+    pub fn eqn(&self) -> &'a Eqn {
+        self.eqn
+    }
+
+    /// The types of the equation's results, complex ones included.
+    pub fn result_types(&self) -> impl Iterator<Item = &'a Type> {
+        self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var))
+    }
+
+    /// The path of the module that the equation belongs to.
+    pub fn scope_path(&self) -> &str {
+        self.builder.origins.scope_path(self.scope)
+    }
+
+    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
+        let Some(rule) = crate::rules::primitive(&self.eqn.primitive) else {
+            let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
+            return Err(RuleError::External(reason));
+        };
+        let (name, stage) = (self.builder.name, self.builder.stage);
+        let site = self.builder.site.take();
+        (self.builder.name, self.builder.stage) = (rule.name, Stage::Lower);
+        let outputs = rule.apply(self, inputs);
+        (self.builder.name, self.builder.stage, self.builder.site) = (name, stage, site);
+        outputs
+    }
+
+    /// The parameter `name`, read as a `T`.
+    pub fn param<T: FromParam>(&self, name: &str) -> Result<T> {
+        Ok(self.eqn.params.get(name)?)
+    }
+
+    /// The parameter `name`, or `default` where this JAX version has no such parameter.
+    pub fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
+        if self.eqn.params.raw(name).is_none() { Ok(default) } else { self.param(name) }
+    }
+
+    /// The type that JAX gives the result at `index`; of a complex result, that of its parts.
+    pub fn out(&self, index: usize) -> Type {
+        part_type(self.jaxpr.ty(self.eqn.outputs[index]))
+    }
+
+    /// How many values each of the equation's results is: a complex one is two.
+    pub fn out_widths(&self) -> impl Iterator<Item = usize> {
+        self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
+    }
+
+    /// How many values the equation's results are.
+    pub fn out_count(&self) -> usize {
+        self.out_widths().sum()
+    }
+
+    /// How many values the equation's first `count` operands are: a complex one is two.
+    pub fn in_count(&self, count: usize) -> usize {
+        let operands = self.eqn.inputs.iter().take(count);
+        operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
+    }
+
+    /// Whether any of the equation's results is complex.
+    pub fn is_complex(&self) -> bool {
+        self.out_count() != self.eqn.outputs.len()
+    }
+
+    /// The equation's results, from the values they are made of.
+    pub(crate) fn regroup(&self, flat: &mut impl Iterator<Item = ValueId>) -> Result<Vec<Parts>> {
+        let parts = self.eqn.outputs.iter().map(|var| Parts::take(self.jaxpr.ty(*var).dtype, flat));
+        let parts: Option<Vec<Parts>> = parts.collect();
+        parts.ok_or_else(|| RuleError::Internal("the rule returned too few values".to_owned()))
+    }
+
+    /// A jaxpr of the program.
+    pub fn jaxpr(&self, id: JaxprId) -> &'a Jaxpr {
+        self.program.jaxpr(id)
+    }
+
+    /// Lowers the jaxpr `id`, called with `inputs`, in place. Complex inputs and results are two
+    /// values each.
+    #[track_caller]
+    pub fn inline(&mut self, id: JaxprId, inputs: &[ValueId]) -> Result<Vec<ValueId>> {
+        let block = self.builder.block;
+        self.inline_into(id, inputs, block, Location::caller())
+    }
+
+    /// Emits nodes into a new block: `fill` returns what the block is to return.
+    pub fn block(
+        &mut self,
+        fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
+    ) -> Result<BlockId> {
+        let open = self.open_block();
+        let outputs = fill(self, open.block);
+        self.builder.block = open.outer;
+        self.builder.graph.set_outputs(open.block, &outputs?);
+        Ok(open.block)
+    }
+
+    /// Lets nodes go into a new block, until it is closed.
+    pub(crate) fn open_block(&mut self) -> OpenBlock {
+        let block = self.builder.graph.add_block();
+        OpenBlock { block, outer: std::mem::replace(&mut self.builder.block, block) }
+    }
+
+    /// Ends a block, and says what it returns.
+    pub(crate) fn close_block(&mut self, open: &OpenBlock, outputs: &[ValueId]) {
+        self.builder.graph.set_outputs(open.block, outputs);
+        self.builder.block = open.outer;
+    }
+
+    /// New inputs of a block, of the given types.
+    pub fn inputs(&mut self, block: BlockId, types: Vec<Type>) -> Vec<ValueId> {
+        types.into_iter().map(|ty| self.builder.graph.add_input(block, ty)).collect()
+    }
+
+    fn inline_into(
+        &mut self,
+        id: JaxprId,
+        inputs: &[ValueId],
+        block: BlockId,
+        at: &'static Location<'static>,
+    ) -> Result<Vec<ValueId>> {
+        // What a body computes has no one value.
+        let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
+        let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
+        Ok(self.driver().jaxpr(id, inputs, place)?)
+    }
+
+    /// Emits nodes on behalf of a statement that is not this project's.
+    pub fn at<T>(&mut self, site: Site, emit: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.builder.site.replace(site);
+        let emitted = emit(self);
+        self.builder.site = outer;
+        emitted
+    }
+
+    /// The equation, as the caller of what the statement at `at` descends into.
+    pub(super) fn caller(&self, at: &'static Location<'static>) -> (CallId, Emitter) {
+        (self.call, self.builder.emitter(at))
+    }
+
+    /// The driver that entered this equation.
+    pub(super) fn driver(&mut self) -> Driver<'_> {
+        Driver {
+            program: self.program,
+            graph: self.builder.graph,
+            origins: self.builder.origins,
+            state: self.state,
+            external: self.external,
+        }
+    }
+
+    /// The types of the values that the equation's results are.
+    pub(super) fn out_types(&self) -> Vec<Type> {
+        let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
+        results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()
+    }
+}

@@ -1,0 +1,238 @@
+//! What rules emit nodes with, and what they may know of values.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use onnx::{Attrs, Node, Op, ValueId, attrs};
+use provenance::Site;
+use tensor::{DType, Dim, Storage, Tensor, Type};
+
+use super::Context;
+use crate::RuleError;
+
+type Result<T> = std::result::Result<T, RuleError>;
+
+/// What a row of the table gives as the file of the node that it stands for.
+const TABLE: &str = "crates/lower/src/rules/table.rs";
+
+/// The types of the results of a node that is not of this crate's making.
+#[derive(Clone, Debug)]
+pub enum Foreign {
+    /// They are inferred; there are so many.
+    Inferred(usize),
+    /// They are these.
+    Typed(Vec<Type>),
+}
+
+impl Context<'_> {
+    /// The type of a value.
+    pub fn ty(&self, value: ValueId) -> &Type {
+        self.builder.ty(value)
+    }
+
+    /// The element type of a value.
+    pub fn dtype(&self, value: ValueId) -> DType {
+        self.builder.dtype(value)
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, value: ValueId) -> &[Dim] {
+        self.builder.shape(value)
+    }
+
+    /// The number of axes of a value.
+    pub fn rank(&self, value: ValueId) -> usize {
+        self.builder.rank(value)
+    }
+
+    /// What a value is, if it is a constant.
+    pub(crate) fn known(&self, value: ValueId) -> Option<&Tensor> {
+        self.builder.graph.constant(value)
+    }
+
+    /// The node that computes a value.
+    pub(crate) fn producer(&self, value: ValueId) -> Option<&Node> {
+        let node = self.builder.graph.producer(value)?;
+        self.builder.graph.get(node)
+    }
+
+    /// Emits a node with one result.
+    #[track_caller]
+    pub fn op(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+    ) -> onnx::Result<ValueId> {
+        self.builder.op(op, inputs, attrs)
+    }
+
+    /// Emits a node with one result, of which some optional operands may be left out.
+    #[track_caller]
+    pub fn op_optional(
+        &mut self,
+        op: &'static str,
+        inputs: &[Option<ValueId>],
+        attrs: Attrs,
+    ) -> onnx::Result<ValueId> {
+        self.builder.op_optional(op, inputs, attrs)
+    }
+
+    /// Emits a node with `count` results.
+    #[track_caller]
+    pub fn op_many(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+        count: usize,
+    ) -> onnx::Result<Vec<ValueId>> {
+        self.builder.op_many(op, inputs, attrs, count)
+    }
+
+    /// Emits a node on behalf of the statement at `at`.
+    pub fn emit(
+        &mut self,
+        op: Op,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        count: usize,
+        at: &'static Location<'static>,
+    ) -> onnx::Result<Vec<ValueId>> {
+        self.builder.emit(op, inputs, attrs, count, at)
+    }
+
+    /// Emits a node that is not of this crate's making: its results have the given types where
+    /// there is no type inference, and it must be valid.
+    pub fn emit_foreign(
+        &mut self,
+        node: (Op, Vec<Option<ValueId>>, Attrs),
+        results: Foreign,
+        at: Site,
+    ) -> onnx::Result<Vec<ValueId>> {
+        let emitted = self.at(at, |cx| match results {
+            Foreign::Inferred(count) => {
+                let (op, inputs, attrs) = node;
+                cx.builder.emit(op, inputs, attrs, count, at)
+            }
+            Foreign::Typed(types) => Ok(cx.builder.emit_typed(node, types, at)),
+        })?;
+        let node = emitted.first().and_then(|value| self.builder.graph.producer(*value));
+        node.map_or(Ok(()), |node| onnx::check_node(self.builder.graph, node))?;
+        Ok(emitted)
+    }
+
+    /// The line of the rule `name` that emitted what computes a value.
+    pub fn line_in(&self, name: &str, value: ValueId) -> Option<u32> {
+        let emitter = self.builder.origins.get(self.producer(value)?.origin).emitter;
+        (emitter.name == name).then(|| emitter.at.line())
+    }
+
+    /// Emits the operator that a row of the table consists of.
+    pub(crate) fn row_op(&mut self, op: &'static str, x: &[ValueId]) -> Result<Vec<ValueId>> {
+        let inputs = x.iter().map(|v| Some(*v)).collect();
+        Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE))?)
+    }
+
+    /// A constant.
+    pub fn constant(&mut self, tensor: Tensor) -> ValueId {
+        self.builder.constant(tensor)
+    }
+
+    /// A constant vector of 64-bit integers.
+    pub fn i64s(&mut self, values: &[i64]) -> ValueId {
+        self.builder.i64s(values)
+    }
+
+    /// A scalar constant of the given type.
+    pub fn scalar(&mut self, dtype: DType, value: f64) -> onnx::Result<ValueId> {
+        self.builder.scalar(dtype, value)
+    }
+
+    /// `value` converted to `dtype`; itself when it has that type.
+    #[track_caller]
+    pub fn cast(&mut self, value: ValueId, dtype: DType) -> onnx::Result<ValueId> {
+        self.builder.cast(value, dtype)
+    }
+
+    /// `value` with its axes in the order `perm`; itself when that is the order they have.
+    #[track_caller]
+    pub fn transpose(&mut self, value: ValueId, perm: &[usize]) -> onnx::Result<ValueId> {
+        self.builder.transpose(value, perm)
+    }
+
+    /// `value` with size-one axes inserted at `axes` (positions in the result).
+    #[track_caller]
+    pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
+        self.builder.unsqueeze(value, axes)
+    }
+
+    /// `value` without the size-one axes `axes`.
+    #[track_caller]
+    pub fn squeeze(&mut self, value: ValueId, axes: &[i64]) -> onnx::Result<ValueId> {
+        self.builder.squeeze(value, axes)
+    }
+
+    /// A scalar constant of the element type that `like` has.
+    pub fn scalar_like(&mut self, like: ValueId, value: f64) -> Result<ValueId> {
+        let dtype = self.dtype(like);
+        Ok(self.scalar(dtype, value)?)
+    }
+
+    /// `value` in another shape of equally many elements.
+    #[track_caller]
+    pub fn reshape(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
+        if self.shape(value) == shape {
+            return Ok(value);
+        }
+        let shape = self.dims(shape)?;
+        // A zero in the shape means zero, not "copy from the input".
+        Ok(self.op("Reshape", &[value, shape], attrs! { allowzero: 1 })?)
+    }
+
+    /// `value` broadcast to `shape`, to which it must be broadcastable.
+    #[track_caller]
+    pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
+        if self.shape(value) == shape {
+            return Ok(value);
+        }
+        let sizes: Option<Vec<usize>> =
+            shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
+        if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
+            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
+            let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
+            let empty = Tensor::new(self.dtype(value), &sizes, nothing);
+            let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
+            return Ok(self.constant(empty));
+        }
+        let shape = self.dims(shape)?;
+        Ok(self.op("Expand", &[value, shape], Attrs::new())?)
+    }
+
+    /// The elements of `value` along one axis: `start` to `end` by `step`.
+    #[track_caller]
+    pub fn slice(
+        &mut self,
+        value: ValueId,
+        axes: &[i64],
+        starts: &[Dim],
+        ends: &[Dim],
+        steps: &[i64],
+    ) -> Result<ValueId> {
+        if axes.is_empty() {
+            return Ok(value);
+        }
+        let (starts, ends) = (self.dims(starts)?, self.dims(ends)?);
+        let (axes, steps) = (self.i64s(axes), self.i64s(steps));
+        Ok(self.op("Slice", &[value, starts, ends, axes, steps], Attrs::new())?)
+    }
+
+    /// A tensor of `shape` filled with `value`.
+    #[track_caller]
+    pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
+        let tensor = Tensor::scalar(dtype, value)
+            .ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype} constant")))?;
+        let scalar = self.constant(tensor);
+        self.expand(scalar, shape)
+    }
+}

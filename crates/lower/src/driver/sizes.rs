@@ -1,0 +1,159 @@
+//! Symbolic sizes, computed from the shapes of inputs.
+
+use std::panic::Location;
+
+use onnx::{Attrs, Graph, ValueId, attrs};
+use tensor::{Atom, DType, Dim, DimOp, Type};
+
+use super::{Context, Solution};
+use crate::RuleError;
+
+type Result<T> = std::result::Result<T, RuleError>;
+
+impl Context<'_> {
+    /// The dimensions as a vector of 64-bit integers: a constant when all are known, otherwise
+    /// computed from the inputs' shapes, each distinct dimension once per model.
+    #[track_caller]
+    pub fn dims(&mut self, shape: &[Dim]) -> Result<ValueId> {
+        let known: Option<Vec<i64>> = shape.iter().map(Dim::as_known).collect();
+        if let Some(known) = known {
+            return Ok(self.i64s(&known));
+        }
+        let at = Location::caller();
+        let mut parts = Vec::new();
+        let mut rest = shape;
+        while let Some(first) = rest.first() {
+            let run = rest.iter().take_while(|d| d.as_known().is_some()).count();
+            if run > 0 {
+                let values: Vec<i64> = rest[..run].iter().filter_map(Dim::as_known).collect();
+                parts.push(self.i64s(&values));
+                rest = &rest[run..];
+            } else {
+                parts.push(self.dim(first, at)?);
+                rest = &rest[1..];
+            }
+        }
+        match parts.as_slice() {
+            [one] => Ok(*one),
+            _ => Ok(self.op("Concat", &parts, attrs! { axis: 0 })?),
+        }
+    }
+
+    /// A dimension as a vector of one element, computed in the root block so that all blocks of
+    /// the main graph, or of the function, see it.
+    fn dim(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+        if let Some(known) = dim.as_known() {
+            return Ok(self.i64s(&[known]));
+        }
+        if let Some(&known) = self.state.frame.dims.get(dim) {
+            return Ok(known);
+        }
+        let root = self.state.frame.root;
+        let value = if let Some((input, axis)) = self.state.frame.place(dim) {
+            let axis = axis as i64;
+            self.in_root("Shape", &[input], attrs! { start: axis, end: axis + 1 }, at)?
+        } else if let Some(name) = dim.as_var() {
+            if let Some(Solution { size, offset, factor }) = self.state.frame.solution(name) {
+                let mut value = self.dim(&size, at)?;
+                for (op, number, neutral) in [("Sub", offset, 0), ("Div", factor, 1)] {
+                    if number != neutral {
+                        let number = self.i64s(&[number]);
+                        value = self.in_root(op, &[value, number], Attrs::new(), at)?;
+                    }
+                }
+                value
+            } else if root == Graph::MAIN {
+                return Err(RuleError::unsupported(format!(
+                    "the size `{name}` cannot be computed from any single dimension of an input"
+                ))
+                .with_help(format!("give an input whose shape contains `{name}` by itself")));
+            } else {
+                // The caller of the function knows, or asks its own.
+                self.state.frame.sizes.push(dim.clone());
+                let size = Type::new(DType::I64, [Dim::Known(1)]);
+                let value = self.builder.graph.add_input(root, size);
+                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                value
+            }
+        } else {
+            self.polynomial(dim, at)?
+        };
+        self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
+        self.state.frame.dims.insert(dim.clone(), value);
+        Ok(value)
+    }
+
+    fn polynomial(&mut self, dim: &Dim, at: &'static Location<'static>) -> Result<ValueId> {
+        let mut sum = None;
+        for (factor, atoms) in dim.terms() {
+            let mut product = None;
+            for (atom, power) in atoms {
+                let value = match &atom {
+                    Atom::Var(name) => self.dim(&Dim::var(name), at)?,
+                    Atom::Op(op, a, b) => self.dim_op(*op, a, b, at)?,
+                };
+                for _ in 0..power {
+                    product = Some(self.fold("Mul", product, value, at)?);
+                }
+            }
+            let term = match (factor, product) {
+                (1, Some(product)) => product,
+                _ => {
+                    let factor = self.i64s(&[factor]);
+                    self.fold("Mul", product, factor, at)?
+                }
+            };
+            sum = Some(self.fold("Add", sum, term, at)?);
+        }
+        sum.ok_or_else(|| RuleError::Internal(format!("the dimension `{dim}` has no terms")))
+    }
+
+    fn fold(
+        &mut self,
+        op: &'static str,
+        left: Option<ValueId>,
+        right: ValueId,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        match left {
+            None => Ok(right),
+            Some(left) => self.in_root(op, &[left, right], Attrs::new(), at),
+        }
+    }
+
+    fn dim_op(
+        &mut self,
+        op: DimOp,
+        a: &Dim,
+        b: &Dim,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        let pair = [self.dim(a, at)?, self.dim(b, at)?];
+        match op {
+            DimOp::Max => self.in_root("Max", &pair, Attrs::new(), at),
+            DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
+            // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
+            DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
+            // Div truncates: taking the remainder away first makes the division exact.
+            DimOp::FloorDiv => {
+                let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
+                let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;
+                self.in_root("Div", &[exact, pair[1]], Attrs::new(), at)
+            }
+        }
+    }
+
+    fn in_root(
+        &mut self,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+        at: &'static Location<'static>,
+    ) -> Result<ValueId> {
+        let block = std::mem::replace(&mut self.builder.block, self.state.frame.root);
+        let inputs = inputs.iter().map(|v| Some(*v)).collect();
+        let outputs = self.builder.emit(onnx::Op::onnx(op), inputs, attrs, 1, at);
+        self.builder.block = block;
+        Ok(outputs?[0])
+    }
+}

@@ -1,0 +1,331 @@
+//! What the table says about a primitive, and what follows from it.
+
+use jaxpr::{Params, Program};
+use onnx::ValueId;
+use tensor::Type;
+
+use super::{Result, control_flow};
+use crate::{Context, Parts, RuleError};
+
+/// A row of the table: all that is known about one primitive.
+#[derive(Clone, Copy, Debug)]
+pub struct Primitive {
+    /// JAX's name of it, which is also the rule's.
+    pub name: &'static str,
+    rule: Rule,
+    complex: Complex,
+    /// What becomes of its equations about PRNG keys.
+    pub keys: Keys,
+    /// Which of its other equations JAX puts in terms of other primitives first.
+    pub expands: Expands,
+    /// Whether its equations take one of several ways, or go on as long as their operands tell.
+    pub branches: bool,
+}
+
+type OnValues = fn(&mut Context<'_>, &[ValueId]) -> Result;
+type OnParts = fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>;
+
+/// How an equation of real numbers is lowered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    /// To the operator of the same meaning.
+    Op(&'static str),
+    /// By a function.
+    Function(OnValues),
+    /// By a function for real and complex numbers alike.
+    Numbers(OnParts),
+    /// By lowering the jaxpr that this parameter holds, in place.
+    Call(&'static str),
+    /// By lowering what JAX expanded it to, in place.
+    Expansion,
+    /// To its operands.
+    Same,
+    /// Not at all: operands or results are always complex.
+    ComplexOnly,
+}
+
+/// How an equation of which some operands or results are complex is lowered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Complex {
+    /// By the rule, applied to the real parts and then to the imaginary parts; real operands take
+    /// part in both.
+    Each,
+    /// By the rule, applied once to all parts in a row.
+    Flat,
+    /// By a function of its own.
+    Own(OnParts),
+    /// By the rule, which takes complex numbers as they are.
+    Alike,
+    /// JAX itself has the primitive for real numbers alone.
+    RealOnly,
+    /// Not at all, for this reason.
+    Refused(&'static str),
+}
+
+/// What becomes of an equation about PRNG keys, which are integers in ONNX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// JAX has no such equation.
+    Never,
+    /// It stays as it is: the rule passes operands on and looks at no axis of theirs.
+    PassedOn,
+    /// JAX puts it in terms of integers.
+    Expanded(Expansion),
+    /// It cannot be lowered, for this reason.
+    Refused(&'static str),
+}
+
+/// Which equations of a primitive JAX puts in terms of other primitives before they are lowered.
+#[derive(Clone, Copy, Debug)]
+pub enum Expands {
+    /// None: the rule takes them all.
+    Never,
+    /// All: there is no rule but to lower the expansion.
+    Always(Expansion),
+    /// Those that the rule does not take: the function says which.
+    Where(Expansion, fn(&Equation<'_>) -> bool),
+    /// Loops whose rounds are better computed all at once, see [`crate::Rounds`]; the rule takes
+    /// them all.
+    Rounds(Expansion),
+}
+
+/// The ways in which JAX puts an equation in terms of others. Each is a function in Python, which
+/// knows it by this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the functions in Python say it")]
+pub enum Expansion {
+    AllEqual,
+    AnyDiffers,
+    Apply,
+    ChooseAndGather,
+    ChooseAndScatter,
+    Fold,
+    FoldWindows,
+    HiPrimitive,
+    KeyBits,
+    KeyFoldIn,
+    KeyGamma,
+    KeySeed,
+    KeySplit,
+    Map,
+    Moved,
+    TopK,
+}
+
+impl Expansion {
+    /// All of them.
+    pub const ALL: &[Expansion] = &[
+        Expansion::AllEqual,
+        Expansion::AnyDiffers,
+        Expansion::Apply,
+        Expansion::ChooseAndGather,
+        Expansion::ChooseAndScatter,
+        Expansion::Fold,
+        Expansion::FoldWindows,
+        Expansion::HiPrimitive,
+        Expansion::KeyBits,
+        Expansion::KeyFoldIn,
+        Expansion::KeyGamma,
+        Expansion::KeySeed,
+        Expansion::KeySplit,
+        Expansion::Map,
+        Expansion::Moved,
+        Expansion::TopK,
+    ];
+
+    /// What Python calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Expansion::AllEqual => "all-equal",
+            Expansion::AnyDiffers => "any-differs",
+            Expansion::Apply => "apply",
+            Expansion::ChooseAndGather => "choose-and-gather",
+            Expansion::ChooseAndScatter => "choose-and-scatter",
+            Expansion::Fold => "fold",
+            Expansion::FoldWindows => "fold-windows",
+            Expansion::HiPrimitive => "hi-primitive",
+            Expansion::KeyBits => "key-bits",
+            Expansion::KeyFoldIn => "key-fold-in",
+            Expansion::KeyGamma => "key-gamma",
+            Expansion::KeySeed => "key-seed",
+            Expansion::KeySplit => "key-split",
+            Expansion::Map => "map",
+            Expansion::Moved => "moved",
+            Expansion::TopK => "top-k",
+        }
+    }
+}
+
+/// An equation that has been read, for the decision whether its rule takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Equation<'a> {
+    /// The program that its jaxprs are in.
+    pub program: &'a Program,
+    /// Its parameters.
+    pub params: &'a Params,
+    /// The types of its operands.
+    pub operands: &'a [Type],
+}
+
+/// The primitive that calls the expansion of an equation, and the parameter that holds it. A
+/// primitive that is always expanded keeps its own name.
+pub const EXPANSION: (&str, &str) = ("closed_call", "call_jaxpr");
+
+impl Primitive {
+    /// The parameter that holds the jaxpr, of a primitive that does nothing but call one.
+    pub fn calls(&self) -> Option<&'static str> {
+        match self.rule {
+            Rule::Call(param) => Some(param),
+            _ => None,
+        }
+    }
+
+    /// Why its equations of complex numbers are not lowered; `None` if they are.
+    pub fn without_complex(&self) -> Option<&'static str> {
+        match self.complex {
+            Complex::Each | Complex::Flat | Complex::Own(_) | Complex::Alike => None,
+            Complex::RealOnly => Some("JAX has none"),
+            Complex::Refused(reason) => Some(reason),
+        }
+    }
+
+    /// Whether it can be lowered without asking JAX for an expansion first.
+    pub fn takes_every_equation(&self) -> bool {
+        matches!(self.expands, Expands::Never | Expands::Rounds(_))
+            && !matches!(self.rule, Rule::Expansion)
+    }
+
+    /// Whether nothing but its expansion is ever lowered, so that it can keep its name.
+    pub fn is_always_expanded(&self) -> bool {
+        matches!(self.rule, Rule::Expansion)
+    }
+
+    /// Emits the nodes of an equation.
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        if let Rule::Numbers(lower) = self.rule {
+            return lower(cx, x);
+        }
+        if cx.is_complex() || x.iter().any(|value| value.is_complex()) {
+            return self.complex_numbers(cx, x);
+        }
+        let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
+        Ok(self.real(cx, &flat)?.into_iter().map(Parts::Real).collect())
+    }
+
+    fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
+        match self.rule {
+            Rule::Op(op) => cx.row_op(op, x),
+            Rule::Function(lower) => lower(cx, x),
+            Rule::Numbers(lower) => {
+                let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
+                Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
+            }
+            Rule::Call(param) => control_flow::call::inline(cx, x, param),
+            Rule::Expansion => control_flow::call::inline(cx, x, EXPANSION.1),
+            Rule::Same => Ok(x.to_vec()),
+            Rule::ComplexOnly => {
+                Err(RuleError::Internal("neither operand nor result is complex".to_owned()))
+            }
+        }
+    }
+
+    fn complex_numbers(&self, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+        match self.complex {
+            Complex::Own(lower) => lower(cx, x),
+            Complex::Flat | Complex::Alike => {
+                let flat: Vec<ValueId> = x.iter().flat_map(|value| value.flat()).collect();
+                let mut outputs = self.real(cx, &flat)?.into_iter();
+                cx.regroup(&mut outputs)
+            }
+            Complex::Each => {
+                let side =
+                    |pick: fn(Parts) -> ValueId| x.iter().map(|v| pick(*v)).collect::<Vec<_>>();
+                let re = self.real(cx, &side(Parts::re))?;
+                let im = self.real(cx, &side(Parts::im))?;
+                Ok(re.into_iter().zip(im).map(|(re, im)| Parts::Complex(re, im)).collect())
+            }
+            Complex::RealOnly => {
+                Err(RuleError::unsupported("complex numbers are not supported here"))
+            }
+            Complex::Refused(reason) => Err(RuleError::unsupported(reason)),
+        }
+    }
+
+    /// JAX expands the equations for which `needed` holds.
+    pub(super) const fn expanded_if(
+        mut self,
+        how: Expansion,
+        needed: fn(&Equation<'_>) -> bool,
+    ) -> Self {
+        self.expands = Expands::Where(how, needed);
+        self
+    }
+
+    /// Which way its equations take depends on their operands.
+    pub(super) const fn branching(mut self) -> Self {
+        self.branches = true;
+        self
+    }
+
+    /// JAX expands the equations whose rounds are better computed at once.
+    pub(super) const fn rounds_at_once(mut self, how: Expansion) -> Self {
+        self.expands = Expands::Rounds(how);
+        self
+    }
+}
+
+/// A primitive that has a rule for real numbers.
+pub(super) const fn row(name: &'static str, rule: Rule, complex: Complex, keys: Keys) -> Primitive {
+    Primitive { name, rule, complex, keys, expands: Expands::Never, branches: false }
+}
+
+/// A primitive with one rule for real and complex numbers.
+pub(super) const fn numbers(name: &'static str, rule: OnParts, keys: Keys) -> Primitive {
+    row(name, Rule::Numbers(rule), Complex::Alike, keys)
+}
+
+/// A primitive that calls the jaxpr in its parameter `param`, and does nothing else.
+pub(super) const fn call(name: &'static str, param: &'static str) -> Primitive {
+    row(name, Rule::Call(param), Complex::Flat, Keys::PassedOn)
+}
+
+/// A primitive that changes nothing in an exported model: its results are its operands.
+pub(super) const fn same(name: &'static str) -> Primitive {
+    row(name, Rule::Same, Complex::Flat, Keys::PassedOn)
+}
+
+/// A primitive of complex numbers alone.
+pub(super) const fn complex_only(name: &'static str, rule: OnParts) -> Primitive {
+    row(name, Rule::ComplexOnly, Complex::Own(rule), Keys::Never)
+}
+
+/// A primitive that JAX puts in terms of others, whatever its operands are.
+pub(super) const fn expanded(name: &'static str, how: Expansion) -> Primitive {
+    let expands = Expands::Always(how);
+    Primitive { expands, ..row(name, Rule::Expansion, Complex::Flat, Keys::Expanded(how)) }
+}
+
+/// The operator of the same meaning.
+pub(super) const fn op(name: &'static str) -> Rule {
+    Rule::Op(name)
+}
+
+/// A function that lowers an equation.
+pub(super) const fn rule(lower: OnValues) -> Rule {
+    Rule::Function(lower)
+}
+
+/// A function that lowers an equation of complex numbers.
+pub(super) const fn own(lower: OnParts) -> Complex {
+    Complex::Own(lower)
+}
+
+/// Complex numbers are refused, for this reason.
+pub(super) const fn refused(reason: &'static str) -> Complex {
+    Complex::Refused(reason)
+}
+
+/// Equations about PRNG keys are put in terms of integers.
+pub(super) const fn by(how: Expansion) -> Keys {
+    Keys::Expanded(how)
+}

@@ -1,0 +1,146 @@
+//! The step before an equation is read: JAX itself puts in terms of other primitives what has no rule,
+//! what its rule does not take, and what has to do with PRNG keys. The table of primitives decides.
+
+use lower::{Equation, Expands, Expansion, Keys, Primitive, Rounds};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::error::ReadError;
+use crate::jax_names::{SCAN_OPERANDS, SCAN_ROUNDS, attr, class};
+
+/// What happens to an equation before it is read.
+pub(crate) enum Plan {
+    /// Nothing: its rule takes it.
+    Stay,
+    /// It is expanded.
+    Expand(Expansion),
+    /// It is expanded if this holds of what is read.
+    ExpandIf(Expansion, fn(&Equation<'_>) -> bool),
+}
+
+/// What the table says about an equation of the primitive `row`.
+pub(crate) fn plan(
+    row: &Primitive,
+    eqn: &Bound<'_, PyAny>,
+    about_keys: bool,
+) -> Result<Plan, ReadError> {
+    if about_keys {
+        return match row.keys {
+            Keys::PassedOn => Ok(Plan::Stay),
+            Keys::Expanded(how) => Ok(Plan::Expand(how)),
+            Keys::Never => Err(failed(row, "it takes no PRNG keys")),
+            Keys::Refused(reason) => Err(failed(row, reason)),
+        };
+    }
+    Ok(match row.expands {
+        Expands::Never => Plan::Stay,
+        Expands::Always(how) => Plan::Expand(how),
+        Expands::Where(how, needed) => Plan::ExpandIf(how, needed),
+        Expands::Rounds(how) if rounds(eqn)?.at_once() => Plan::Expand(how),
+        Expands::Rounds(_) => Plan::Stay,
+    })
+}
+
+fn failed(row: &Primitive, reason: impl Into<String>) -> ReadError {
+    ReadError::Expansion { primitive: row.name.into(), reason: reason.into() }
+}
+
+/// The expansions of one program, which JAX traces once each; it keeps their jaxprs alive.
+#[derive(Default)]
+pub(crate) struct Expansions<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'py> Expansions<'py> {
+    /// A closed jaxpr that computes an equation in other terms; `None` if JAX has none and the
+    /// equation can stay as it is.
+    pub(crate) fn trace(
+        &mut self,
+        row: &Primitive,
+        eqn: &Bound<'py, PyAny>,
+        how: Expansion,
+    ) -> Result<Option<Bound<'py, PyAny>>, ReadError> {
+        let py = eqn.py();
+        let known = match &self.0 {
+            Some(known) => known,
+            None => self.0.insert(class::expansions(py)?.call0()?),
+        };
+        let jaxpr = known
+            .call_method1(attr::of(py), (eqn, how.name()))
+            .map_err(|error| failed(row, error.value(py).to_string()))?;
+        Ok((!jaxpr.is_none()).then_some(jaxpr))
+    }
+}
+
+/// What a `scan` consists of.
+fn rounds(eqn: &Bound<'_, PyAny>) -> PyResult<Rounds> {
+    let py = eqn.py();
+    let params = eqn.getattr(attr::params(py))?.cast_into::<PyDict>()?;
+    let (body, length) = SCAN_ROUNDS;
+    let param = |name: &str| params.as_any().get_item(name);
+    let (constants, carried) = match params.get_item(SCAN_OPERANDS.0)? {
+        Some(tree) => {
+            let parts = tree.call_method0(attr::unpack(py))?;
+            (parts.get_item(0)?.len()?, parts.get_item(1)?.len()?)
+        }
+        None => {
+            let [constants, carried] = SCAN_OPERANDS.1;
+            (param(constants)?.extract()?, param(carried)?.extract()?)
+        }
+    };
+    let operands = eqn.getattr(attr::invars(py))?.len()?;
+    Ok(Rounds {
+        length: param(length)?.extract().ok(),
+        carried,
+        arrays: operands.saturating_sub(constants + carried),
+        // Only asked for where it decides: it takes a walk through the body.
+        bytes: if carried == 0 { bytes(&param(body)?)? } else { None },
+    })
+}
+
+/// How many bytes the results of all equations of a jaxpr have, see [`Rounds::bytes`].
+fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = jaxpr.py();
+    let open = jaxpr.getattr_opt(attr::jaxpr(py))?.unwrap_or_else(|| jaxpr.clone());
+    let mut total = 0u64;
+    for eqn in open.getattr(attr::eqns(py))?.try_iter()? {
+        let eqn = eqn?;
+        let name = eqn.getattr(attr::primitive(py))?.getattr(attr::name(py))?;
+        let row = lower::primitive(name.extract()?);
+        if row.is_some_and(|row| row.branches) || eqn.getattr(attr::effects(py))?.is_truthy()? {
+            return Ok(None);
+        }
+        for var in eqn.getattr(attr::outvars(py))?.try_iter()? {
+            let aval = var?.getattr(attr::aval(py))?;
+            let Ok(shape) = aval.getattr(attr::shape(py))?.extract::<Vec<u64>>() else {
+                return Ok(None);
+            };
+            let dtype = aval.getattr(attr::dtype(py))?;
+            let element: u64 = dtype.getattr(attr::itemsize(py))?.extract()?;
+            let array = shape.iter().fold(element, |n, size| n.saturating_mul(*size));
+            total = total.saturating_add(array);
+        }
+        for value in eqn.getattr(attr::params(py))?.call_method0("values")?.try_iter()? {
+            for inner in jaxprs(value?)? {
+                let Some(more) = bytes(&inner)? else { return Ok(None) };
+                total = total.saturating_add(more);
+            }
+        }
+    }
+    Ok(Some(total))
+}
+
+/// The jaxprs that a parameter is or lists.
+fn jaxprs<'py>(param: Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let py = param.py();
+    let is_jaxpr = |value: &Bound<'py, PyAny>| -> PyResult<bool> {
+        Ok(value.is_instance(class::closed_jaxpr(py)?)? || value.is_instance(class::jaxpr(py)?)?)
+    };
+    let listed = param.is_instance_of::<PyTuple>() || param.is_instance_of::<PyList>();
+    let values = if listed { param.try_iter()?.collect::<PyResult<_>>()? } else { vec![param] };
+    let mut found = Vec::new();
+    for value in values {
+        if is_jaxpr(&value)? {
+            found.push(value);
+        }
+    }
+    Ok(found)
+}

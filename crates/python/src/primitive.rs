@@ -1,0 +1,56 @@
+//! The table of primitives, as Python sees it.
+
+use lower::{Expansion, Keys};
+use pyo3::prelude::*;
+
+/// A row of the table.
+#[pyclass(frozen, module = "jax2onnx._core")]
+#[derive(Debug)]
+pub(crate) struct Primitive(&'static lower::Primitive);
+
+#[pymethods]
+impl Primitive {
+    /// JAX's name of it.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The parameter that holds the jaxpr, if it does nothing but call one.
+    #[getter]
+    fn calls(&self) -> Option<&'static str> {
+        self.0.calls()
+    }
+
+    /// Why its equations of complex numbers are not lowered; `None` if they are.
+    #[getter]
+    fn without_complex(&self) -> Option<&'static str> {
+        self.0.without_complex()
+    }
+
+    /// Why its equations about PRNG keys are not lowered; `None` if they are.
+    #[getter]
+    fn without_keys(&self) -> Option<&'static str> {
+        match self.0.keys {
+            Keys::PassedOn | Keys::Expanded(_) => None,
+            Keys::Never => Some("JAX has none"),
+            Keys::Refused(reason) => Some(reason),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Primitive({})", self.0.name)
+    }
+}
+
+/// The primitives that have a lowering rule, in alphabetical order.
+#[pyfunction]
+pub(crate) fn primitives() -> Vec<Primitive> {
+    lower::primitives().iter().map(Primitive).collect()
+}
+
+/// The ways in which the table has JAX expand equations.
+#[pyfunction]
+pub(crate) fn expansions() -> Vec<&'static str> {
+    Expansion::ALL.iter().map(|how| how.name()).collect()
+}

@@ -3,10 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use onnx::{Attrs, BlockId, Builder, Op, ValueId};
 use tensor::{DType, Type};
 
-use crate::Context;
+use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
 /// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
 pub(super) trait Sheet {
@@ -41,23 +40,23 @@ pub(super) struct Body {
     outer: BlockId,
 }
 
-/// The sheet of one equation.
+/// The sheet of one formula.
 pub(super) struct Page<'c, 'a> {
     builder: RefCell<&'c mut Builder<'a>>,
-    problem: Cell<Option<onnx::Error>>,
+    problem: Cell<Option<Error>>,
 }
 
 impl<'c, 'a> Page<'c, 'a> {
-    pub(super) fn new(cx: &'c mut Context<'a>) -> Self {
-        Self { builder: RefCell::new(&mut **cx), problem: Cell::new(None) }
+    pub(super) fn new(builder: &'c mut Builder<'a>) -> Self {
+        Self { builder: RefCell::new(builder), problem: Cell::new(None) }
     }
 
     /// What went wrong first.
-    pub(super) fn finish(self) -> onnx::Result<()> {
+    pub(super) fn finish(self) -> Result<()> {
         self.problem.take().map_or(Ok(()), Err)
     }
 
-    fn complain(&self, problem: onnx::Error) {
+    fn complain(&self, problem: Error) {
         let first = self.problem.take().unwrap_or(problem);
         self.problem.set(Some(first));
     }

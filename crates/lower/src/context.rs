@@ -2,12 +2,11 @@
 
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::sync::Arc;
 
 use jaxpr::{Eqn, FromParam, Jaxpr, JaxprId};
 use onnx::{Attrs, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{CallId, Emitter, ScopeId, Stage};
-use tensor::{Atom, DType, Dim, DimOp, Storage, Tensor, Type};
+use tensor::{Atom, DType, Dim, DimOp, Tensor, Type};
 
 use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
@@ -384,15 +383,6 @@ impl<'a> Context<'a> {
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
-        }
-        let sizes: Option<Vec<usize>> =
-            shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
-        if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
-            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
-            let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
-            let empty = Tensor::new(self.dtype(value), &sizes, nothing);
-            let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
-            return Ok(self.constant(empty));
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use onnx::Producer;
+use onnx::fold;
 
 use super::Result;
 use crate::formula::{Num, formulas};
@@ -45,18 +45,7 @@ pub(super) fn binary(
 /// Whether a number is known to have no imaginary part, as those that were real once.
 pub(super) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
-    let mut value = im;
-    loop {
-        let next = match cx.graph.value(value).producer() {
-            Producer::Constant(tensor) => return tensor.splat() == Some(0.0),
-            Producer::Node(node, _) if cx.graph.node(*node).is("Expand") => {
-                cx.graph.node(*node).input(0)
-            }
-            _ => None,
-        };
-        let Some(next) = next else { return false };
-        value = next;
-    }
+    fold::elements(cx.graph, im).and_then(|parts| parts.splat()) == Some(0.0)
 }
 
 impl<'f> Complex<'f> {

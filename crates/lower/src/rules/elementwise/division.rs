@@ -1,7 +1,7 @@
 //! div(x, y) → Div(x, y); rem(x, y) → Mod(x, y, fmod=1), which has the sign of x. ONNX leaves open what
 //! integers do that JAX defines: x / 0 is -1, x rem 0 is x, and the least number / -1 is itself
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Attrs, ValueId, attrs, fold};
 use tensor::{DType, Kind, Tensor};
 
 use crate::rules::Result;
@@ -40,7 +40,7 @@ impl Divisor {
         if !dtype.is_integer() {
             return Ok(None);
         }
-        let known = ints(cx, x[1]);
+        let known = fold::elements(cx.graph, x[1]).and_then(|divisors| divisors.to_ints());
         let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
         let overflows = dtype.kind() == Kind::Signed && may_be(-1);
         if !may_be(0) && !overflows {
@@ -60,18 +60,6 @@ impl Divisor {
         let by = cx.op("Where", &[unsafe_, one, x[1]], Attrs::new())?;
         Ok(Some(Self { by, is_zero }))
     }
-}
-
-/// The numbers that an integer tensor consists of, if it is a constant, spread out or not.
-fn ints(cx: &Context<'_>, mut value: ValueId) -> Option<Vec<i128>> {
-    while let Some(node) = cx.graph.producer(value) {
-        let node = cx.graph.node(node);
-        match node.op.name {
-            "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => value = node.input(0)?,
-            _ => return None,
-        }
-    }
-    cx.graph.constant(value)?.to_ints()
 }
 
 fn range(dtype: DType) -> Result<(i128, i128)> {

@@ -6,6 +6,8 @@ mod builder;
 mod encode;
 mod error;
 mod external;
+pub mod fold;
+pub mod formula;
 mod function_constants;
 mod graph;
 mod infer;

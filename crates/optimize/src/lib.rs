@@ -7,7 +7,6 @@
 
 mod edit;
 mod error;
-mod fold;
 pub mod legalize;
 mod options;
 mod pass;

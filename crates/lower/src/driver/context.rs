@@ -27,13 +27,6 @@ pub struct Context<'a> {
     recorded: Option<u32>,
 }
 
-/// A block that nodes go into.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenBlock {
-    pub(crate) block: BlockId,
-    outer: BlockId,
-}
-
 type Result<T> = std::result::Result<T, RuleError>;
 
 impl<'a> Context<'a> {
@@ -159,23 +152,12 @@ impl<'a> Context<'a> {
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
     ) -> Result<BlockId> {
-        let open = self.open_block();
-        let outputs = fill(self, open.block);
-        self.builder.block = open.outer;
-        self.builder.graph.set_outputs(open.block, &outputs?);
-        Ok(open.block)
-    }
-
-    /// Lets nodes go into a new block, until it is closed.
-    pub(crate) fn open_block(&mut self) -> OpenBlock {
         let block = self.builder.graph.add_block();
-        OpenBlock { block, outer: std::mem::replace(&mut self.builder.block, block) }
-    }
-
-    /// Ends a block, and says what it returns.
-    pub(crate) fn close_block(&mut self, open: &OpenBlock, outputs: &[ValueId]) {
-        self.builder.graph.set_outputs(open.block, outputs);
-        self.builder.block = open.outer;
+        let outer = std::mem::replace(&mut self.builder.block, block);
+        let outputs = fill(self, block);
+        self.builder.block = outer;
+        self.builder.graph.set_outputs(block, &outputs?);
+        Ok(block)
     }
 
     /// New inputs of a block, of the given types.

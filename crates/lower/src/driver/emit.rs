@@ -1,11 +1,11 @@
 //! What rules emit nodes with, and what they may know of values.
 
 use std::panic::Location;
-use std::sync::Arc;
 
-use onnx::{Attrs, Node, Op, ValueId, attrs};
+use onnx::formula::Num;
+use onnx::{Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
-use tensor::{DType, Dim, Storage, Tensor, Type};
+use tensor::{DType, Dim, Tensor, Type};
 
 use super::Context;
 use crate::RuleError;
@@ -45,15 +45,23 @@ impl Context<'_> {
         self.builder.rank(value)
     }
 
-    /// What a value is, if it is a constant.
-    pub(crate) fn known(&self, value: ValueId) -> Option<&Tensor> {
-        self.builder.graph.constant(value)
+    /// What a value is, if it is small and follows from constants alone.
+    pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
+        fold::known(self.builder.graph, value)
     }
 
-    /// The node that computes a value.
-    pub(crate) fn producer(&self, value: ValueId) -> Option<&Node> {
-        let node = self.builder.graph.producer(value)?;
-        self.builder.graph.get(node)
+    /// The elements that a value repeats or puts into another shape, if they are known.
+    pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
+        fold::elements(self.builder.graph, value)
+    }
+
+    /// Several results of one formula, of the type that it computes in.
+    pub(crate) fn formulas<const N: usize, const M: usize>(
+        &mut self,
+        operands: [ValueId; N],
+        body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
+    ) -> onnx::Result<[ValueId; M]> {
+        onnx::formula::formulas(&mut self.builder, operands, body)
     }
 
     /// Emits a node with one result.
@@ -124,7 +132,9 @@ impl Context<'_> {
 
     /// The line of the rule `name` that emitted what computes a value.
     pub fn line_in(&self, name: &str, value: ValueId) -> Option<u32> {
-        let emitter = self.builder.origins.get(self.producer(value)?.origin).emitter;
+        let graph = &self.builder.graph;
+        let node = graph.node(graph.producer(value)?);
+        let emitter = self.builder.origins.get(node.origin).emitter;
         (emitter.name == name).then(|| emitter.at.line())
     }
 
@@ -195,15 +205,6 @@ impl Context<'_> {
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
-        }
-        let sizes: Option<Vec<usize>> =
-            shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
-        if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
-            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
-            let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
-            let empty = Tensor::new(self.dtype(value), &sizes, nothing);
-            let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
-            return Ok(self.constant(empty));
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)

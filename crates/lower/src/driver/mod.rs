@@ -16,7 +16,6 @@ use tensor::bounds::same_type;
 use tensor::{Dim, Tensor, Type};
 
 pub use context::Context;
-pub(crate) use context::OpenBlock;
 pub use emit::Foreign;
 pub(crate) use functions::Label;
 
@@ -359,8 +358,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The results of an equation if none of them has an element: constants, whatever computes them.
-    /// Runtimes have surprises in store for operators that have nothing to do.
+    /// The results of an equation if none of them has an element: constants, whatever computes them,
+    /// so that no rule has to think of it.
     fn empty(&mut self, jaxpr: &Jaxpr, eqn: &Eqn) -> Option<Vec<(VarId, Parts)>> {
         let tensor = |var: &VarId| {
             let ty = part_type(jaxpr.ty(*var));

@@ -4,51 +4,51 @@
 //! Except in products with its own argument, as in Gelu: there it only scales, and its absolute
 //! precision is enough.
 
+use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
-use super::equivalents::Real;
 use super::{Error, Work};
 
 /// Interpolates `(x + 3) exp(x²) erfc(x)` in `(x - 3) / (x + 3)` at Chebyshev nodes, from 0 to where
-/// erfc vanishes; the constant term first.
+/// erfc vanishes; the highest power first.
 const SINGLE: [f64; 10] = [
-    1.074006906,
-    -0.88339446,
-    0.5902284103,
-    -0.3104666589,
-    0.1195273334,
-    -0.02683621734,
-    -0.001216889072,
-    0.003077058,
-    -0.000500258783,
     -0.0003342244062,
+    -0.000500258783,
+    0.003077058,
+    -0.001216889072,
+    -0.02683621734,
+    0.1195273334,
+    -0.3104666589,
+    0.5902284103,
+    -0.88339446,
+    1.074006906,
 ];
 const SINGLE_END: f64 = 10.0;
 
 const DOUBLE: [f64; 22] = [
-    1.0740069070883398,
-    -0.8833944531698824,
-    0.590228357104083,
-    -0.31046726190068796,
-    0.11952776128823552,
-    -0.026827234620832217,
-    -0.0012124166454168183,
-    0.0030340619492183604,
-    -0.0005483095146093471,
-    -0.0002767774285227392,
-    0.00010756050325600694,
-    3.039609585838619e-5,
-    -1.7467278115863077e-5,
-    -4.742664418311735e-6,
-    2.7587257190432903e-6,
-    9.8541976340114e-7,
-    -4.001937352397039e-7,
-    -2.1598269333891025e-7,
-    4.182491592493751e-8,
-    3.6985006537570775e-8,
-    -1.1057699072953121e-9,
     -2.8859077542120998e-9,
+    -1.1057699072953121e-9,
+    3.6985006537570775e-8,
+    4.182491592493751e-8,
+    -2.1598269333891025e-7,
+    -4.001937352397039e-7,
+    9.8541976340114e-7,
+    2.7587257190432903e-6,
+    -4.742664418311735e-6,
+    -1.7467278115863077e-5,
+    3.039609585838619e-5,
+    0.00010756050325600694,
+    -0.0002767774285227392,
+    -0.0005483095146093471,
+    0.0030340619492183604,
+    -0.0012124166454168183,
+    -0.026827234620832217,
+    0.11952776128823552,
+    -0.31046726190068796,
+    0.590228357104083,
+    -0.8833944531698824,
+    1.0740069070883398,
 ];
 const DOUBLE_END: f64 = 27.0;
 
@@ -118,22 +118,16 @@ fn erfc(b: &mut Builder<'_>, x: ValueId) -> onnx::Result<ValueId> {
         DType::F64 => (DType::F64, &DOUBLE[..], DOUBLE_END),
         _ => (DType::F32, &SINGLE[..], SINGLE_END),
     };
-    let x = b.cast(x, wide)?;
-    let mut f = Real(b);
-    let size = f.abs(x)?;
-    let near = f.min(size, end)?;
-    let (below, scale) = (f.sub(near, 3.0)?, f.add(near, 3.0)?);
-    let place = f.div(below, scale)?;
-    let fit = f.polynomial(place, fit)?;
-    let square = f.mul(x, x)?;
-    let minus = f.neg(square)?;
-    let bell = f.exp(minus)?;
-    let product = f.mul(bell, fit)?;
-    let right = f.div(product, scale)?;
-    let left = f.sub(2.0, right)?;
-    let is_left = f.less(x, 0.0)?;
-    let result = f.select(is_left, left, right)?;
-    b.cast(result, dtype)
+    let [result] = formulas(b, [x], |[x]| {
+        let x = x.cast(wide);
+        let near = x.abs().min(end);
+        let (below, scale) = (near - 3.0, near + 3.0);
+        let fit = (below / scale).polynomial(fit);
+        let right = (-x.squared()).exp() * fit / scale;
+        let left = 2.0 - right;
+        [x.less(0.0).select(left, right).cast(dtype)]
+    })?;
+    Ok(result)
 }
 
 #[cfg(test)]

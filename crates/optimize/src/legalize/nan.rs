@@ -1,4 +1,7 @@
 //! Where kernels that lose NaN do no harm.
+//!
+//! onnxruntime's `MaxPool` passes over NaN, takes the smallest finite number for minus infinity and
+//! finds no place among minus infinities. Nothing is done about that here.
 
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Tensor;

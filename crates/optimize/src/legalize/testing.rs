@@ -150,6 +150,7 @@ fn compute(op: &str, attrs: &[(&'static str, Attr)], operands: &[f64]) -> f64 {
         "Equal" => truth(x == y),
         "Exp" => x.exp(),
         "Greater" => truth(x > y),
+        "GreaterOrEqual" => truth(x >= y),
         "Less" => truth(x < y),
         "Log" => x.ln(),
         "Max" => x.max(y),

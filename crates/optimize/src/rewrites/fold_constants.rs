@@ -1,10 +1,12 @@
 //! Computes what depends on constants only, where the result is small and the same bit for bit.
 //! Parameters (constants with a name) are left alone: people look for them by name.
 
-use onnx::{Graph, Producer, ValueId};
-use tensor::{DType, Dim, Tensor};
+use std::sync::Arc;
 
-use crate::fold::{self, Operation};
+use onnx::fold::{self, Operation};
+use onnx::{Graph, Producer, ValueId};
+use tensor::{DType, Dim, Tensor, Type};
+
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -15,11 +17,22 @@ const LIMIT: usize = 4096;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = m.result()?;
-    let tensor = match known_content(m.graph(), result) {
+    let known = empty(m.ty(result)).or_else(|| known_content(m.graph(), result));
+    let tensor = match known {
         Some(tensor) => tensor,
         None => evaluate(m, result)?,
     };
     Ok(vec![m.tensor(tensor)])
+}
+
+/// What has no elements is a constant, whatever computes it.
+fn empty(ty: &Type) -> Option<Tensor> {
+    let shape = static_shape(ty).filter(|shape| shape.contains(&0))?;
+    Tensor::new(ty.dtype, &shape, Arc::new(Vec::new())).ok()
+}
+
+fn static_shape(ty: &Type) -> Option<Vec<usize>> {
+    ty.static_shape()?.into_iter().map(|size| usize::try_from(size).ok()).collect()
 }
 
 /// An integer vector or scalar of which every element follows from shapes.
@@ -49,9 +62,7 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     let inputs: Vec<_> =
         node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
     let ty = m.ty(result);
-    let shape = ty.static_shape().ok_or("the result's shape is not known")?;
-    let shape: Option<Vec<usize>> = shape.into_iter().map(|d| usize::try_from(d).ok()).collect();
-    let shape = shape.ok_or("the result's shape is not known")?;
+    let shape = static_shape(ty).ok_or("the result's shape is not known")?;
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     let is_small = |n: usize| n.checked_mul(16).is_some() && ty.dtype.byte_len(n) <= LIMIT;
     // What only gets another shape shares its elements, whatever their number.
@@ -59,7 +70,7 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         return Err("the result is large".into());
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
-    fold::evaluate(&operation)
+    Ok(fold::evaluate(&operation)?)
 }
 
 #[cfg(test)]
@@ -167,6 +178,23 @@ mod tests {
             "int32[2,2]: s = Constant <value_ints = [2, 2]> ()
              r = ConstantOfShape <value = int32[1] {7}> (s)",
             "r = Constant <value = int32[2,2] {7, 7, 7, 7}> ()",
+        );
+    }
+
+    #[test]
+    fn what_is_empty_needs_no_constants() {
+        folds_to(
+            "float[0,4]: b = Constant <value_ints = [2]> () e = Constant <value_ints = [2]> ()
+             a = Constant <value_ints = [0]> () f = Constant <value_ints = [5, 4]> ()
+             z = Constant <value_float: float = 1> () t = Expand (z, f) r = Slice (t, b, e, a)",
+            "r = Constant <value = float[0,4] {}> ()",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (float[1,4] x) => (float[0,4] y) {
+                s = Constant <value_ints = [0, 4]> () r = Expand (x, s) y = Identity (r) }",
+            "g (float[1,4] x) => (float[0,4] y) {
+                r = Constant <value = float[0,4] {}> () y = Identity (r) }",
         );
     }
 

@@ -1,5 +1,6 @@
 //! The rewrites, one file each.
 
+mod bits_with_constant_exponent;
 mod compose_casts;
 mod compose_reshapes;
 mod compose_transposes;
@@ -12,6 +13,7 @@ mod fold_constants;
 mod join_transposes;
 mod keep_reduced_axes;
 mod matmul_add_to_gemm;
+mod product_over_nothing;
 
 use crate::Rewrite;
 
@@ -21,6 +23,8 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_no_op::REWRITE,
     &drop_constant_where::REWRITE,
     &drop_neutral_operand::REWRITE,
+    &product_over_nothing::REWRITE,
+    &bits_with_constant_exponent::REWRITE,
     &compose_casts::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,

@@ -7,7 +7,6 @@ use tensor::{DType, Tensor};
 use super::unsigned_words::{self, unsigned};
 use crate::Context;
 use crate::rules::Result;
-use crate::rules::random::unit_interval;
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let to = cx.out(0).dtype;
@@ -32,9 +31,6 @@ pub(crate) fn reinterpret(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result
     }
     if from.is_integer() && to.is_integer() {
         return Ok(cx.cast(x, to)?);
-    }
-    if let Some(value) = unit_interval::with_constant_exponent(cx, x, to)? {
-        return Ok(value);
     }
     Ok(cx.op("BitCast", &[x], attrs! { to: to })?)
 }

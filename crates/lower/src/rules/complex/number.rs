@@ -43,15 +43,7 @@ pub(super) fn binary(
 /// Whether a number is known to have no imaginary part, as those that were real once.
 pub(super) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
-    let mut value = im;
-    loop {
-        if let Some(constant) = cx.known(value) {
-            return constant.splat() == Some(0.0);
-        }
-        let expand = cx.producer(value).filter(|node| node.is("Expand"));
-        let Some(next) = expand.and_then(|node| node.input(0)) else { return false };
-        value = next;
-    }
+    cx.elements(im).and_then(|parts| parts.splat()) == Some(0.0)
 }
 
 impl<'f> Complex<'f> {

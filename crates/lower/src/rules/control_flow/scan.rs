@@ -25,7 +25,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
 }
 
-/// onnxruntime's Scan does not take arrays of length zero.
+/// What is carried stays as it is; what is stacked is empty.
 fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Result {
     let mut results = carry.to_vec();
     let widths: Vec<usize> = cx.out_widths().collect();

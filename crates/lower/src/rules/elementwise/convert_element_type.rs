@@ -25,8 +25,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![result])
 }
 
-/// What would round to more than the largest number is infinite before it is converted: there
-/// runtimes round in different ways.
+/// What would round to more than the largest number is infinite before it is converted: ONNX leaves
+/// open whether numbers beyond the largest are rounded first.
 fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let mut x = cx.cast(x, DType::F32)?;
     let overflow = match to {

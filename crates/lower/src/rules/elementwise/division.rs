@@ -40,7 +40,7 @@ impl Divisor {
         if !dtype.is_integer() {
             return Ok(None);
         }
-        let known = ints(cx, x[1]);
+        let known = cx.elements(x[1]).and_then(|divisors| divisors.to_ints());
         let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
         let overflows = dtype.kind() == Kind::Signed && may_be(-1);
         if !may_be(0) && !overflows {
@@ -60,17 +60,6 @@ impl Divisor {
         let by = cx.op("Where", &[unsafe_, one, x[1]], Attrs::new())?;
         Ok(Some(Self { by, is_zero }))
     }
-}
-
-/// The numbers that an integer tensor consists of, if it is a constant, spread out or not.
-fn ints(cx: &Context<'_>, mut value: ValueId) -> Option<Vec<i128>> {
-    while let Some(node) = cx.producer(value) {
-        match node.op.name {
-            "Expand" | "Reshape" | "Squeeze" | "Unsqueeze" => value = node.input(0)?,
-            _ => return None,
-        }
-    }
-    cx.known(value)?.to_ints()
 }
 
 fn range(dtype: DType) -> Result<(i128, i128)> {

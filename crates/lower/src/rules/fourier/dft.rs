@@ -1,8 +1,8 @@
 //! Discrete Fourier transforms of the last axis, not scaled.
 //!
-//! Short ones are products with a table. Of a length that is a power of two, they are ONNX's `DFT`,
-//! which onnxruntime computes accurately then, and only then. All others are taken apart: into two
-//! factors of the length, or into a convolution of a power of two.
+//! Short ones are products with a table. Of a length that is a power of two, they are ONNX's `DFT`. Of
+//! other lengths ONNX leaves open how it is computed, and so how precise and how fast it is: these are
+//! taken apart into two factors of the length, or into a convolution of a power of two.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2};
 use std::sync::Arc;

@@ -5,7 +5,6 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::indices;
-use super::known_integers::Known;
 use crate::Context;
 use crate::rules::Result;
 
@@ -49,7 +48,7 @@ pub(crate) fn known_start(
     extent: &Dim,
     size: &Dim,
 ) -> Option<Dim> {
-    let start = *Known::of(cx, start)?.values.first()?;
+    let start = *cx.known(start)?.to_i64s()?.first()?;
     match extent.clone() - size.clone() {
         Dim::Known(limit) => Some(Dim::Known(start.clamp(0, limit.max(0)))),
         // Zero and less is the beginning whatever the limit is.

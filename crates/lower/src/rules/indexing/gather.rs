@@ -6,7 +6,6 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::indices::{self, Mode, Starts};
-use super::known_integers::Known;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -157,10 +156,10 @@ impl Gather {
             return Ok(None);
         }
         let limits: Option<Vec<i64>> = self.limits.iter().map(Dim::as_known).collect();
-        let (Some(starts), Some(limits)) = (Known::of(cx, indices), limits) else {
+        let starts = cx.known(indices).and_then(|starts| starts.to_i64s());
+        let (Some(starts), Some(limits)) = (starts, limits) else {
             return Ok(None);
         };
-        let starts = starts.values;
         let outside =
             starts.iter().zip(&limits).any(|(start, limit)| !(0..=*limit).contains(start));
         if self.mode == Mode::FillOrDrop && outside {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
-use super::known_integers::Known;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -51,9 +50,10 @@ impl Starts {
         limits: &[Dim],
         mode: Mode,
     ) -> Result<Self> {
-        if let Some(known) = Known::of(cx, indices)
-            && is_inside(&known.values, limits)
-            && let Some(tensor) = known.tensor()
+        if let Some(known) = cx.known(indices)
+            && let Some(numbers) = known.to_i64s()
+            && is_inside(&numbers, limits)
+            && let Ok(tensor) = Tensor::i64s(&numbers).reshaped(known.shape())
         {
             return Ok(Self { value: cx.constant(tensor), inside: None });
         }
@@ -84,8 +84,8 @@ fn is_inside(values: &[i64], limits: &[Dim]) -> bool {
     values.iter().zip(limits).all(|(v, limit)| limit.is_some_and(|n| (0..=n).contains(v)))
 }
 
-/// `value` in a type that holds it and the limits: as narrow as it is, since that is what runtimes
-/// compare fastest.
+/// `value` in a type that holds it and the limits: one as narrow as it is, which is read and compared
+/// fastest.
 #[track_caller]
 pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     let dtype = cx.dtype(value);

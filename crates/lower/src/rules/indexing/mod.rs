@@ -4,5 +4,4 @@ pub(crate) mod dynamic_slice;
 pub(crate) mod dynamic_update_slice;
 pub(crate) mod gather;
 pub(crate) mod indices;
-pub(crate) mod known_integers;
 pub(crate) mod scatter;

@@ -22,10 +22,6 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let columns = sizes(cx, right, &right_free);
     let summed = product(&sizes(cx, left, &left_sum));
     let shape = [batch.as_slice(), &rows, &columns].concat();
-    if summed == Dim::Known(0) {
-        // onnxruntime's MatMul does not know what to do for unsigned integers.
-        return Ok(vec![cx.full(dtype, 0.0, &shape)?]);
-    }
 
     // MatMul takes several row axes as they are when the other side is a plain matrix.
     let stacked = batch.is_empty() && rows.len() > 1 && right_sum.len() == 1;

@@ -5,4 +5,3 @@ pub(crate) mod iota_2x32_shape;
 pub(crate) mod philox;
 pub(crate) mod rng_bit_generator;
 pub(crate) mod threefry;
-pub(crate) mod unit_interval;

@@ -1,5 +1,4 @@
-//! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool passes over NaN and
-//! takes the smallest finite number for minus infinity
+//! reduce_window_max → MaxPool, or Max of shifted slices
 
 use super::window::Window;
 use crate::rules::Result;

@@ -1,5 +1,4 @@
-//! select_and_gather_add(tangents, x) → Gather of the tangents at the places that MaxPool finds;
-//! onnxruntime's MaxPool passes over NaN and finds no place among minus infinities
+//! select_and_gather_add(tangents, x) → Gather of the tangents at the places that MaxPool finds
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;

@@ -1,5 +1,4 @@
-//! select_and_scatter_add(source, x) → ScatterElements of the source to the places that MaxPool finds;
-//! onnxruntime's MaxPool passes over NaN and finds no place among minus infinities
+//! select_and_scatter_add(source, x) → ScatterElements of the source to the places that MaxPool finds
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;

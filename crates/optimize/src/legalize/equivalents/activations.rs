@@ -1,11 +1,9 @@
 //! Activation functions in double precision, by their definitions.
 
-use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
-use tensor::DType;
+use onnx::formula::{Num, formulas};
+use onnx::{Attr, Attrs, Builder, Node};
 
-use super::{Lack, Real, operand};
-
-type Results = std::result::Result<Vec<ValueId>, Lack>;
+use super::{Results, formula};
 
 /// The float attribute `name`, or `default`.
 fn float(node: &Node, name: &str, default: f32) -> f64 {
@@ -15,133 +13,81 @@ fn float(node: &Node, name: &str, default: f32) -> f64 {
     }
 }
 
-/// `negative` where the node's operand is below zero, else the operand.
-fn if_negative(f: &mut Real<'_, '_>, x: ValueId, negative: ValueId) -> Result<ValueId> {
-    let below = f.less(x, 0.0)?;
-    f.select(below, negative, x)
+/// `negative` where `x` is below zero, else `x`.
+fn if_negative<'f>(x: Num<'f>, negative: Num<'f>) -> Num<'f> {
+    x.less(0.0).select(negative, x)
+}
+
+fn elu_of(x: Num<'_>, alpha: f64) -> Num<'_> {
+    if_negative(x, x.min(0.0).exp_m1() * alpha)
 }
 
 pub(super) fn elu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let alpha = float(node, "alpha", 1.0);
-    let mut f = Real(b);
-    let shifted = f.min(x, 0.0)?;
-    let shifted = f.expm1(shifted)?;
-    let negative = f.mul(shifted, alpha)?;
-    Ok(vec![if_negative(&mut f, x, negative)?])
+    formula(b, node, |[x]| elu_of(x, float(node, "alpha", 1.0)))
 }
 
 pub(super) fn selu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
     // The defaults that the specification gives.
     let alpha = float(node, "alpha", 1.673_263_2);
     let gamma = float(node, "gamma", 1.050_701);
-    let mut f = Real(b);
-    let shifted = f.min(x, 0.0)?;
-    let shifted = f.expm1(shifted)?;
-    let negative = f.mul(shifted, alpha)?;
-    let elu = if_negative(&mut f, x, negative)?;
-    Ok(vec![f.mul(elu, gamma)?])
+    formula(b, node, |[x]| elu_of(x, alpha) * gamma)
 }
 
 pub(super) fn leaky_relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let alpha = float(node, "alpha", 0.01);
-    let mut f = Real(b);
-    let negative = f.mul(x, alpha)?;
-    Ok(vec![if_negative(&mut f, x, negative)?])
+    formula(b, node, |[x]| if_negative(x, x * float(node, "alpha", 0.01)))
 }
 
 pub(super) fn prelu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let (x, slope) = (operand(node, 0)?, operand(node, 1)?);
-    let mut f = Real(b);
-    let negative = f.mul(x, slope)?;
-    Ok(vec![if_negative(&mut f, x, negative)?])
+    formula(b, node, |[x, slope]| if_negative(x, x * slope))
 }
 
 pub(super) fn thresholded_relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let alpha = float(node, "alpha", 1.0);
-    let mut f = Real(b);
-    let above = f.greater(x, alpha)?;
-    Ok(vec![f.select(above, x, 0.0)?])
+    formula(b, node, |[x]| x.greater(float(node, "alpha", 1.0)).select(x, 0.0))
 }
 
 pub(super) fn softsign(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let size = f.abs(x)?;
-    let sum = f.add(size, 1.0)?;
-    Ok(vec![f.div(x, sum)?])
+    formula(b, node, |[x]| x / (x.abs() + 1.0))
 }
 
 pub(super) fn softplus(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    Ok(vec![softplus_of(&mut Real(b), x)?])
+    formula(b, node, |[x]| softplus_of(x))
 }
 
 /// `max(x, 0) + log(1 + exp(-|x|))`, which does not overflow.
-fn softplus_of(f: &mut Real<'_, '_>, x: ValueId) -> Result<ValueId> {
-    let size = f.abs(x)?;
-    let minus = f.neg(size)?;
-    let exp = f.exp(minus)?;
-    let log = f.log1p(exp)?;
-    let positive = f.max(x, 0.0)?;
-    f.add(positive, log)
+fn softplus_of(x: Num<'_>) -> Num<'_> {
+    let rest = (-x.abs()).exp().ln_1p();
+    x.max(0.0) + rest
 }
 
 pub(super) fn mish(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let softplus = softplus_of(&mut f, x)?;
-    let tanh = f.tanh(softplus)?;
-    Ok(vec![f.mul(x, tanh)?])
+    formula(b, node, |[x]| x * softplus_of(x).tanh())
 }
 
 pub(super) fn hard_sigmoid(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
     let (alpha, beta) = (float(node, "alpha", 0.2), float(node, "beta", 0.5));
-    let mut f = Real(b);
-    let product = f.mul(x, alpha)?;
-    let sum = f.add(product, beta)?;
-    Ok(vec![f.clip(sum, 0.0, 1.0)?])
+    formula(b, node, |[x]| (x * alpha + beta).clip(0.0, 1.0))
 }
 
 pub(super) fn hard_swish(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let sixth = f.div(x, 6.0)?;
-    let sum = f.add(sixth, 0.5)?;
-    let gate = f.clip(sum, 0.0, 1.0)?;
-    Ok(vec![f.mul(x, gate)?])
+    formula(b, node, |[x]| x * (x / 6.0 + 0.5).clip(0.0, 1.0))
 }
 
 /// Any float: no runtime kernel exists, and its body is not expanded at every opset.
 pub(super) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
-    let x = operand(node, 0)?;
     let alpha = float(node, "alpha", 1.0);
-    let dtype = b.dtype(x);
-    let wide = if dtype == DType::F64 { x } else { b.cast(x, DType::F32)? };
-    let compute = b.dtype(wide);
-    let factor = b.scalar(compute, alpha)?;
-    let scaled = b.op("Mul", &[wide, factor], Attrs::new())?;
-    let gate = b.op("Sigmoid", &[scaled], Attrs::new())?;
-    let product = b.op("Mul", &[wide, gate], Attrs::new())?;
-    Ok(vec![if compute == dtype {
-        product
-    } else {
-        b.op("Cast", &[product], attrs! { to: dtype })?
-    }])
+    formula(b, node, |[x]| {
+        let wide = x.widened();
+        (wide * (wide * alpha).sigmoid()).cast(x.dtype())
+    })
 }
 
 /// The mean of several operands.
 pub(super) fn mean(b: &mut Builder<'_>, node: &Node) -> Results {
     let operands: Vec<_> = node.inputs.iter().flatten().copied().collect();
     let sum = b.op("Sum", &operands, Attrs::new())?;
-    let mut f = Real(b);
     #[expect(clippy::cast_precision_loss, reason = "a node has few operands")]
     let count = operands.len() as f64;
-    Ok(vec![f.div(sum, count)?])
+    Ok(formulas(b, [sum], |[sum]| [sum / count])?.to_vec())
 }
 
 #[cfg(test)]

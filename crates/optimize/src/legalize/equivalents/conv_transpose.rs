@@ -4,9 +4,9 @@ use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::Dim;
 
 use super::windows::spatial;
-use super::{Lack, operand};
+use super::{Lack, Results, operand};
 
-pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> std::result::Result<Vec<ValueId>, Lack> {
+pub(super) fn by_conv(b: &mut Builder<'_>, node: &Node) -> Results {
     if node.attr("auto_pad").is_some() || node.attr("output_shape").is_some() {
         return Err(Lack::Because("its padding is not explicit"));
     }

@@ -1,85 +1,72 @@
 //! Erf and Gelu in double precision.
 //!
 //! Two fits at Chebyshev nodes: of `erf(x) / x` in `x²` up to 1, and of `erfc(x) exp(x²)` in
-//! `(x - 3) / (x + 3)` from 1 to 6, where the result is one.
+//! `(x - 3) / (x + 3)` from 1 to 6, where the result is one. The highest powers come first.
 
-use onnx::{Attr, Builder, Node, Result, ValueId};
+use std::f64::consts::FRAC_1_SQRT_2;
 
-use super::{Lack, Real, operand};
+use onnx::formula::Num;
+use onnx::{Attr, Builder, Node};
+
+use super::{Lack, Results, formula};
 
 const NEAR: [f64; 12] = [
-    std::f64::consts::FRAC_2_SQRT_PI,
-    -0.37612638903183543,
-    0.11283791670945006,
-    -0.02686617064323777,
-    0.0052239776071164225,
-    -0.0008548325975389692,
-    0.00012055294904839707,
-    -1.492473690741966e-05,
-    1.6447424703317362e-06,
-    -1.6208483801871705e-07,
-    1.3720064546777686e-08,
     -7.795898827002142e-10,
+    1.3720064546777686e-08,
+    -1.6208483801871705e-07,
+    1.6447424703317362e-06,
+    -1.492473690741966e-05,
+    0.00012055294904839707,
+    -0.0008548325975389692,
+    0.0052239776071164225,
+    -0.02686617064323777,
+    0.11283791670945006,
+    -0.37612638903183543,
+    std::f64::consts::FRAC_2_SQRT_PI,
 ];
 
 const FAR: [f64; 15] = [
-    0.17900115118138996,
-    -0.32623356004303716,
-    0.24560380171233195,
-    -0.15011593650078744,
-    0.07166583719774874,
-    -0.024392499318273194,
-    0.004269136347508256,
-    0.0007077464443901538,
-    -0.0005970623517093284,
-    4.525472635483354e-05,
-    6.406182073530546e-05,
-    -1.284889451252353e-05,
-    -8.008021319412685e-06,
-    2.023603179641757e-06,
     1.2801900862962662e-06,
+    2.023603179641757e-06,
+    -8.008021319412685e-06,
+    -1.284889451252353e-05,
+    6.406182073530546e-05,
+    4.525472635483354e-05,
+    -0.0005970623517093284,
+    0.0007077464443901538,
+    0.004269136347508256,
+    -0.024392499318273194,
+    0.07166583719774874,
+    -0.15011593650078744,
+    0.24560380171233195,
+    -0.32623356004303716,
+    0.17900115118138996,
 ];
 
-pub(super) fn erf(b: &mut Builder<'_>, node: &Node) -> std::result::Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    Ok(vec![erf_of(&mut Real(b), x)?])
+pub(super) fn erf(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| erf_of(x))
 }
 
-fn erf_of(f: &mut Real<'_, '_>, x: ValueId) -> Result<ValueId> {
-    let square = f.mul(x, x)?;
-    let fit = f.polynomial(square, &NEAR)?;
-    let near = f.mul(fit, x)?;
-
-    let size = f.abs(x)?;
-    let far = f.clip(size, 1.0, 6.0)?;
-    let (below, above) = (f.sub(far, 3.0)?, f.add(far, 3.0)?);
-    let place = f.div(below, above)?;
-    let fit = f.polynomial(place, &FAR)?;
-    let square = f.mul(far, far)?;
-    let minus = f.neg(square)?;
-    let bell = f.exp(minus)?;
-    let complement = f.mul(bell, fit)?;
-    let rest = f.sub(1.0, complement)?;
-    let sign = f.sign(x)?;
-    let far = f.mul(rest, sign)?;
-
+fn erf_of(x: Num<'_>) -> Num<'_> {
+    let near = x.squared().polynomial(&NEAR) * x;
+    let size = x.abs();
+    let far = size.clip(1.0, 6.0);
+    let fit = ((far - 3.0) / (far + 3.0)).polynomial(&FAR);
+    let complement = (-far.squared()).exp() * fit;
+    let far = (1.0 - complement) * x.sign();
     // Not a number is not greater, and stays what it is in the first fit.
-    let is_far = f.greater(size, 1.0)?;
-    f.select(is_far, far, near)
+    size.greater(1.0).select(far, near)
 }
 
 /// `x / 2 (1 + erf(x / √2))`; the approximation by `tanh` runs as it is.
-pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> std::result::Result<Vec<ValueId>, Lack> {
+pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
     if matches!(node.attr("approximate"), Some(Attr::String(how)) if &**how != "none") {
         return Err(Lack::Because("only the exact one has an equivalent"));
     }
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let scaled = f.mul(x, std::f64::consts::FRAC_1_SQRT_2)?;
-    let erf = erf_of(&mut f, scaled)?;
-    let sum = f.add(erf, 1.0)?;
-    let half = f.mul(x, 0.5)?;
-    Ok(vec![f.mul(half, sum)?])
+    formula(b, node, |[x]| {
+        let sum = erf_of(x * FRAC_1_SQRT_2) + 1.0;
+        x * 0.5 * sum
+    })
 }
 
 #[cfg(test)]

@@ -3,54 +3,44 @@
 //! The exponential of half the argument is squared at the end: that of the whole argument would
 //! overflow before the result does.
 
-use onnx::{Builder, Node, Result, ValueId};
+use onnx::formula::Num;
+use onnx::{Builder, Node};
 
-use super::{Lack, Real, operand};
+use super::{Results, formula};
 
-/// Terms of the power series of `sinh(x) / x` in `x²`; for `|x| < 1` the next one is below 1e-17.
+/// Terms of the power series of `sinh(x) / x` in `x²`, the highest power first; for `|x| < 1` the
+/// next one is below 1e-17.
 const SERIES: [f64; 9] = {
     let mut terms = [1.0; 9];
     let mut n = 1;
     while n < 9 {
-        terms[n] = terms[n - 1] / ((2 * n) as f64 * (2 * n + 1) as f64);
+        terms[8 - n] = terms[9 - n] / ((2 * n) as f64 * (2 * n + 1) as f64);
         n += 1;
     }
     terms
 };
 
 /// `exp(|x|) / 2` and `exp(-|x|) / 2`.
-fn halves(f: &mut Real<'_, '_>, x: ValueId) -> Result<(ValueId, ValueId)> {
-    let size = f.abs(x)?;
-    let half = f.mul(size, 0.5)?;
-    let root = f.exp(half)?;
-    let part = f.mul(root, 0.5)?;
-    let grows = f.mul(part, root)?;
-    let part = f.div(0.5, root)?;
-    let falls = f.div(part, root)?;
-    Ok((grows, falls))
+fn halves(x: Num<'_>) -> (Num<'_>, Num<'_>) {
+    let root = (x.abs() * 0.5).exp();
+    (root * 0.5 * root, 0.5 / root / root)
 }
 
-pub(super) fn cosh(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let (grows, falls) = halves(&mut f, x)?;
-    Ok(vec![f.add(grows, falls)?])
+pub(super) fn cosh(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let (grows, falls) = halves(x);
+        grows + falls
+    })
 }
 
 /// Near zero the two halves cancel; there it is a power series.
-pub(super) fn sinh(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let (grows, falls) = halves(&mut f, x)?;
-    let difference = f.sub(grows, falls)?;
-    let sign = f.sign(x)?;
-    let far = f.mul(difference, sign)?;
-    let square = f.mul(x, x)?;
-    let series = f.polynomial(square, &SERIES)?;
-    let near = f.mul(series, x)?;
-    let size = f.abs(x)?;
-    let is_near = f.less(size, 1.0)?;
-    Ok(vec![f.select(is_near, near, far)?])
+pub(super) fn sinh(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let (grows, falls) = halves(x);
+        let far = (grows - falls) * x.sign();
+        let near = x.squared().polynomial(&SERIES) * x;
+        x.abs().less(1.0).select(near, far)
+    })
 }
 
 #[cfg(test)]

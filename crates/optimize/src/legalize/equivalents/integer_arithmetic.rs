@@ -3,9 +3,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::Dim;
 
-use super::{Lack, fresh, operand};
-
-type Results = std::result::Result<Vec<ValueId>, Lack>;
+use super::{Lack, Results, fresh, operand};
 
 /// The remainder with the sign of the dividend: what the quotient leaves.
 pub(super) fn remainder(b: &mut Builder<'_>, node: &Node) -> Results {

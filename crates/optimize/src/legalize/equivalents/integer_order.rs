@@ -3,9 +3,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::DType;
 
-use super::{Lack, fresh, int, operand};
-
-type Results = std::result::Result<Vec<ValueId>, Lack>;
+use super::{Results, fresh, int, operand};
 
 /// `x` where it is greater or less (`op`) than `y`, else `y`.
 fn pick(b: &mut Builder<'_>, op: &'static str, x: ValueId, y: ValueId) -> Result<ValueId> {

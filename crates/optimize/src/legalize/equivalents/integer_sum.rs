@@ -6,9 +6,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use super::{Lack, int, operand};
-
-type Results = std::result::Result<Vec<ValueId>, Lack>;
+use super::{Lack, Results, int, operand};
 
 pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;

@@ -1,65 +1,49 @@
 //! Asinh, Acosh and Atanh in double precision, as logarithms of one plus something.
 
-use onnx::{Builder, Node, Result, ValueId};
+use std::f64::consts::LN_2;
 
-use super::{Lack, Real, operand};
+use onnx::formula::Num;
+use onnx::{Builder, Node};
+
+use super::{Results, formula};
 
 /// From here on `asinh` and `acosh` are `log(2x)`, and squares could overflow further out.
 const LARGE: f64 = 1e8;
 
 /// `near`, or `log(2x)` where `x` is large.
-fn unless_large(f: &mut Real<'_, '_>, x: ValueId, near: ValueId) -> Result<ValueId> {
-    let log = f.log(x)?;
-    let far = f.add(log, std::f64::consts::LN_2)?;
-    let is_far = f.greater(x, LARGE)?;
-    f.select(is_far, far, near)
+fn unless_large<'f>(x: Num<'f>, near: Num<'f>) -> Num<'f> {
+    let far = x.ln() + LN_2;
+    x.greater(LARGE).select(far, near)
 }
 
 /// `log(|x| + √(x² + 1))` with the sign of `x`.
-pub(super) fn asinh(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let size = f.abs(x)?;
-    let square = f.mul(size, size)?;
-    let more = f.add(square, 1.0)?;
-    let root = f.sqrt(more)?;
-    let below = f.add(root, 1.0)?;
-    // √(x² + 1) - 1
-    let excess = f.div(square, below)?;
-    let sum = f.add(size, excess)?;
-    let near = f.log1p(sum)?;
-    let result = unless_large(&mut f, size, near)?;
-    let sign = f.sign(x)?;
-    Ok(vec![f.mul(result, sign)?])
+pub(super) fn asinh(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let size = x.abs();
+        let square = size.squared();
+        // √(x² + 1) - 1
+        let excess = square / ((square + 1.0).sqrt() + 1.0);
+        unless_large(size, (size + excess).ln_1p()) * x.sign()
+    })
 }
 
 /// `log(x + √(x² - 1))`.
-pub(super) fn acosh(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let above = f.sub(x, 1.0)?;
-    let more = f.add(x, 1.0)?;
-    let product = f.mul(above, more)?;
-    let root = f.sqrt(product)?;
-    let sum = f.add(above, root)?;
-    let near = f.log1p(sum)?;
-    let result = unless_large(&mut f, x, near)?;
-    let outside = f.less(x, 1.0)?;
-    Ok(vec![f.select(outside, f64::NAN, result)?])
+pub(super) fn acosh(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let above = x - 1.0;
+        let root = (above * (x + 1.0)).sqrt();
+        let result = unless_large(x, (above + root).ln_1p());
+        x.less(1.0).select(f64::NAN, result)
+    })
 }
 
 /// `log((1 + |x|) / (1 - |x|)) / 2` with the sign of `x`.
-pub(super) fn atanh(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let size = f.abs(x)?;
-    let twice = f.mul(size, 2.0)?;
-    let below = f.sub(1.0, size)?;
-    let quotient = f.div(twice, below)?;
-    let log = f.log1p(quotient)?;
-    let sign = f.sign(x)?;
-    let half = f.mul(sign, 0.5)?;
-    Ok(vec![f.mul(log, half)?])
+pub(super) fn atanh(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let size = x.abs();
+        let log = (size * 2.0 / (1.0 - size)).ln_1p();
+        log * (x.sign() * 0.5)
+    })
 }
 
 #[cfg(test)]

@@ -4,77 +4,51 @@
 //! to seven digits; rotating the point back by it leaves an angle so small that its sine, which is
 //! a difference of products, gives all the others.
 
-use onnx::{Builder, Node, ValueId};
+use onnx::formula::Num;
+use onnx::{Builder, Node};
 
-use super::{Lack, Real, operand};
+use super::{Results, formula};
 
 /// The angle whose sine is `x`: that of the point (√(1 - x²), x).
-pub(super) fn asin(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let across = adjacent(&mut f, x)?;
-    refine(&mut f, "Asin", x, (across, x))
+pub(super) fn asin(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| refine("Asin", x, (adjacent(x), x)))
 }
 
 /// The angle whose cosine is `x`: that of the point (x, √(1 - x²)).
-pub(super) fn acos(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let up = adjacent(&mut f, x)?;
-    refine(&mut f, "Acos", x, (x, up))
+pub(super) fn acos(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| refine("Acos", x, (x, adjacent(x))))
 }
 
 /// √(1 - x²), exact near 1 as well.
-fn adjacent(f: &mut Real<'_, '_>, x: ValueId) -> onnx::Result<ValueId> {
-    let less = f.sub(1.0, x)?;
-    let more = f.add(1.0, x)?;
-    let product = f.mul(less, more)?;
-    f.sqrt(product)
+fn adjacent(x: Num<'_>) -> Num<'_> {
+    ((1.0 - x) * (1.0 + x)).sqrt()
 }
 
 /// The angle of the point on the unit circle, of which `op` at `x` is an approximation.
-fn refine(
-    f: &mut Real<'_, '_>,
-    op: &'static str,
-    x: ValueId,
-    (across, up): (ValueId, ValueId),
-) -> Result<Vec<ValueId>, Lack> {
-    let start = f.in_single(op, x)?;
-    let (sin, cos) = (f.sin(start)?, f.cos(start)?);
-    let left = f.mul(up, cos)?;
-    let right = f.mul(across, sin)?;
-    let rest = f.sub(left, right)?;
+fn refine<'f>(op: &'static str, x: Num<'f>, (across, up): (Num<'f>, Num<'f>)) -> Num<'f> {
+    let start = x.in_single(op);
+    let (sin, cos) = (start.sin(), start.cos());
+    let rest = up * cos - across * sin;
     // Near 1 single precision is off by up to 3e-4, where the sine and its angle differ.
-    let square = f.mul(rest, rest)?;
-    let cube = f.mul(square, rest)?;
-    let sixth = f.div(cube, 6.0)?;
-    let angle = f.add(rest, sixth)?;
-    Ok(vec![f.add(start, angle)?])
+    let angle = rest + rest.squared() * rest / 6.0;
+    start + angle
 }
 
 /// From here on the arc tangent is a right angle in double precision.
 const STEEP: f64 = 1e17;
 
 /// The angle of the point (1, x); the rest is small enough to be its own tangent.
-pub(super) fn atan(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let start = f.in_single("Atan", x)?;
-    let x = f.clip(x, -STEEP, STEEP)?;
-    let (sin, cos) = (f.sin(start)?, f.cos(start)?);
-    let product = f.mul(x, cos)?;
-    let up = f.sub(product, sin)?;
-    let product = f.mul(x, sin)?;
-    let across = f.add(cos, product)?;
-    let rest = f.div(up, across)?;
-    Ok(vec![f.add(start, rest)?])
+pub(super) fn atan(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| {
+        let start = x.in_single("Atan");
+        let x = x.clip(-STEEP, STEEP);
+        let (sin, cos) = (start.sin(), start.cos());
+        start + (x * cos - sin) / (cos + x * sin)
+    })
 }
 
-pub(super) fn tan(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
-    let x = operand(node, 0)?;
-    let mut f = Real(b);
-    let (sin, cos) = (f.sin(x)?, f.cos(x)?);
-    Ok(vec![f.div(sin, cos)?])
+pub(super) fn tan(b: &mut Builder<'_>, node: &Node) -> Results {
+    formula(b, node, |[x]| x.sin() / x.cos())
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod bits;
 mod conv;
 mod conv_transpose;
 mod erf;
-mod exponential;
 mod hyperbolic;
 mod integer_arithmetic;
 mod integer_order;
@@ -19,6 +18,7 @@ mod nan_order;
 mod pooling;
 mod windows;
 
+use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId};
 use tensor::{DType, Tensor};
 
@@ -36,8 +36,11 @@ impl From<onnx::Error> for Lack {
     }
 }
 
-/// Emits what computes the results of a node.
-pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> std::result::Result<Vec<ValueId>, Lack>;
+/// What computes the results of a node.
+type Results = std::result::Result<Vec<ValueId>, Lack>;
+
+/// Emits it.
+pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
 /// What to put in place of `op` on elements of type `dtype`.
 pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
@@ -133,134 +136,15 @@ fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
-/// Arithmetic as it is written down.
-pub(super) struct Real<'b, 'a>(pub(super) &'b mut Builder<'a>);
-
-/// A value, or a number that becomes a constant.
-#[derive(Clone, Copy)]
-pub(super) enum Term {
-    Value(ValueId),
-    Number(f64),
-}
-
-impl From<ValueId> for Term {
-    fn from(value: ValueId) -> Self {
-        Term::Value(value)
+/// The result of a formula of the node's first operands.
+fn formula<const N: usize>(
+    b: &mut Builder<'_>,
+    node: &Node,
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> Num<'f>,
+) -> Results {
+    let mut operands = [operand(node, 0)?; N];
+    for (index, value) in operands.iter_mut().enumerate() {
+        *value = operand(node, index)?;
     }
-}
-
-impl From<f64> for Term {
-    fn from(number: f64) -> Self {
-        Term::Number(number)
-    }
-}
-
-macro_rules! binary {
-    ($($name:ident => $op:literal;)*) => {
-        $(#[track_caller]
-        pub(super) fn $name(&mut self, a: impl Into<Term>, b: impl Into<Term>) -> Result<ValueId> {
-            let operands = self.terms([a.into(), b.into()])?;
-            self.0.op($op, &operands, Attrs::new())
-        })*
-    };
-}
-
-macro_rules! unary {
-    ($($name:ident => $op:literal;)*) => {
-        $(#[track_caller]
-        pub(super) fn $name(&mut self, x: ValueId) -> Result<ValueId> {
-            self.0.op($op, &[x], Attrs::new())
-        })*
-    };
-}
-
-impl Real<'_, '_> {
-    binary! {
-        add => "Add";
-        sub => "Sub";
-        mul => "Mul";
-        div => "Div";
-        max => "Max";
-        min => "Min";
-        less => "Less";
-        greater => "Greater";
-        equal => "Equal";
-        not_less => "GreaterOrEqual";
-        pow => "Pow";
-    }
-
-    unary! {
-        abs => "Abs";
-        cos => "Cos";
-        exp => "Exp";
-        floor => "Floor";
-        is_inf => "IsInf";
-        is_nan => "IsNaN";
-        log => "Log";
-        neg => "Neg";
-        sign => "Sign";
-        sin => "Sin";
-        sqrt => "Sqrt";
-        tanh => "Tanh";
-    }
-
-    /// The operands as values: numbers get the type of the others.
-    fn terms<const N: usize>(&mut self, terms: [Term; N]) -> Result<[ValueId; N]> {
-        let known = terms.iter().find_map(|term| match term {
-            Term::Value(value) => Some(*value),
-            Term::Number(_) => None,
-        });
-        let Some(known) = known else {
-            return Err(onnx::Error::Graph("a formula of numbers alone".to_owned()));
-        };
-        let dtype = self.0.dtype(known);
-        let mut values = [known; N];
-        for (value, term) in values.iter_mut().zip(terms) {
-            *value = match term {
-                Term::Value(value) => value,
-                Term::Number(number) => self.0.scalar(dtype, number)?,
-            };
-        }
-        Ok(values)
-    }
-
-    /// `yes` where `condition` holds, else `no`.
-    #[track_caller]
-    pub(super) fn select(
-        &mut self,
-        condition: ValueId,
-        yes: impl Into<Term>,
-        no: impl Into<Term>,
-    ) -> Result<ValueId> {
-        let [yes, no] = self.terms([yes.into(), no.into()])?;
-        self.0.op("Where", &[condition, yes, no], Attrs::new())
-    }
-
-    /// `x` between `low` and `high`.
-    #[track_caller]
-    fn clip(&mut self, x: ValueId, low: f64, high: f64) -> Result<ValueId> {
-        let operands = self.terms([x.into(), low.into(), high.into()])?;
-        self.0.op("Clip", &operands, Attrs::new())
-    }
-
-    /// The value at `x` of the polynomial with these coefficients, the constant term first.
-    #[track_caller]
-    pub(super) fn polynomial(&mut self, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
-        let mut terms = coefficients.iter().rev();
-        let mut sum = Term::Number(terms.next().copied().unwrap_or_default());
-        for coefficient in terms {
-            let product = self.mul(sum, x)?;
-            sum = self.add(product, *coefficient)?.into();
-        }
-        let [sum, _] = self.terms([sum, x.into()])?;
-        Ok(sum)
-    }
-
-    /// What a single-precision operator says, as a start for one step of refinement.
-    #[track_caller]
-    fn in_single(&mut self, op: &'static str, x: ValueId) -> Result<ValueId> {
-        let single = self.0.cast(x, DType::F32)?;
-        let start = self.0.op(op, &[single], Attrs::new())?;
-        self.0.cast(start, DType::F64)
-    }
+    Ok(formulas(b, operands, |x| [body(x)])?.to_vec())
 }

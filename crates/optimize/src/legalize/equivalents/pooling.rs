@@ -4,9 +4,9 @@ use onnx::{Attr, Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::windows::Windows;
-use super::{Lack, Real, operand};
+use super::{Lack, Results, operand};
 
-pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> std::result::Result<Vec<ValueId>, Lack> {
+pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let Some(Attr::Ints(kernel)) = node.attr("kernel_shape") else {
         return Err(Lack::Because("its attribute `kernel_shape` is missing"));
@@ -21,7 +21,7 @@ pub(super) fn average(b: &mut Builder<'_>, node: &Node) -> std::result::Result<V
         let len = windows.len() as f64;
         b.scalar(DType::F64, len)?
     };
-    Ok(vec![Real(b).div(sum, count)?])
+    Ok(vec![b.op("Div", &[sum, count], Attrs::new())?])
 }
 
 fn sum(b: &mut Builder<'_>, windows: &Windows, x: ValueId) -> Result<ValueId> {
@@ -38,17 +38,11 @@ fn ones_like(b: &mut Builder<'_>, x: ValueId) -> Result<ValueId> {
     b.op("ConstantOfShape", &[shape], attrs! { value: one })
 }
 
-pub(super) fn global_average(
-    b: &mut Builder<'_>,
-    node: &Node,
-) -> std::result::Result<Vec<ValueId>, Lack> {
+pub(super) fn global_average(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![reduce(b, node, "ReduceMean")?])
 }
 
-pub(super) fn global_max(
-    b: &mut Builder<'_>,
-    node: &Node,
-) -> std::result::Result<Vec<ValueId>, Lack> {
+pub(super) fn global_max(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![reduce(b, node, "ReduceMax")?])
 }
 

@@ -2,15 +2,16 @@
 
 use std::panic::Location;
 
-use onnx::{Attrs, attrs};
 use tensor::DType;
 
 use super::{Num, Term};
+use crate::{Attrs, attrs};
 
 macro_rules! unary {
     ($($name:ident => $op:literal;)*) => {
-        $(#[track_caller]
-        pub(crate) fn $name(self) -> Self {
+        $(#[doc = concat!("`", $op, "`, element by element.")]
+        #[track_caller]
+        pub fn $name(self) -> Self {
             self.emit($op, &[self.into()], Attrs::new(), Location::caller())
         })*
     };
@@ -18,8 +19,9 @@ macro_rules! unary {
 
 macro_rules! binary {
     ($($name:ident => $op:literal;)*) => {
-        $(#[track_caller]
-        pub(crate) fn $name(self, other: impl Into<Term<'f>>) -> Self {
+        $(#[doc = concat!("`", $op, "` with another operand, element by element.")]
+        #[track_caller]
+        pub fn $name(self, other: impl Into<Term<'f>>) -> Self {
             self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
         })*
     };
@@ -37,10 +39,12 @@ impl<'f> Num<'f> {
         is_inf => "IsInf";
         is_nan => "IsNaN";
         ln => "Log";
+        sigmoid => "Sigmoid";
         sign => "Sign";
         sin => "Sin";
         sinh => "Sinh";
         sqrt => "Sqrt";
+        tanh => "Tanh";
     }
 
     binary! {
@@ -56,16 +60,22 @@ impl<'f> Num<'f> {
 
     /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
     ///
-    /// ONNX Runtime's `Where` drops the sign of a zero in `yes`: what may be -0 should be the `no`.
-    /// Negating the condition does not help, for it exchanges both again when it optimises.
+    /// What may be -0 should be the `no`: not every runtime keeps the sign of a zero in `yes`.
+    /// Negating the condition does not help, for optimisers exchange both again.
     #[track_caller]
-    pub(crate) fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
+    pub fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
         self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
+    }
+
+    /// The number, or the nearest one between `low` and `high`.
+    #[track_caller]
+    pub fn clip(self, low: f64, high: f64) -> Self {
+        self.emit("Clip", &[self.into(), low.into(), high.into()], Attrs::new(), Location::caller())
     }
 
     /// Whether this condition holds anywhere. Nowhere in an empty tensor.
     #[track_caller]
-    pub(crate) fn any(self) -> Self {
+    pub fn any(self) -> Self {
         let count = self.cast(DType::F32);
         let count =
             count.emit("ReduceSum", &[count.into()], attrs! { keepdims: 0 }, Location::caller());
@@ -74,7 +84,7 @@ impl<'f> Num<'f> {
 
     /// A number in the shape of this tensor.
     #[track_caller]
-    pub(crate) fn filled(self, number: f64) -> Self {
+    pub fn filled(self, number: f64) -> Self {
         let shape = self.emit("Shape", &[self.into()], Attrs::new(), Location::caller());
         let operands = [self.constant(number).into(), shape.into()];
         self.emit("Expand", &operands, Attrs::new(), Location::caller())
@@ -82,13 +92,13 @@ impl<'f> Num<'f> {
 
     /// The square.
     #[track_caller]
-    pub(crate) fn squared(self) -> Self {
+    pub fn squared(self) -> Self {
         self * self
     }
 
     /// The polynomial with these coefficients, the highest power first.
     #[track_caller]
-    pub(crate) fn polynomial(self, coefficients: &[f64]) -> Self {
+    pub fn polynomial(self, coefficients: &[f64]) -> Self {
         let mut sum: Option<Num<'f>> = None;
         let mut first = 0.0;
         for (i, coefficient) in coefficients.iter().enumerate() {
@@ -102,7 +112,7 @@ impl<'f> Num<'f> {
     }
 
     /// The distance from 1 to the next number of this type.
-    pub(crate) fn epsilon(self) -> f64 {
+    pub fn epsilon(self) -> f64 {
         if self.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
     }
 
@@ -111,7 +121,7 @@ impl<'f> Num<'f> {
     /// Adding one to a small number rounds it. What was rounded is known, though: the sum minus one.
     /// The function is nearly linear there, so that scaling by how much it is off repairs the result.
     #[track_caller]
-    pub(crate) fn ln_1p(self) -> Self {
+    pub fn ln_1p(self) -> Self {
         let sum = self + 1.0;
         let plain = sum.ln();
         let rounded = sum - 1.0;
@@ -122,7 +132,7 @@ impl<'f> Num<'f> {
 
     /// `exp(x) - 1`, repaired where it is nearly linear as in [`Num::ln_1p`].
     #[track_caller]
-    pub(crate) fn exp_m1(self) -> Self {
+    pub fn exp_m1(self) -> Self {
         let exp = self.exp();
         let plain = exp - 1.0;
         let repaired = plain * self / exp.ln();

@@ -4,26 +4,25 @@ use std::sync::Arc;
 
 use tensor::Tensor;
 
-use super::{Operation, axis};
-use crate::Skip;
+use super::{Operation, Reason, axis};
 
 /// The bytes of one element; elements that share a byte cannot be moved one by one.
-fn width(tensor: &Tensor) -> Result<usize, Skip> {
+fn width(tensor: &Tensor) -> Result<usize, Reason> {
     match tensor.dtype().bits() {
         bits if bits.is_multiple_of(8) => Ok(bits as usize / 8),
-        _ => Err("the elements are packed".into()),
+        _ => Err("the elements are packed"),
     }
 }
 
-fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Skip> {
+fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Reason> {
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    tensor.map_err(|_| "the result has another size than was inferred")
 }
 
 /// The same elements in another shape.
-pub(super) fn view(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn view(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let view = operation.input(0)?.reshaped(operation.shape);
-    view.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    view.map_err(|_| "the result has another size than was inferred")
 }
 
 /// How far apart the neighbours along each axis are, in elements.
@@ -36,14 +35,14 @@ pub(super) fn strides(shape: &[usize]) -> Vec<isize> {
 }
 
 /// The strides with which a tensor of shape `from` is read as one of shape `to`.
-pub(super) fn broadcast_strides(from: &[usize], to: &[usize]) -> Result<Vec<isize>, Skip> {
+pub(super) fn broadcast_strides(from: &[usize], to: &[usize]) -> Result<Vec<isize>, Reason> {
     let added = to.len().checked_sub(from.len()).ok_or("an operand has too many axes")?;
     let own = strides(from);
     let stride = |(i, size): (usize, &usize)| match i.checked_sub(added) {
         None => Ok(0),
         Some(i) if from[i] == 1 => Ok(0),
         Some(i) if from[i] == *size => Ok(own[i]),
-        Some(_) => Err(Skip::Because("an operand does not broadcast")),
+        Some(_) => Err("an operand does not broadcast"),
     };
     to.iter().enumerate().map(stride).collect()
 }
@@ -65,7 +64,7 @@ pub(super) fn positions(shape: &[usize], strides: &[isize], start: isize) -> Vec
 pub(super) fn pick(
     source: &Tensor,
     positions: impl IntoIterator<Item = isize>,
-) -> Result<Vec<u8>, Skip> {
+) -> Result<Vec<u8>, Reason> {
     let (width, bytes) = (width(source)?, source.bytes());
     let mut picked = Vec::new();
     for position in positions {
@@ -77,7 +76,7 @@ pub(super) fn pick(
     Ok(picked)
 }
 
-pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let own = strides(source.shape());
     let perm = operation.node.ints("perm");
@@ -85,19 +84,19 @@ pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         None => own.into_iter().rev().collect(),
         Some(perm) => {
             let stride = |p: &i64| Ok(own[axis(*p, own.len())?]);
-            perm.iter().map(stride).collect::<Result<_, Skip>>()?
+            perm.iter().map(stride).collect::<Result<_, Reason>>()?
         }
     };
     tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
 }
 
-pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let strides = broadcast_strides(source.shape(), operation.shape)?;
     tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
 }
 
-pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let (starts, shape) = (operation.ints(1)?, source.shape());
     let optional = |i: usize| match operation.inputs.get(i) {
@@ -121,7 +120,7 @@ pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     tensor(operation, pick(source, positions(operation.shape, &strides, first))?)
 }
 
-pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let along = operation.axis(0, operation.shape.len())?;
     let parts = (0..operation.inputs.len()).map(|i| operation.input(i));
     let parts: Vec<&Tensor> = parts.collect::<Result<_, _>>()?;
@@ -137,7 +136,7 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     tensor(operation, bytes)
 }
 
-pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.ints(1)?);
     let shape = source.shape();
     let along = operation.axis(0, shape.len())?;

@@ -4,38 +4,37 @@ use std::sync::Arc;
 
 use tensor::{DType, Tensor};
 
-use onnx::Attr;
+use crate::Attr;
 
-use super::Operation;
 use super::numbers::Numbers;
-use crate::Skip;
+use super::{Operation, Reason};
 
 /// For operators that follow from types alone, and are no constants where they do not.
-pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Skip> {
-    Err("the shape is not known".into())
+pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
+    Err("the shape is not known")
 }
 
-pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let zero = [0; 4];
     let element = match operation.node.attr("value") {
         Some(Attr::Tensor(tensor)) => tensor.bytes(),
         _ => &zero,
     };
     if !operation.dtype.bits().is_multiple_of(8) {
-        return Err("the elements are packed".into());
+        return Err("the elements are packed");
     }
     let bytes = element.repeat(operation.shape.iter().product());
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    tensor.map_err(|_| "the result has another size than was inferred")
 }
 
-pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !matches!(operation.dtype, DType::I16 | DType::I32 | DType::I64) {
-        return Err("the range is not one of integers".into());
+        return Err("the range is not one of integers");
     }
     let (start, step) = (operation.ints(0)?, operation.ints(2)?);
     let ([start], [step], [count]) = (&*start, &*step, operation.shape) else {
-        return Err("the operands are no scalars".into());
+        return Err("the operands are no scalars");
     };
     let (start, step) = (i128::from(*start), i128::from(*step));
     let values = (0..*count).map(|i| start + step * i as i128).collect();

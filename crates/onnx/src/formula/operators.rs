@@ -3,7 +3,7 @@
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 use std::panic::Location;
 
-use onnx::Attrs;
+use crate::Attrs;
 
 use super::{Num, Term};
 

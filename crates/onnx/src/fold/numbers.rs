@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensor::{DType, Kind, Tensor};
 
-use crate::Skip;
+use super::Reason;
 
 /// The elements of a tensor.
 #[derive(Clone, Debug)]
@@ -17,44 +17,44 @@ pub(super) enum Numbers {
 }
 
 impl Numbers {
-    pub(super) fn new(tensor: &Tensor) -> Result<Self, Skip> {
+    pub(super) fn new(tensor: &Tensor) -> Result<Self, Reason> {
         let ints = tensor.to_ints().map(Numbers::Ints);
         let numbers = ints.or_else(|| tensor.to_f64s().map(Numbers::Floats));
-        numbers.ok_or(Skip::Because("the elements are no plain numbers"))
+        numbers.ok_or("the elements are no plain numbers")
     }
 
     /// A tensor of these elements. Integers must be in range and floats must not be NaN; floats are
     /// rounded to the nearest.
-    pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor, Skip> {
+    pub(super) fn into_tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor, Reason> {
         let bytes = match self {
             Numbers::Ints(values) => ints(dtype, &values)?,
             Numbers::Floats(values) => floats(dtype, &values)?,
         };
         let tensor = Tensor::new(dtype, shape, Arc::new(bytes));
-        tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+        tensor.map_err(|_| "the result has another size than was inferred")
     }
 }
 
-fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Skip> {
+fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Reason> {
     let width = dtype.bits() as usize / 8;
     let (low, high) = match (dtype.kind(), dtype.int_range()) {
         (Kind::Bool, _) => (0, 1),
         (_, Some(range)) if width > 0 => range,
-        _ => return Err("the elements are no plain numbers".into()),
+        _ => return Err("the elements are no plain numbers"),
     };
     let mut bytes = Vec::with_capacity(values.len() * width);
     for value in values {
         if *value < low || *value > high {
-            return Err("a result is out of range".into());
+            return Err("a result is out of range");
         }
         bytes.extend_from_slice(&value.to_le_bytes()[..width]);
     }
     Ok(bytes)
 }
 
-fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Skip> {
+fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Reason> {
     if values.iter().any(|v| v.is_nan()) {
-        return Err("a result is not a number".into());
+        return Err("a result is not a number");
     }
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
     let f32s = values.iter().flat_map(|v| (*v as f32).to_le_bytes());
@@ -65,6 +65,6 @@ fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Skip> {
             let scalars = values.iter().filter_map(|v| Tensor::scalar(dtype, *v));
             Ok(scalars.flat_map(|t| t.bytes().to_vec()).collect())
         }
-        _ => Err("the elements are no plain numbers".into()),
+        _ => Err("the elements are no plain numbers"),
     }
 }

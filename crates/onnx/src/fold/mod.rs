@@ -1,53 +1,63 @@
-//! Evaluation of single operators on constants. What a runtime may compute otherwise is not
-//! evaluated: transcendental functions, overflow, NaN.
+//! Evaluation of operators on constants. What a runtime may compute otherwise is not evaluated:
+//! transcendental functions, overflow, NaN.
 
 mod cast;
 mod elementwise;
 mod fill;
+mod known;
 mod layout;
 mod numbers;
 
-use onnx::Node;
+pub use known::{elements, known};
+
 use tensor::{DType, Tensor};
 
-use crate::Skip;
+use crate::Node;
+
+/// Why an operator is not evaluated.
+pub type Reason = &'static str;
 
 /// An operator on constants. The type of its result is known.
-pub(crate) struct Operation<'a> {
-    pub(crate) node: &'a Node,
-    pub(crate) inputs: &'a [Option<&'a Tensor>],
-    pub(crate) dtype: DType,
-    pub(crate) shape: &'a [usize],
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// The operator, with its attributes.
+    pub node: &'a Node,
+    /// What its operands are.
+    pub inputs: &'a [Option<&'a Tensor>],
+    /// The element type of the result.
+    pub dtype: DType,
+    /// The shape of the result.
+    pub shape: &'a [usize],
 }
 
 impl<'a> Operation<'a> {
-    fn input(&self, index: usize) -> Result<&'a Tensor, Skip> {
-        self.inputs.get(index).copied().flatten().ok_or(Skip::Because("an operand is left out"))
+    fn input(&self, index: usize) -> Result<&'a Tensor, Reason> {
+        self.inputs.get(index).copied().flatten().ok_or("an operand is left out")
     }
 
-    fn ints(&self, index: usize) -> Result<Vec<i64>, Skip> {
-        self.input(index)?.to_i64s().ok_or(Skip::Because("an operand is not integer"))
+    fn ints(&self, index: usize) -> Result<Vec<i64>, Reason> {
+        self.input(index)?.to_i64s().ok_or("an operand is not integer")
     }
 
     /// The attribute `axis`, counted from the front.
-    fn axis(&self, default: i64, rank: usize) -> Result<usize, Skip> {
+    fn axis(&self, default: i64, rank: usize) -> Result<usize, Reason> {
         axis(self.node.int("axis", default), rank)
     }
 }
 
-fn axis(axis: i64, rank: usize) -> Result<usize, Skip> {
+fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
     let from_front = if axis < 0 { axis + i64::try_from(rank).unwrap_or(0) } else { axis };
     let axis = usize::try_from(from_front).ok().filter(|axis| *axis < rank);
-    axis.ok_or(Skip::Because("an axis is out of range"))
+    axis.ok_or("an axis is out of range")
 }
 
-type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Skip>;
+type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Reason>;
 
 /// Declares the operators that are evaluated, and what does it.
 macro_rules! table {
     ($($op:literal => $evaluate:path,)*) => {
         /// The operators that are evaluated.
-        pub(crate) const OPERATORS: &[&str] = &[$($op),*];
+        pub const OPERATORS: &[&str] = &[$($op),*];
 
         fn evaluator(op: &str) -> Option<Evaluate> {
             match op {
@@ -97,12 +107,12 @@ table! {
 }
 
 /// Whether the result has the elements of the first operand in their order.
-pub(crate) fn is_view(op: &str) -> bool {
+pub fn is_view(op: &str) -> bool {
     matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze")
 }
 
 /// The result of an operator.
-pub(crate) fn evaluate(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub fn evaluate(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let evaluate = evaluator(operation.node.op.name).ok_or("the operator is not evaluated")?;
     evaluate(operation)
 }

@@ -3,13 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use onnx::{Attrs, BlockId, Op, ValueId};
 use tensor::{DType, Type};
 
-use crate::Context;
-use crate::driver::OpenBlock;
+use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
-/// A context, shared by all numbers of a formula, whose own lifetimes do not matter to them.
+/// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
 pub(super) trait Sheet {
     /// The results of a new node; operands instead, if it cannot be.
     fn emit(
@@ -39,26 +37,26 @@ pub(super) struct Body {
     pub(super) block: BlockId,
     /// The number of the round, the condition, and what is carried along.
     pub(super) inputs: Vec<ValueId>,
-    open: OpenBlock,
+    outer: BlockId,
 }
 
-/// The sheet of one equation.
+/// The sheet of one formula.
 pub(super) struct Page<'c, 'a> {
-    cx: RefCell<&'c mut Context<'a>>,
-    problem: Cell<Option<onnx::Error>>,
+    builder: RefCell<&'c mut Builder<'a>>,
+    problem: Cell<Option<Error>>,
 }
 
 impl<'c, 'a> Page<'c, 'a> {
-    pub(super) fn new(cx: &'c mut Context<'a>) -> Self {
-        Self { cx: RefCell::new(cx), problem: Cell::new(None) }
+    pub(super) fn new(builder: &'c mut Builder<'a>) -> Self {
+        Self { builder: RefCell::new(builder), problem: Cell::new(None) }
     }
 
     /// What went wrong first.
-    pub(super) fn finish(self) -> onnx::Result<()> {
+    pub(super) fn finish(self) -> Result<()> {
         self.problem.take().map_or(Ok(()), Err)
     }
 
-    fn complain(&self, problem: onnx::Error) {
+    fn complain(&self, problem: Error) {
         let first = self.problem.take().unwrap_or(problem);
         self.problem.set(Some(first));
     }
@@ -74,7 +72,7 @@ impl Sheet for Page<'_, '_> {
         at: &'static Location<'static>,
     ) -> Vec<ValueId> {
         let inputs = operands.iter().map(|id| Some(*id)).collect();
-        let results = self.cx.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
+        let results = self.builder.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
         results.unwrap_or_else(|problem| {
             self.complain(problem);
             operands.iter().rev().take(count).rev().copied().collect()
@@ -82,29 +80,32 @@ impl Sheet for Page<'_, '_> {
     }
 
     fn constant(&self, like: ValueId, number: f64) -> ValueId {
-        let mut cx = self.cx.borrow_mut();
-        let dtype = cx.dtype(like);
-        cx.scalar(dtype, number).unwrap_or_else(|problem| {
+        let mut builder = self.builder.borrow_mut();
+        let dtype = builder.dtype(like);
+        builder.scalar(dtype, number).unwrap_or_else(|problem| {
             self.complain(problem);
             like
         })
     }
 
     fn ty(&self, id: ValueId) -> Type {
-        self.cx.borrow().ty(id).clone()
+        self.builder.borrow().ty(id).clone()
     }
 
     fn open(&self, carry: &[ValueId]) -> Body {
-        let mut cx = self.cx.borrow_mut();
+        let mut builder = self.builder.borrow_mut();
         let round = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-        let carry = carry.iter().map(|id| cx.ty(*id).clone());
+        let carry = carry.iter().map(|id| builder.ty(*id).clone());
         let types: Vec<_> = round.into_iter().chain(carry).collect();
-        let open = cx.open_block();
-        let inputs = cx.inputs(open.block, types);
-        Body { block: open.block, inputs, open }
+        let block = builder.graph.add_block();
+        let inputs = types.into_iter().map(|ty| builder.graph.add_input(block, ty)).collect();
+        let outer = std::mem::replace(&mut builder.block, block);
+        Body { block, inputs, outer }
     }
 
     fn close(&self, body: &Body, results: &[ValueId]) {
-        self.cx.borrow_mut().close_block(&body.open, results);
+        let mut builder = self.builder.borrow_mut();
+        builder.graph.set_outputs(body.block, results);
+        builder.block = body.outer;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use onnx::attrs;
+use crate::attrs;
 
 use super::Num;
 
@@ -12,7 +12,7 @@ use super::Num;
 /// `start`; it returns a condition without axes and the next values, whose types do not change. There
 /// is at least one round.
 #[track_caller]
-pub(crate) fn repeat<'f, const N: usize>(
+pub fn repeat<'f, const N: usize>(
     limit: u32,
     start: [Num<'f>; N],
     body: impl FnOnce(Num<'f>, [Num<'f>; N]) -> (Num<'f>, [Num<'f>; N]),

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tensor::{DType, Tensor};
 
-use super::Operation;
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
-use crate::Skip;
+use super::{Operation, Reason};
 
 /// Arithmetic is done for these floats only; narrower ones are computed in wider types by some
 /// runtimes and not by others.
@@ -16,7 +15,7 @@ fn is_plain(dtype: DType) -> bool {
 }
 
 /// The operand at `index`, broadcast to the shape of the result.
-fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Skip> {
+fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Reason> {
     let source = operation.input(index)?;
     if source.shape() == operation.shape {
         return Ok(source.clone());
@@ -24,13 +23,13 @@ fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Skip> {
     let strides = broadcast_strides(source.shape(), operation.shape)?;
     let bytes = pick(source, positions(operation.shape, &strides, 0))?;
     let tensor = Tensor::new(source.dtype(), operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| Skip::Because("an operand does not broadcast"))
+    tensor.map_err(|_| "an operand does not broadcast")
 }
 
-pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     if !is_plain(source.dtype()) {
-        return Err("the type is not computed with".into());
+        return Err("the type is not computed with");
     }
     let op = operation.node.op.name;
     let result = match (op, Numbers::new(source)?) {
@@ -44,14 +43,14 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         }
         ("Sqrt", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::sqrt).collect()),
         ("Not", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(|v| 1 - v).collect()),
-        _ => return Err("the type is not computed with".into()),
+        _ => return Err("the type is not computed with"),
     };
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if operation.inputs.len() != 2 || !is_plain(operation.dtype) {
-        return Err("the type is not computed with".into());
+        return Err("the type is not computed with");
     }
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
@@ -66,7 +65,7 @@ pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
             let values = values.collect::<Option<_>>();
             Numbers::Floats(values.ok_or("the operation is not exact")?)
         }
-        _ => return Err("the operands have different types".into()),
+        _ => return Err("the operands have different types"),
     };
     result.into_tensor(operation.dtype, operation.shape)
 }
@@ -98,9 +97,9 @@ fn float(op: &str, a: f64, b: f64) -> Option<f64> {
 }
 
 /// `Clip` of integers.
-pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let Numbers::Ints(values) = Numbers::new(operation.input(0)?)? else {
-        return Err("the type is not computed with".into());
+        return Err("the type is not computed with");
     };
     let bound = |i: usize| match operation.inputs.get(i) {
         Some(Some(tensor)) => tensor.to_ints().and_then(|v| v.first().copied()),
@@ -112,7 +111,7 @@ pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     Numbers::Ints(values).into_tensor(operation.dtype, operation.shape)
 }
 
-pub(super) fn compare(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn compare(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
     let values: Vec<bool> = match (numbers(0)?, numbers(1)?) {
@@ -122,7 +121,7 @@ pub(super) fn compare(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         (Numbers::Floats(a), Numbers::Floats(b)) => {
             a.iter().zip(&b).map(|(a, b)| holds(op, a, b)).collect()
         }
-        _ => return Err("the operands have different types".into()),
+        _ => return Err("the operands have different types"),
     };
     Ok(Tensor::bools(operation.shape, &values))
 }
@@ -137,7 +136,7 @@ fn holds<T: PartialOrd>(op: &str, a: &T, b: &T) -> bool {
     }
 }
 
-pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let [condition, yes, no] = [0, 1, 2].map(|i| broadcast(operation, i));
     let (condition, yes, no) = (condition?, yes?, no?);
     let mut bytes = Vec::new();
@@ -150,7 +149,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     // onnxruntime adds up what either side contributes, and zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {
-        return Err("the sign of zero may change".into());
+        return Err("the sign of zero may change");
     }
     Ok(tensor)
 }

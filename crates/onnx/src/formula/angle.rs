@@ -7,13 +7,13 @@ use super::Num;
 impl<'f> Num<'f> {
     /// Whether it has a minus sign, which zero may have too.
     #[track_caller]
-    pub(crate) fn is_negative(self) -> Self {
+    pub fn is_negative(self) -> Self {
         self.less(0.0) | (1.0 / self).equals(f64::NEG_INFINITY)
     }
 
     /// The angle of the point (x, y) with the x-axis, of which this is the y.
     #[track_caller]
-    pub(crate) fn atan2(self, x: Self) -> Self {
+    pub fn atan2(self, x: Self) -> Self {
         let y = self;
         let (below, left) = (y.is_negative(), x.is_negative());
         // The corners at infinity lie on the diagonals. In the origin only the signs of zero count.

@@ -2,11 +2,10 @@
 
 use tensor::{DType, Kind, Tensor};
 
-use super::Operation;
 use super::numbers::Numbers;
-use crate::Skip;
+use super::{Operation, Reason};
 
-pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Skip> {
+pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let to = operation.dtype;
     let result = match (Numbers::new(source)?, to.kind()) {
@@ -33,7 +32,7 @@ pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Skip> {
             Numbers::Floats(narrow(values, to)?)
         }
         (Numbers::Floats(values), Kind::Float) => Numbers::Floats(narrow(values, to)?),
-        (_, Kind::Complex) => return Err("the type is not computed with".into()),
+        (_, Kind::Complex) => return Err("the type is not computed with"),
     };
     result.into_tensor(to, operation.shape)
 }
@@ -49,9 +48,9 @@ fn wrapped(value: i128, to: DType) -> i128 {
     }
 }
 
-fn truncated(value: f64) -> Result<i128, Skip> {
+fn truncated(value: f64) -> Result<i128, Reason> {
     if value.is_nan() || value.abs() > 1e30 {
-        return Err("a float is out of range".into());
+        return Err("a float is out of range");
     }
     #[expect(clippy::cast_possible_truncation, reason = "checked above")]
     let int = value as i128;
@@ -60,12 +59,12 @@ fn truncated(value: f64) -> Result<i128, Skip> {
 
 /// Values to become 16-bit floats must survive `f32`: runtimes may go through it. To bfloat16, some
 /// round and some truncate.
-fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Skip> {
+fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Reason> {
     #[expect(clippy::cast_possible_truncation, reason = "to see what is lost")]
     let survives = |v: &f64| match to {
         DType::F16 => f64::from(*v as f32) == *v,
         DType::BF16 => (*v as f32).to_bits() & 0xffff == 0 && f64::from(*v as f32) == *v,
         _ => true,
     };
-    if values.iter().all(survives) { Ok(values) } else { Err("a float is rounded twice".into()) }
+    if values.iter().all(survives) { Ok(values) } else { Err("a float is rounded twice") }
 }

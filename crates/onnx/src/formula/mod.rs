@@ -10,28 +10,36 @@ mod operators;
 mod repeat;
 mod sheet;
 
-pub(crate) use repeat::repeat;
+pub use repeat::repeat;
 
+use std::fmt;
 use std::panic::Location;
 
-use onnx::{Attrs, ValueId, attrs};
 use tensor::DType;
 
-use crate::{Context, RuleError};
+use crate::{Attrs, Builder, Result, ValueId, attrs};
 use sheet::{Page, Sheet};
 
 /// A tensor in a formula.
 #[derive(Clone, Copy)]
-pub(crate) struct Num<'f> {
+pub struct Num<'f> {
     sheet: &'f dyn Sheet,
     id: ValueId,
 }
 
 /// An operand: a tensor, or a constant of the type that the others have.
-#[derive(Clone, Copy)]
-pub(crate) enum Term<'f> {
+#[derive(Clone, Copy, Debug)]
+pub enum Term<'f> {
+    /// A tensor.
     Num(Num<'f>),
+    /// A number.
     Constant(f64),
+}
+
+impl fmt::Debug for Num<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
 }
 
 impl<'f> From<Num<'f>> for Term<'f> {
@@ -46,29 +54,13 @@ impl From<f64> for Term<'_> {
     }
 }
 
-/// The result of a formula of `operands`. Floats below 32 bits are computed with in 32 and rounded
-/// once, at the end, as JAX does.
-pub(crate) fn formula<const N: usize>(
-    cx: &mut Context<'_>,
-    operands: &[ValueId],
-    body: impl for<'f> FnOnce([Num<'f>; N]) -> Num<'f>,
-) -> Result<Vec<ValueId>, RuleError> {
-    let dtype = cx.out(0).dtype;
-    let wrong = |_| RuleError::Internal(format!("{} operands, not {N}", operands.len()));
-    let operands: [ValueId; N] = operands.try_into().map_err(wrong)?;
-    let page = Page::new(cx);
-    let result = body(operands.map(|id| Num { sheet: &page, id }.widened())).cast(dtype).id;
-    page.finish()?;
-    Ok(vec![result])
-}
-
-/// Several results of one formula, of the type that it computes in.
-pub(crate) fn formulas<const N: usize, const M: usize>(
-    cx: &mut Context<'_>,
+/// The results of a formula of `operands`, of the types that it computes in.
+pub fn formulas<const N: usize, const M: usize>(
+    builder: &mut Builder<'_>,
     operands: [ValueId; N],
     body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
-) -> Result<[ValueId; M], RuleError> {
-    let page = Page::new(cx);
+) -> Result<[ValueId; M]> {
+    let page = Page::new(builder);
     let results = body(operands.map(|id| Num { sheet: &page, id })).map(|num| num.id);
     page.finish()?;
     Ok(results)
@@ -99,36 +91,36 @@ impl<'f> Num<'f> {
     }
 
     /// A constant of the same element type.
-    pub(crate) fn constant(self, number: f64) -> Self {
+    pub fn constant(self, number: f64) -> Self {
         Num { id: self.sheet.constant(self.id, number), ..self }
     }
 
     /// The element type.
-    pub(crate) fn dtype(self) -> DType {
+    pub fn dtype(self) -> DType {
         self.sheet.ty(self.id).dtype
     }
 
     /// The elements converted to another type.
     #[track_caller]
-    pub(crate) fn cast(self, dtype: DType) -> Self {
+    pub fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
             return self;
         }
         self.emit("Cast", &[self.into()], attrs! { to: dtype }, Location::caller())
     }
 
-    fn widened(self) -> Self {
+    /// What an operator of one operand says in single precision, in this type.
+    #[track_caller]
+    pub fn in_single(self, op: &'static str) -> Self {
+        let single = self.cast(DType::F32);
+        let result = single.emit(op, &[single.into()], Attrs::new(), Location::caller());
+        result.cast(self.dtype())
+    }
+
+    /// In 32 bits, if it is a float of fewer.
+    #[track_caller]
+    pub fn widened(self) -> Self {
         let dtype = self.dtype();
         if dtype.is_float() && dtype.bits() < 32 { self.cast(DType::F32) } else { self }
     }
-}
-
-/// The operands, each in the shape of the result: what a loop carries along cannot grow.
-#[track_caller]
-pub(crate) fn spread(
-    cx: &mut Context<'_>,
-    operands: &[ValueId],
-) -> Result<Vec<ValueId>, RuleError> {
-    let shape = cx.out(0).shape.clone();
-    operands.iter().map(|operand| cx.expand(*operand, &shape)).collect()
 }

@@ -1,0 +1,40 @@
+//! Formulas of an equation's operands: [`onnx::formula`] in the types that JAX computes in.
+
+pub(crate) use onnx::formula::{Num, repeat};
+
+use onnx::ValueId;
+
+use crate::{Context, RuleError};
+
+/// The result of a formula of `operands`. Floats below 32 bits are computed with in 32 and rounded
+/// once, at the end, as JAX does.
+pub(crate) fn formula<const N: usize>(
+    cx: &mut Context<'_>,
+    operands: &[ValueId],
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> Num<'f>,
+) -> Result<Vec<ValueId>, RuleError> {
+    let dtype = cx.out(0).dtype;
+    let wrong = |_| RuleError::Internal(format!("{} operands, not {N}", operands.len()));
+    let operands: [ValueId; N] = operands.try_into().map_err(wrong)?;
+    let [result] = formulas(cx, operands, |x| [body(x.map(Num::widened)).cast(dtype)])?;
+    Ok(vec![result])
+}
+
+/// Several results of one formula, of the type that it computes in.
+pub(crate) fn formulas<const N: usize, const M: usize>(
+    cx: &mut Context<'_>,
+    operands: [ValueId; N],
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
+) -> Result<[ValueId; M], RuleError> {
+    Ok(cx.formulas(operands, body)?)
+}
+
+/// The operands, each in the shape of the result: what a loop carries along cannot grow.
+#[track_caller]
+pub(crate) fn spread(
+    cx: &mut Context<'_>,
+    operands: &[ValueId],
+) -> Result<Vec<ValueId>, RuleError> {
+    let shape = cx.out(0).shape.clone();
+    operands.iter().map(|operand| cx.expand(*operand, &shape)).collect()
+}

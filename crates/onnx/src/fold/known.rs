@@ -1,0 +1,99 @@
+//! What is known of a value before the model runs.
+
+use tensor::Tensor;
+
+use super::{Operation, evaluate, evaluator};
+use crate::{Graph, Producer, ValueId};
+
+/// More elements than this are not looked at.
+const LARGEST: usize = 4096;
+/// More nodes than this are not followed.
+const STEPS: u32 = 64;
+
+/// What `value` is, if it is small and follows from constants alone.
+pub fn known(graph: &Graph, value: ValueId) -> Option<Tensor> {
+    find(graph, value, &mut { STEPS })
+}
+
+/// The elements that `value` is made of, each of them once or more: those of what is known and then
+/// repeated or put into another shape.
+pub fn elements(graph: &Graph, mut value: ValueId) -> Option<Tensor> {
+    while let Some(node) = graph.producer(value).map(|id| graph.node(id)) {
+        if !["Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op| node.is(op)) {
+            return known(graph, value);
+        }
+        value = node.input(0)?;
+    }
+    graph.constant(value).cloned()
+}
+
+fn find(graph: &Graph, value: ValueId, steps: &mut u32) -> Option<Tensor> {
+    let ty = graph.ty(value);
+    let sizes = ty.shape.iter().map(|size| usize::try_from(size.as_known()?).ok());
+    let shape = sizes.collect::<Option<Vec<usize>>>()?;
+    if shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size))? > LARGEST {
+        return None;
+    }
+    let node = match graph.value(value).producer() {
+        Producer::Constant(tensor) => return Some(tensor.clone()),
+        Producer::Node(node, 0) => graph.node(*node),
+        _ => return None,
+    };
+    if !node.op.domain.is_empty() || evaluator(node.op.name).is_none() {
+        return None;
+    }
+    *steps = steps.checked_sub(1)?;
+    let mut inputs = Vec::new();
+    for input in &node.inputs {
+        inputs.push(match input {
+            Some(input) => Some(find(graph, *input, steps)?),
+            None => None,
+        });
+    }
+    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
+    evaluate(&Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parse;
+    use provenance::Origins;
+
+    /// The first result of a graph, as far as it is known.
+    fn first(text: &str, find: fn(&Graph, ValueId) -> Option<Tensor>) -> Option<Vec<i64>> {
+        let graph = parse(text, &mut Origins::default()).unwrap();
+        let value = graph.block(Graph::MAIN).outputs()[0];
+        find(&graph, value)?.to_i64s()
+    }
+
+    #[test]
+    fn what_follows_from_constants_is_known() {
+        let wrapped = "g () => (int32[2,1] y) {
+            i = Constant <value = int32[2] {-1, 3}> () z = Constant <value = int32 {0}> ()
+            n = Constant <value = int32 {10}> () a = Constant <value_ints = [1]> ()
+            below = Less (i, z) added = Add (i, n) chosen = Where (below, added, i)
+            y = Unsqueeze (chosen, a) }";
+        assert_eq!(first(wrapped, known), Some(vec![9, 3]));
+        assert_eq!(first(wrapped, elements), Some(vec![9, 3]));
+    }
+
+    #[test]
+    fn inputs_and_what_wraps_around_are_not() {
+        for text in [
+            "g (int32[2] x) => (int32[2] y) { y = Neg (x) }",
+            "g () => (int8 y) { a = Constant <value = int8 {127}> () y = Add (a, a) }",
+        ] {
+            assert_eq!(first(text, known), None);
+            assert_eq!(first(text, elements), None);
+        }
+    }
+
+    #[test]
+    fn elements_do_not_need_a_shape() {
+        let text = "g (float[B] x) => (int32[B] y) {
+            c = Constant <value = int32 {7}> () s = Shape (x) y = Expand (c, s) }";
+        assert_eq!(first(text, known), None);
+        assert_eq!(first(text, elements), Some(vec![7]));
+    }
+}

@@ -1,0 +1,120 @@
+//! `BitCast` of bits whose exponent is a constant, as random numbers between one and two are made:
+//! the other bits are an integer, which arithmetic turns into the same float.
+
+use onnx::{Attr, Attrs, ValueId, attrs};
+use tensor::{DType, Kind, Tensor};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "bits_with_constant_exponent", roots: &["BitCast"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let to = m.ty(m.result()?).dtype;
+    let (fraction, exponent) = parts(m, m.operand(0)?, to).ok_or("its exponent is not known")?;
+    let number = m.op("Cast", &[fraction], attrs! { to: to })?;
+    let unit = scalar(m, to, 2f64.powi(exponent - fraction_bits(to)))?;
+    let one = scalar(m, to, 2f64.powi(exponent))?;
+    let fraction = m.op("Mul", &[number, unit], Attrs::new())?;
+    Ok(vec![m.op("Add", &[fraction, one], Attrs::new())?])
+}
+
+fn scalar(m: &mut Match<'_>, dtype: DType, number: f64) -> Result<ValueId, Skip> {
+    Ok(m.tensor(Tensor::scalar(dtype, number).ok_or("the type has no such number")?))
+}
+
+/// The bits below the exponent, and the exponent as a power of two.
+fn parts(m: &Match<'_>, x: ValueId, to: DType) -> Option<(ValueId, i32)> {
+    let bits = fraction_bits(to);
+    if bits == 0 || m.ty(x).dtype.kind() != Kind::Unsigned {
+        return None;
+    }
+    let node = m.producer(x, &["BitwiseOr"])?;
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let (fraction, constant) = match (word(m, a), word(m, b)) {
+        (None, Some(constant)) => (a, constant),
+        (Some(constant), None) => (b, constant),
+        _ => return None,
+    };
+    let (biased, below) = (constant >> bits, constant & ((1 << bits) - 1));
+    let bias = (1 << (to.bits() as i32 - bits - 2)) - 1;
+    let biased = i32::try_from(biased).ok()?;
+    let normal = (1..=2 * bias).contains(&biased) && below == 0;
+    let same_shape = m.ty(fraction).shape == m.ty(x).shape;
+    (normal && same_shape && length(m, fraction) <= bits).then_some((fraction, biased - bias))
+}
+
+/// How many bits of a float are below its exponent.
+fn fraction_bits(dtype: DType) -> i32 {
+    match dtype {
+        DType::F16 => 10,
+        DType::BF16 => 7,
+        DType::F32 => 23,
+        DType::F64 => 52,
+        _ => 0,
+    }
+}
+
+/// The one word that a constant consists of.
+fn word(m: &Match<'_>, x: ValueId) -> Option<i128> {
+    let tensor = m.constant(x)?;
+    if tensor.len() != 1 { None } else { tensor.to_ints()?.first().copied() }
+}
+
+/// How many bits of the words in `x` can be set.
+fn length(m: &Match<'_>, x: ValueId) -> i32 {
+    let all = m.ty(x).dtype.bits() as i32;
+    let Some(node) = m.producer(x, &["BitShift", "Cast"]) else { return all };
+    let right = matches!(node.attr("direction"), Some(Attr::String(s)) if &**s == "RIGHT");
+    match (node.input(0), node.input(1)) {
+        (Some(inner), None) if m.ty(inner).dtype.kind() == Kind::Unsigned => {
+            all.min(length(m, inner))
+        }
+        (Some(inner), Some(amount)) if right => {
+            let amount = word(m, amount).and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
+            (length(m, inner) - amount).max(0)
+        }
+        _ => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    const SHIFTED: &str = "n = Constant <value = uint32 {9}> ()
+        s = BitShift <direction = \"RIGHT\"> (x, n)";
+
+    #[test]
+    fn numbers_between_one_and_two_are_arithmetic() {
+        rewrites_to(
+            &REWRITE,
+            &format!(
+                "g (uint32[B] x) => (float[B] y) {{ {SHIFTED}
+                    e = Constant <value = uint32 {{1065353216}}> () b = BitwiseOr (s, e)
+                    y = BitCast <to = 1> (b) }}"
+            ),
+            &format!(
+                "g (uint32[B] x) => (float[B] y) {{ {SHIFTED}
+                    v1 = Cast <to = 1> (s) u = Constant <value_float: float = 1.1920929e-7> ()
+                    v3 = Mul (v1, u) o = Constant <value_float: float = 1> ()
+                    y = Add (v3, o) }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn other_bits_stay() {
+        for (bits, exponent) in [("x", 1_065_353_216), ("s", 1), ("s", 2_139_095_040)] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (uint32[B] x) => (float[B] y) {{ {SHIFTED}
+                        e = Constant <value = uint32 {{{exponent}}}> ()
+                        b = BitwiseOr ({bits}, e) y = BitCast <to = 1> (b) }}"
+                ),
+            );
+        }
+    }
+}

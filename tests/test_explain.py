@@ -1,4 +1,4 @@
-"""Errors of onnxruntime, provoked for real, lead to the node and to the line behind it."""
+"""Real onnxruntime errors lead to the node and the line behind it."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def ones(*shape: int) -> np.ndarray:
 
 @dataclass
 class Case:
-    """A model that fails, what it is fed, and what is to be found."""
+    """A model that fails, its inputs, and what should be found."""
 
     node: str | None
     code: str
@@ -238,7 +238,7 @@ def layer(x: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def exported(**options: Any) -> onnx.ModelProto:
-    """The model of `layer`, whose inputs take any size: what it is fed may fail inside."""
+    """The model of `layer`, whose inputs accept any size, so it may fail inside."""
     options = {"stacktrace_metadata": "sourcemap", **options}
     model = to_onnx(layer, [(5, 8), (8, 3)], **options)
     for value in model.graph.input:
@@ -320,7 +320,7 @@ def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
         session(model.SerializeToString()).run(None, feeds)
     (note,) = caught.value.__notes__
     assert "[dimension-conflict]" in note
-    assert "the dimension `B` has two sizes in what was fed: 2 and 3" in note
+    assert "the inputs give the dimension `B` two sizes: 2 and 3" in note
 
 
 def test_what_cannot_be_explained_is_raised_all_the_same(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""What a person reads when something is wrong, word for word.
+"""The error messages, word for word.
 
-`UPDATE_SNAPSHOTS=1 pytest tests/test_messages.py` writes the expectation anew.
+`UPDATE_SNAPSHOTS=1 pytest tests/test_messages.py` updates the snapshot.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Equations in terms of others, as JAX itself traces them.
+"""Expands equations into others, by letting JAX trace them.
 
-What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
-any function, loops that need be none, functions that are primitives, and everything that has to do
+What JAX can express with primitives that are already lowered needs no rule: reductions by any
+function, loops that are not needed, functions that are primitives, and everything that has to do
 with PRNG keys.
 """
 
@@ -14,7 +14,7 @@ from jax2onnx._keys import Expand, Function
 
 
 class Expansions:
-    """Expands the equations of one program; equal equations share their expansion."""
+    """Expands the equations of one program. Equal equations share their expansion."""
 
     def __init__(self) -> None:
         self._known: dict[object, Any] = {}
@@ -31,7 +31,7 @@ class Expansions:
         try:
             hash(key)
         except TypeError:
-            # Kept all the same: the reader knows jaxprs by their identity.
+            # Kept alive because the reader identifies jaxprs by their id.
             key = id(eqn)
         if key not in self._known:
             self._known[key] = _trace(eqn, avals)

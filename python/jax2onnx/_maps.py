@@ -1,7 +1,7 @@
-"""Scans whose rounds do not depend on each other: `jax.lax.map`, and what becomes of it.
+"""Scans whose iterations are independent, such as `jax.lax.map`.
 
-Applied to all rows at once, a body runs once instead of once a row, and onnxruntime takes about a
-microsecond for every operator, whatever its size. `docs/control-flow.md` has the figures.
+Applied to all rows at once, a body runs once instead of once per row, and onnxruntime needs about a
+microsecond for every operator, whatever its size. `docs/control-flow.md` has measurements.
 """
 
 import math
@@ -12,10 +12,10 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._keys import Expand, Function
 
-# All rows at once take more memory. What a body computes for them may have this many bytes.
+# All rows at once take more memory. The values that a body computes may take this many bytes.
 LARGEST = 1 << 26
 
-# Where rows part ways: at once, all rows would take all ways.
+# Where rows diverge: applied at once, every row would take every branch.
 _BRANCHES = frozenset({"cond", "while"})
 
 
@@ -39,8 +39,8 @@ def _scan(eqn: Any) -> Function | None:
 
 
 def _bytes(jaxpr: Any) -> int | None:
-    """How many bytes the results of all equations have; None if that is not known, or if there is
-    control flow that would not stay as it is.
+    """How many bytes the results of all equations take; None if that is unknown, or if there is
+    control flow that would not stay the same.
     """
     total = 0
     for eqn in jaxpr.eqns:

@@ -1,4 +1,4 @@
-"""Reductions and updates by functions that are no operators of ONNX: applied to whole arrays."""
+"""Reductions and updates by functions that ONNX has no operators for, applied to whole arrays."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from jax2onnx import _jax
 from jax2onnx._keys import Expand, Function, mapped
 
-# What ONNX reduces with. On integers it has no bitwise reductions.
+# The reductions that ONNX has. It has no bitwise reductions of integers.
 _OPERATORS = frozenset({"add", "add_any", "max", "min", "mul"})
 _LOGICAL = frozenset({"and", "or"})
 
@@ -32,7 +32,7 @@ def _is_operator(jaxpr: Any) -> bool:
 
 
 def _reduction(eqn: Any) -> Function | None:
-    """The function that an equation reduces with, over numbers; None if ONNX has it."""
+    """The function that an equation reduces numbers with; None if ONNX has it."""
     jaxpr = eqn.params["jaxpr"]
     if _is_operator(_jax.open_jaxpr(jaxpr)):
         return None
@@ -50,7 +50,7 @@ def _reduce(eqn: Any) -> Function | None:
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         if not axes:
-            return arrays  # nothing is combined, not even the starts
+            return arrays  # nothing is combined, not even the initial values
         shape = eqn.outvars[0].aval.shape
         starts = tuple(jnp.broadcast_to(start, shape) for start in starts)
         rows = [jnp.moveaxis(x, axes, range(len(axes))) for x in arrays]
@@ -67,7 +67,7 @@ def _reduce(eqn: Any) -> Function | None:
 
 
 def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
-    """Neighbours are combined until one is left."""
+    """Combines neighbours until one is left."""
     while count > 1:
         even = count // 2 * 2
         left = [x[0:even:2] for x in rows]
@@ -109,7 +109,7 @@ def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -
 
 @dataclass(frozen=True)
 class _Row:
-    """Windows along one axis, whose elements lie `step` apart."""
+    """Windows along one axis, whose elements are `step` apart."""
 
     combine: Function
     axis: int
@@ -148,11 +148,11 @@ class _Row:
 _SMALL = 8
 
 
-# -- windows of which one element is chosen
+# -- windows from which one element is chosen
 
 
 def _is_pooling(eqn: Any) -> bool:
-    """Whether the windows of an equation are such as ONNX's pooling has."""
+    """Whether ONNX's pooling supports the windows of an equation."""
     params, shape = eqn.params, eqn.invars[1].aval.shape
     spread = params.get("base_dilation", (1,) * len(shape))
     still = (1, 1, (0, 0), 1)
@@ -176,7 +176,7 @@ def _is_pooling(eqn: Any) -> bool:
 
 
 def _choice(eqn: Any) -> Function:
-    """Of two numbers, each with something that belongs to it, the one that is preferred."""
+    """Of two numbers, each with an associated value, the preferred one."""
     select = eqn.params["select_prim"]
 
     def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
@@ -234,7 +234,7 @@ def _select_and_scatter_add(eqn: Any) -> Function | None:
     return function
 
 
-# -- elements that a function is applied to where they are
+# -- elements that a function is applied to in place
 
 
 def _scatter(eqn: Any) -> Function | None:
@@ -272,7 +272,7 @@ def _scatter(eqn: Any) -> Function | None:
 
 
 def _approx_top_k(eqn: Any) -> Function:
-    """Exact, as it is everywhere but on TPUs."""
+    """Exact, as everywhere except on TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
     sign = 1 if eqn.params["is_max_k"] else -1
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-# Where the weights of a file go, by whether it has to be self-contained.
+# Where weights are stored, by whether the file has to be self-contained.
 PLACEMENT = {False: "auto", True: "inline"}
 
 
@@ -36,25 +36,25 @@ def _make_folder(path: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError as error:
-        reason = f"`{error.filename}` is there already and is no folder"
+        reason = f"`{error.filename}` is not a directory"
         raise NotADirectoryError(errno.ENOTDIR, reason) from error
 
 
 @contextmanager
 def writing(option: str, path: str | None) -> "Iterator[None]":
-    """Says which option is wrong when a file cannot be written."""
+    """Says which option is wrong if a file cannot be written."""
     try:
         yield
     except OSError as error:
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help=f"give `{option}` a path whose folder can be written",
+            help=f"set `{option}` to a path in a writable directory",
         ) from error
 
 
 def save_source_map(model: "Model", path: str) -> None:
-    """Writes the source map beside the model, whole or not at all."""
+    """Writes the source map beside the model, all or nothing."""
     with writing("source_map", path):
         _make_folder(path)
         model.save_source_map(path)

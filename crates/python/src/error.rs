@@ -1,4 +1,4 @@
-//! The edge: every error of the Rust side becomes a diagnostic, and a diagnostic a Python exception.
+//! The boundary: every Rust error becomes a diagnostic, and every diagnostic a Python exception.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ pub(crate) enum ReadError {
     /// An element type that ONNX does not have.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
-    /// A constant whose elements take less than a byte.
+    /// A constant whose elements are smaller than a byte.
     #[error(
-        "a constant of type `{0}`, whose elements take less than a byte, cannot be written yet"
+        "constants of type `{0}`, whose elements are smaller than a byte, are not supported yet"
     )]
     PackedConstant(String),
-    /// A dimension that is larger than ONNX can have.
-    #[error("a dimension of {0} is larger than ONNX has")]
+    /// A dimension that is too large for ONNX.
+    #[error("the dimension {0} is too large for ONNX")]
     Dimension(String),
-    /// A value that is no array, such as a reference or a token.
-    #[error("a value of type `{0}` is no array and cannot be part of an ONNX model")]
+    /// A value that is not an array, such as a reference or a token.
+    #[error("a value of type `{0}` is not an array and cannot be part of an ONNX model")]
     NoArray(String),
-    /// An equation that JAX itself cannot put in terms of others.
+    /// An equation that JAX itself cannot express in terms of others.
     #[error("`{primitive}`: {reason}")]
     Expansion {
         /// The primitive.
@@ -85,7 +85,7 @@ impl Family {
 }
 
 const REPORT: &str =
-    "this is a bug in jax2onnx, not in your code: please report it with the function above";
+    "this is a bug in jax2onnx, not in your code; please report it with the function above";
 
 /// The lines of source files, by path and number.
 pub(crate) fn source_lines(
@@ -112,7 +112,7 @@ pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> 
     build().unwrap_or_else(|error| error)
 }
 
-/// The places of the program that errors refer to. Stacks are resolved as they are asked for.
+/// The places in the program that errors refer to. Stacks are resolved on demand.
 pub(crate) struct Places<'a> {
     pub(crate) origins: &'a Origins,
     pub(crate) stacks: &'a mut Stacks,
@@ -138,7 +138,7 @@ impl Places<'_> {
         self.of_call(call, scope)
     }
 
-    /// What a failed lowering tells the user.
+    /// The diagnostic for a failed lowering.
     pub(crate) fn lowering(
         &mut self,
         error: lower::Error,
@@ -171,7 +171,7 @@ impl Places<'_> {
         }
     }
 
-    /// One report for all primitives without a rule, one line of the program each.
+    /// One report for all primitives without a rule, each with its lines of the program.
     fn missing(&mut self, missing: &[Missing]) -> Diagnostic {
         let mut names: Vec<&str> = missing.iter().map(|m| &*m.primitive).collect();
         names.sort_unstable();
@@ -195,7 +195,7 @@ impl Places<'_> {
         }
         let help = match names.iter().any(|name| CALLBACKS.contains(name)) {
             true => {
-                "a model cannot call Python: express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
+                "a model cannot call Python; express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
             }
             false => {
                 "rewrite these lines with supported operations, or compute them outside the exported function"
@@ -204,14 +204,14 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
-    /// What a wrong rewrite tells the user.
+    /// The diagnostic for a wrong rewrite.
     pub(crate) fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
         let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
         let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
         (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
     }
 
-    /// What a failed legalisation tells the user.
+    /// The diagnostic for a failed legalisation.
     pub(crate) fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
@@ -224,12 +224,12 @@ impl Places<'_> {
         }
     }
 
-    /// What an invalid graph, or one that the asked opset cannot express, tells the user.
+    /// The diagnostic for an invalid graph, or one that the requested opset cannot express.
     pub(crate) fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
             onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "leave `opset` out to get the lowest one that the model needs";
+                let help = "omit `opset` to get the lowest one that the model needs";
                 (Family::InvalidInput, "opset-too-old", *origin, Some(help))
             }
             onnx::Error::OpsetUnsupported { .. } => {
@@ -248,10 +248,10 @@ impl Places<'_> {
     }
 }
 
-const DEEP: &str = "nest fewer conditions and loops inside each other";
-const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which put weights into a file beside the model";
+const DEEP: &str = "nest fewer conditions and loops";
+const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which store the weights in a file beside the model";
 
-/// What a failed read tells the user.
+/// The exception for a failed read.
 pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyErr {
     let (error, places) = match error {
         ReadError::At { error, stack } => {
@@ -278,7 +278,7 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     raise(py, family, &Diagnostic { code, message, places, help })
 }
 
-/// What a failed write tells the user.
+/// The exception for a failed write.
 pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     let onnx::Error::Io { path, source } = error else {
         let (origins, mut stacks) = (Origins::default(), Stacks::default());
@@ -289,7 +289,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     let path = path.display().to_string();
     let reason = source.to_string();
     match source.raw_os_error() {
-        // An errno gives the subclass that Python programs catch: PermissionError and such.
+        // With an errno, Python raises the subclass that programs catch, such as PermissionError.
         Some(errno) => {
             let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
             PyOSError::new_err((errno, reason, path))

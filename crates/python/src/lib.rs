@@ -57,7 +57,7 @@ fn primitives() -> Vec<&'static str> {
     lower::primitives().to_vec()
 }
 
-/// What an error of a runtime means for a model, a file or its bytes; `None` if nothing in the
+/// What a runtime error means for a model, given as a file or bytes; `None` if nothing in the
 /// message is about it.
 #[pyfunction]
 fn explain(py: Python<'_>, model: Explained, message: String) -> PyResult<Option<String>> {

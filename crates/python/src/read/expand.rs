@@ -1,4 +1,4 @@
-//! Equations that JAX itself puts in terms of others before they are read.
+//! Equations that JAX itself expands into others before they are read.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::error::ReadError;
 use crate::jax_names::{self, attr, class};
 
 impl<'py> Reader<'_, 'py> {
-    /// The primitive and the parameters of what computes the equation in other terms; `None` if the
-    /// equation stays as it is. All equations of PRNG keys are asked for, since a primitive's
-    /// parameters do not speak of the axis that the keys' integers add.
+    /// The primitive and the parameters of the expanded equation; `None` if the equation stays as
+    /// it is. All equations about PRNG keys are expanded, since a primitive's parameters do not
+    /// account for the axis that the keys' integers add.
     pub(super) fn expansion(
         &mut self,
         eqn: &Bound<'py, PyAny>,

@@ -1,4 +1,4 @@
-//! Tracebacks into frames. Each distinct frame is looked at once.
+//! Turns tracebacks into frames. Each distinct frame is looked up once.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use crate::jax_names::{
     self, CONVERTER_PACKAGE, FUNCTION_FRAME, JAX_PACKAGES, STANDARD_LIBRARY_MODULE, attr,
 };
 
-/// The tracebacks behind stack ids, and what is known of their frames.
+/// The tracebacks behind stack ids, and what is known about their frames.
 #[derive(Debug)]
 pub(crate) struct Tracebacks(RefCell<Known>);
 
@@ -37,13 +37,13 @@ struct Part {
     outside: Option<usize>,
 }
 
-/// What a frame of a traceback comes to.
+/// What a frame of a traceback is.
 #[derive(Clone, Copy, Debug)]
 enum Resolved {
     Frame(FrameId),
-    /// This project's own frame: no business of the user.
+    /// A frame of this project, which does not concern the user.
     Hidden,
-    /// This project's frame between a function of the model and its caller.
+    /// The frame of this project between a function of the model and its caller.
     Function,
     /// The frame that traced the function: what follows belongs to its caller.
     Boundary,
@@ -82,7 +82,7 @@ impl Tracebacks {
         })
     }
 
-    /// The part of a stack that lies inside the call of the function at one depth and outside that
+    /// The part of a stack that is inside the call of the function at one depth and outside the one
     /// at another.
     pub(super) fn part(
         &self,
@@ -106,7 +106,7 @@ impl Tracebacks {
         })
     }
 
-    /// The frame that stands for the definition of a function: its file, name and first line.
+    /// The frame that represents the definition of a function: its file, name and first line.
     pub(crate) fn definition(&self, (path, function, line): (String, String, u32)) -> Frame {
         let (kind, file) = self.0.borrow().roots.classify(&path);
         let span = Span { line, column: 0, end_line: line, end_column: 0 };
@@ -234,7 +234,7 @@ fn span((line, column, end_line, end_column): (i64, i64, i64, i64)) -> Span {
     }
 }
 
-/// The folders that tell whose code a file is.
+/// The folders that show whose code a file is.
 #[derive(Debug)]
 struct Roots {
     absolute: bool,
@@ -261,13 +261,14 @@ impl Roots {
         })
     }
 
-    /// Whose code a file is, and the name it is written under.
+    /// Whose code a file is, and the name under which it is recorded.
     fn classify(&self, path: &str) -> (FrameKind, String) {
         let (kind, relative) = self.relative(&without_detours(path));
         (kind, if self.absolute { path.to_owned() } else { relative })
     }
 
-    /// Whose code a file is, and a name that says nothing about the machine: never a whole path.
+    /// Whose code a file is, and a name that reveals nothing about the machine: never an absolute
+    /// path.
     fn relative(&self, path: &str) -> (FrameKind, String) {
         const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
         let installed =
@@ -298,7 +299,7 @@ impl Roots {
     }
 }
 
-/// A path without `.` and `..`, which would lead out of the folder that it begins with.
+/// A path without `.` and `..`, which would lead out of the folder that it starts with.
 fn without_detours(path: &str) -> Cow<'_, str> {
     if !path.starts_with('/') || !path.split('/').any(|part| matches!(part, "." | "..")) {
         return Cow::Borrowed(path);
@@ -319,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_absolute_path_is_written() {
+    fn absolute_paths_are_not_recorded() {
         let roots = Roots {
             absolute: false,
             working: "/home/me/project/".into(),

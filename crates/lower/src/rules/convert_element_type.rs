@@ -13,7 +13,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if from == to {
         return Ok(vec![x]);
     }
-    // A small float is a larger one too, of which conversions are better known.
+    // A small float is also a larger one, whose conversions are better defined.
     let x = if from.is_float() && from.bits() < 32 { cx.cast(x, DType::F32)? } else { x };
     let result = if from.is_float() && to.is_integer() {
         to_integer(cx, x, to)?

@@ -99,7 +99,9 @@ pub(super) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<V
 /// The length of the last axis.
 fn length(cx: &Context<'_>, x: Entries) -> Result<i64> {
     let length = cx.shape(x.re).last().and_then(Dim::as_known);
-    length.ok_or_else(|| RuleError::Internal("a transform of symbolic length".to_owned()))
+    length.ok_or_else(|| {
+        RuleError::Internal("transforms along a symbolic dimension are not supported".to_owned())
+    })
 }
 
 /// The cosine and the sine of -2πk/n, exact in quarters and eighths of a turn.
@@ -130,7 +132,11 @@ fn table(cx: &mut Context<'_>, like: Entries, shape: &[i64], values: &[f64]) -> 
     let bytes: Vec<u8> = match dtype {
         DType::F64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         DType::F32 => values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect(),
-        other => return Err(RuleError::Internal(format!("a Fourier transform of {other}"))),
+        other => {
+            return Err(RuleError::Internal(format!(
+                "Fourier transforms of {other} are not supported"
+            )));
+        }
     };
     let shape: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
     let tensor = Tensor::new(dtype, &shape.unwrap_or_default(), Arc::new(bytes));

@@ -80,6 +80,6 @@ fn range(dtype: DType) -> Result<(i128, i128)> {
 
 fn int(cx: &mut Context<'_>, dtype: DType, value: i128) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, value);
-    let tensor = tensor.ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype}")))?;
+    let tensor = tensor.ok_or_else(|| RuleError::Internal(format!("{value} is not a {dtype}")))?;
     Ok(cx.constant(tensor))
 }

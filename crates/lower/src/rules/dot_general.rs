@@ -1,5 +1,5 @@
 //! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and
-//! (batch…, contracted, free), with Transpose and Reshape where the axes lie otherwise
+//! (batch…, contracted, free), with Transpose and Reshape where the axes are in another order
 
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};

@@ -43,7 +43,7 @@ pub(super) fn with_fill(
 
 /// What windows outside of the operand hold; of complex numbers, the real part.
 pub(super) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
-    let none = || RuleError::unsupported(format!("a fill value for {dtype}"));
+    let none = || RuleError::unsupported(format!("fill values of type {dtype} are not supported"));
     let given: Option<Fill> = cx.param("fill_value")?;
     let tensor = match (given, dtype.int_range()) {
         (Some(Fill::Int(value)), Some(_)) => Tensor::int_scalar(dtype, value),

@@ -15,7 +15,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (n, _) = matrix::sides(cx, a);
     if n == Dim::Known(0) {
         // JAX thinks that there are minus one factors.
-        return Err(RuleError::unsupported("a matrix without rows"));
+        return Err(RuleError::unsupported("matrices without rows are not supported"));
     }
     if matrix::is_empty(cx, a) || n == Dim::Known(1) {
         return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);

@@ -12,7 +12,7 @@ use crate::{Context, RuleError};
 /// Up to this many numbers are a constant; more are computed, or one axis at a time.
 const SMALL: i64 = 4096;
 
-/// What happens to a window that lies outside.
+/// What happens to a window that is outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It is moved inside.
@@ -30,7 +30,9 @@ impl Mode {
             "CLIP" => Ok(Mode::Clip),
             "FILL_OR_DROP" => Ok(Mode::FillOrDrop),
             "PROMISE_IN_BOUNDS" => Ok(broken),
-            other => Err(RuleError::unsupported(format!("the index mode {other}"))),
+            other => {
+                Err(RuleError::unsupported(format!("the index mode {other} is not supported")))
+            }
         }
     }
 }

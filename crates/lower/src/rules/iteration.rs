@@ -17,7 +17,7 @@ pub(super) struct Round {
     pub(super) stack: Vec<Entries>,
 }
 
-/// Runs `body` for every number below `trips`; it is given the number, as a vector of one.
+/// Runs `body` for every number below `trips`, which it takes as a vector with one element.
 #[track_caller]
 pub(super) fn repeat(
     cx: &mut Context<'_>,

@@ -15,7 +15,7 @@ const ZERO: Dim = Dim::Known(0);
 pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
-        return Err(RuleError::Internal("a reduction that is none of ONNX's".to_owned()));
+        return Err(RuleError::Internal("ONNX has no such reduction".to_owned()));
     };
     if cx.param::<Vec<usize>>("dimensions")?.is_empty() {
         // Nothing is combined, not even the start.
@@ -118,7 +118,9 @@ fn halve(
     let perm: Vec<usize> = axes.iter().copied().chain(rest).collect();
     let mut count = axes.iter().map(|&axis| cx.shape(x)[axis].as_known());
     let Some(count) = count.try_fold(1, |n, size| Some(n * size?)) else {
-        return Err(RuleError::unsupported("a bitwise reduction over an axis of symbolic size"));
+        return Err(RuleError::unsupported(
+            "bitwise reductions along a symbolic dimension are not supported",
+        ));
     };
     let mut rows = cx.transpose(x, &perm)?;
     rows = cx.reshape(rows, &[&[Dim::Known(count)], out.as_slice()].concat())?;

@@ -11,10 +11,12 @@ use crate::{Context, Parts, RuleError};
 pub(super) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let [array, start] = x else {
-        return Err(RuleError::unsupported("a window over several arrays at once"));
+        return Err(RuleError::unsupported(
+            "windows over several arrays at once are not supported",
+        ));
     };
     let Some(monoid) = Monoid::of(cx.jaxpr(jaxpr)) else {
-        let reason = "a window that is reduced by something else than add, mul, max or min";
+        let reason = "windows can only be reduced by add, mul, max or min";
         return Err(RuleError::unsupported(reason));
     };
     let identity = monoid.identity_like(cx, (*array).into())?;

@@ -124,7 +124,7 @@ impl Window {
     }
 
     /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
-    /// one to three axes, which may lie anywhere.
+    /// one to three axes, anywhere in the shape.
     fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
         let moving = self.moving_axes();
         if !(1..=3).contains(&moving.len()) {
@@ -180,7 +180,8 @@ impl Window {
         let ordered = dtype.is_float() || (dtype.bits() <= 32 && dtype.kind() != Kind::Complex);
         let pooling = self.pooling(&shape).filter(|_| ordered);
         let Some((layout, attrs)) = pooling else {
-            let reason = format!("the place of the extremum in windows of {dtype} that move so");
+            let reason =
+                format!("finding the extrema of these windows of {dtype} is not supported");
             return Err(RuleError::unsupported(reason));
         };
         // Doubles hold every integer of 32 bits, and pooling takes them.
@@ -189,7 +190,11 @@ impl Window {
         let x = match &*select {
             "ge" => x,
             "le" => cx.op("Neg", &[x], Attrs::new())?,
-            other => return Err(RuleError::unsupported(format!("a selection by `{other}`"))),
+            other => {
+                return Err(RuleError::unsupported(format!(
+                    "selection by `{other}` is not supported"
+                )));
+            }
         };
         let x = layout.enter(cx, x)?;
         Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
@@ -210,7 +215,7 @@ impl Window {
             let Some(size) = self.size[axis].as_known() else {
                 let size = &self.size[axis];
                 return Err(RuleError::unsupported(format!(
-                    "a window of the symbolic size `{size}` that does not span its axis"
+                    "a window of symbolic size `{size}` must span its axis"
                 )));
             };
             let (stride, dilation) = (self.stride[axis], self.dilation[axis]);

@@ -13,7 +13,7 @@ use crate::driver::{Driver, Place, Solution, State};
 use crate::parts::{Parts, part_type, width};
 use crate::{ExternalRules, RuleError};
 
-/// The equation being lowered, and the builder its nodes go through.
+/// The equation being lowered, and the builder that emits its nodes.
 #[derive(Debug)]
 pub struct Context<'a> {
     builder: Builder<'a>,
@@ -92,7 +92,7 @@ impl<'a> Context<'a> {
         self.builder.origins.scope_path(self.scope)
     }
 
-    /// Applies this crate's own rule for the equation's primitive, on behalf of a rule from outside.
+    /// Applies this crate's own rule for the equation's primitive, on behalf of an external rule.
     pub fn built_in(&mut self, inputs: &[Parts]) -> Result<Vec<Parts>> {
         let Some(rule) = crate::rules::find(&self.eqn.primitive) else {
             let reason = format!("`{}` has no built-in rule", self.eqn.primitive);
@@ -111,27 +111,27 @@ impl<'a> Context<'a> {
         Ok(self.eqn.params.get(name)?)
     }
 
-    /// The parameter `name`, or `default` where this JAX version has no such parameter.
+    /// The parameter `name`, or `default` if this JAX version has no such parameter.
     pub fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
         if self.eqn.params.raw(name).is_none() { Ok(default) } else { self.param(name) }
     }
 
-    /// The type that JAX gives the result at `index`; of a complex result, that of its parts.
+    /// The type that JAX gives the result at `index`; for a complex result, the type of its parts.
     pub fn out(&self, index: usize) -> Type {
         part_type(self.jaxpr.ty(self.eqn.outputs[index]))
     }
 
-    /// How many values each of the equation's results is: a complex one is two.
+    /// How many values each of the equation's results consists of: a complex one is two.
     pub fn out_widths(&self) -> impl Iterator<Item = usize> {
         self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
     }
 
-    /// How many values the equation's results are.
+    /// How many values the equation's results consist of.
     pub fn out_count(&self) -> usize {
         self.out_widths().sum()
     }
 
-    /// How many values the equation's first `count` operands are: a complex one is two.
+    /// How many values the equation's first `count` operands consist of: a complex one is two.
     pub fn in_count(&self, count: usize) -> usize {
         let operands = self.eqn.inputs.iter().take(count);
         operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
@@ -162,7 +162,7 @@ impl<'a> Context<'a> {
         self.inline_into(id, inputs, block, Location::caller())
     }
 
-    /// Emits nodes into a new block: `fill` returns what the block is to return.
+    /// Emits nodes into a new block. `fill` returns what the block returns.
     pub fn block(
         &mut self,
         fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
@@ -188,7 +188,7 @@ impl<'a> Context<'a> {
         block: BlockId,
         at: &'static Location<'static>,
     ) -> Result<Vec<ValueId>> {
-        // What a body computes has no one value.
+        // What a body computes has no single value.
         let recorded = self.recorded.filter(|_| block == Graph::MAIN).map(Some);
         let place = Place { block, scope: self.scope, caller: Some(self.caller(at)), recorded };
         Ok(self.driver().jaxpr(id, inputs, place)?)
@@ -210,7 +210,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The types of the values that the equation's results are.
+    /// The types of the values that the equation's results consist of.
     pub(crate) fn out_types(&self) -> Vec<Type> {
         let results = self.eqn.outputs.iter().map(|var| self.jaxpr.ty(*var));
         results.flat_map(|ty| std::iter::repeat_n(part_type(ty), width(ty.dtype))).collect()
@@ -222,8 +222,8 @@ impl<'a> Context<'a> {
         Ok(self.scalar(dtype, value)?)
     }
 
-    /// The dimensions as a vector of 64-bit integers: a constant when all are known, otherwise
-    /// computed from the inputs' shapes, each distinct dimension once per model.
+    /// The dimensions as a vector of 64-bit integers: a constant if all are known, otherwise computed
+    /// from the inputs' shapes, each distinct dimension once per model.
     #[track_caller]
     pub fn dims(&mut self, shape: &[Dim]) -> Result<ValueId> {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::as_known).collect();
@@ -277,9 +277,9 @@ impl<'a> Context<'a> {
                 return Err(RuleError::unsupported(format!(
                     "the size `{name}` cannot be computed from any single dimension of an input"
                 ))
-                .with_help(format!("give an input whose shape contains `{name}` by itself")));
+                .with_help(format!("add an input with a dimension that is just `{name}`")));
             } else {
-                // The caller of the function knows, or asks its own.
+                // The caller of the function computes it, or takes it as an operand as well.
                 self.state.frame.sizes.push(dim.clone());
                 let size = Type::new(DType::I64, [Dim::Known(1)]);
                 let value = self.builder.graph.add_input(root, size);
@@ -345,7 +345,7 @@ impl<'a> Context<'a> {
             DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
             // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
             DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
-            // Div truncates: taking the remainder away first makes the division exact.
+            // Div truncates. Subtracting the remainder first makes the division exact.
             DimOp::FloorDiv => {
                 let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
                 let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;
@@ -368,7 +368,7 @@ impl<'a> Context<'a> {
         Ok(outputs?[0])
     }
 
-    /// `value` in another shape of equally many elements.
+    /// `value` in another shape with equally many elements.
     #[track_caller]
     pub fn reshape(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
@@ -388,7 +388,7 @@ impl<'a> Context<'a> {
         let sizes: Option<Vec<usize>> =
             shape.iter().map(|d| d.as_known().and_then(|n| n.try_into().ok())).collect();
         if let Some(sizes) = sizes.filter(|sizes| sizes.contains(&0)) {
-            // onnxruntime's optimiser takes an Expand from one to zero for one that does nothing.
+            // onnxruntime's optimiser treats an Expand from one to zero as one that does nothing.
             let nothing: Arc<dyn Storage> = Arc::new(Vec::new());
             let empty = Tensor::new(self.dtype(value), &sizes, nothing);
             let empty = empty.map_err(|error| RuleError::Internal(error.to_string()))?;
@@ -420,7 +420,7 @@ impl<'a> Context<'a> {
     #[track_caller]
     pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
         let tensor = Tensor::scalar(dtype, value)
-            .ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype} constant")))?;
+            .ok_or_else(|| RuleError::Internal(format!("{value} cannot be a {dtype} constant")))?;
         let scalar = self.constant(tensor);
         self.expand(scalar, shape)
     }

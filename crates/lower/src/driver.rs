@@ -1,5 +1,5 @@
 //! The driver: walks equations, enters each one's place in the program, calls its rule, and checks
-//! what comes back.
+//! the results.
 
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ pub struct Boundary {
 /// How a program is lowered.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Rules from outside.
+    /// External rules.
     pub external: ExternalRules,
-    /// Whether it is recorded what became of the equations.
+    /// Whether to record what became of the equations.
     pub record: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Lowered {
 /// The values of a jaxpr's variables, by their ids.
 type Env = Vec<Option<Parts>>;
 
-/// What the driver remembers over the whole program.
+/// The driver's state for the whole program.
 #[derive(Debug)]
 pub(crate) struct State {
     /// What is being lowered: the main graph or a function.
@@ -62,7 +62,7 @@ pub(crate) struct State {
     results: Results,
 }
 
-/// What is known in the main graph, or in one function: neither sees anything of the other.
+/// What is known in the main graph, or in one function. They do not see each other.
 #[derive(Debug)]
 pub(crate) struct Frame {
     /// The main block or the function's body.
@@ -71,11 +71,11 @@ pub(crate) struct Frame {
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
     /// Where each symbolic dimension can be read: an input and its axis.
     places: FxHashMap<Dim, (ValueId, usize)>,
-    /// Of each dimension variable that can be computed from such a dimension, how.
+    /// How to compute each dimension variable that can be computed from such a dimension.
     solutions: FxHashMap<String, Solution>,
-    /// Dimensions that are computed already, as vectors of one element in the root block.
+    /// Dimensions that have been computed, as vectors of one element in the root block.
     pub(crate) dims: FxHashMap<Dim, ValueId>,
-    /// The dimensions that a function is given as operands, since it cannot compute them.
+    /// The dimensions that a function takes as operands, since it cannot compute them.
     pub(crate) sizes: Vec<Dim>,
 }
 
@@ -101,7 +101,7 @@ impl Frame {
         self.solutions.get(name).cloned()
     }
 
-    /// Notes the symbolic dimensions of an input.
+    /// Records the symbolic dimensions of an input.
     pub(crate) fn learn(&mut self, input: ValueId, ty: &Type) {
         for (axis, dim) in ty.shape.iter().enumerate() {
             if dim.as_known().is_none() {
@@ -113,16 +113,16 @@ impl Frame {
         }
     }
 
-    /// Notes which values stand for an array.
+    /// Records which values represent an array.
     pub(crate) fn hold(&mut self, tensor: &Tensor, parts: Parts) {
         let key = (tensor.bytes().as_ptr() as usize, tensor.bytes().len());
         self.constants.insert(key, (tensor.ty(), parts));
     }
 
-    /// The values that stand for an array.
+    /// The values that represent an array.
     fn held(&self, tensor: &Tensor) -> Option<Parts> {
         let bytes = tensor.bytes();
-        // All arrays without bytes may be in one place.
+        // All empty arrays may have the same address.
         let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
         (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
     }
@@ -136,14 +136,14 @@ pub(crate) struct Solution {
     pub(crate) factor: i64,
 }
 
-/// Where a jaxpr is being lowered to.
+/// Where a jaxpr is lowered to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) block: BlockId,
     pub(crate) scope: ScopeId,
     /// The equation that calls the jaxpr, and the rule line that descended into it.
     pub(crate) caller: Option<(CallId, Emitter)>,
-    /// That equation among the recorded ones; `None` where nothing is recorded.
+    /// That equation among the recorded ones; `None` if nothing is recorded.
     pub(crate) recorded: Option<Option<u32>>,
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Driver<'a> {
     pub(crate) external: &'a ExternalRules,
 }
 
-/// Lowers a whole program. Everything that has no rule is reported at once, before any work.
+/// Lowers a whole program. All primitives without a rule are reported at once, before any work.
 pub fn lower(
     program: &Program,
     boundary: &Boundary,
@@ -349,8 +349,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The results of an equation if none of them has an element: constants, whatever computes them.
-    /// Runtimes have surprises in store for operators that have nothing to do.
+    /// The results of an equation if all of them are empty: constants, whatever computes them.
+    /// Runtimes handle operators on empty tensors in surprising ways.
     fn empty(&mut self, jaxpr: &Jaxpr, eqn: &Eqn) -> Option<Vec<(VarId, Parts)>> {
         let tensor = |var: &VarId| {
             let ty = part_type(jaxpr.ty(*var));
@@ -368,7 +368,7 @@ impl Driver<'_> {
         Some(tensors?.into_iter().map(intern).collect())
     }
 
-    /// Compares what a rule returned with what JAX says the equation returns.
+    /// Compares what a rule returned with what JAX expects the equation to return.
     fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<(), RuleError> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
@@ -378,7 +378,9 @@ impl Driver<'_> {
         for (i, (var, parts)) in eqn.outputs.iter().zip(outputs).enumerate() {
             let want = jaxpr.ty(*var);
             if parts.is_complex() != want.dtype.is_complex() {
-                let reason = format!("result {i} is {want}, and the rule returned another kind");
+                let reason = format!(
+                    "result {i} must be {want}, but the rule returned a different kind of value"
+                );
                 return Err(RuleError::Internal(reason));
             }
             for value in parts.flat() {
@@ -398,7 +400,7 @@ impl Driver<'_> {
             let reason = format!("the rule returned {got} as result {i} instead of {want}");
             return Err(RuleError::Internal(reason));
         }
-        // The same sizes in other words: from here on in JAX's.
+        // The same sizes, written differently. From here on, use JAX's form.
         self.graph.value_mut(value).ty = want;
         Ok(())
     }
@@ -428,7 +430,7 @@ impl Driver<'_> {
         parts
     }
 
-    /// Calls a constant by the path of the parameter it is, unless it has a name already.
+    /// Names a constant after the path of its parameter, unless it already has a name.
     fn name(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) {
         let known = &mut self.graph.value_mut(value).name;
         if let (Some(name), true) = (name, known.is_empty()) {
@@ -457,7 +459,7 @@ impl Driver<'_> {
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` wants")]
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn at_boundary(error: impl ToString) -> Error {
     Error::Boundary(error.to_string())
 }
@@ -472,7 +474,7 @@ fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
 }
 
-/// A rule's complaint with its place. What a rule from outside did wrong is no bug of this project.
+/// A rule's error with its place. A mistake in an external rule is not a bug of this project.
 fn explain(
     error: RuleError,
     eqn: &Eqn,

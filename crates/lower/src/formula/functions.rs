@@ -56,14 +56,14 @@ impl<'f> Num<'f> {
 
     /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
     ///
-    /// ONNX Runtime's `Where` drops the sign of a zero in `yes`: what may be -0 should be the `no`.
-    /// Negating the condition does not help, for it exchanges both again when it optimises.
+    /// ONNX Runtime's `Where` drops the sign of a zero in `yes`, so a value that may be -0 should be
+    /// `no`. Negating the condition does not help: the optimiser swaps them back.
     #[track_caller]
     pub(crate) fn select(self, yes: impl Into<Term<'f>>, no: impl Into<Term<'f>>) -> Self {
         self.emit("Where", &[self.into(), yes.into(), no.into()], Attrs::new(), Location::caller())
     }
 
-    /// Whether this condition holds anywhere. Nowhere in an empty tensor.
+    /// Whether this condition holds anywhere. In an empty tensor it holds nowhere.
     #[track_caller]
     pub(crate) fn any(self) -> Self {
         let count = self.cast(DType::F32);
@@ -108,8 +108,8 @@ impl<'f> Num<'f> {
 
     /// `ln(1 + x)`.
     ///
-    /// Adding one to a small number rounds it. What was rounded is known, though: the sum minus one.
-    /// The function is nearly linear there, so that scaling by how much it is off repairs the result.
+    /// Adding one to a small number rounds it. But the rounded number is known: it is the sum minus
+    /// one. The function is nearly linear there, so scaling by the ratio corrects the result.
     #[track_caller]
     pub(crate) fn ln_1p(self) -> Self {
         let sum = self + 1.0;
@@ -120,7 +120,7 @@ impl<'f> Num<'f> {
         self.abs().at_least(0.5).select(plain, small)
     }
 
-    /// `exp(x) - 1`, repaired where it is nearly linear as in [`Num::ln_1p`].
+    /// `exp(x) - 1`, corrected where it is nearly linear, as in [`Num::ln_1p`].
     #[track_caller]
     pub(crate) fn exp_m1(self) -> Self {
         let exp = self.exp();

@@ -1,7 +1,7 @@
-//! Formulas, written as they are read.
+//! Formulas, written as in mathematics.
 //!
 //! A [`Num`] is a tensor on its way through a formula: `(x - 1.0).exp() * y` emits a node for each
-//! operation. What goes wrong first is kept until the formula ends, so that formulas are not full of
+//! operation. The first error is kept until the end of the formula, so that formulas are not full of
 //! question marks.
 
 mod angle;
@@ -27,7 +27,7 @@ pub(crate) struct Num<'f> {
     id: ValueId,
 }
 
-/// An operand: a tensor, or a constant of the type that the others have.
+/// An operand: a tensor, or a constant with the type of the others.
 #[derive(Clone, Copy)]
 pub(crate) enum Term<'f> {
     Num(Num<'f>),
@@ -46,8 +46,8 @@ impl From<f64> for Term<'_> {
     }
 }
 
-/// The result of a formula of `operands`. Floats below 32 bits are computed with in 32 and rounded
-/// once, at the end, as JAX does.
+/// The result of a formula with `operands`. Floats below 32 bits are computed in 32 bits and rounded
+/// once at the end, as in JAX.
 pub(crate) fn formula<const N: usize>(
     cx: &mut Context<'_>,
     operands: &[ValueId],
@@ -82,7 +82,7 @@ impl<'f> Num<'f> {
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Self {
-        // A constant has the type of its fellow operands, of which the condition is none.
+        // A constant has the type of the other operands, not counting the condition.
         let is_number = |num: &Num<'f>| op != "Where" || num.dtype() != DType::Bool;
         let numbers = operands.iter().filter_map(|term| match term {
             Term::Num(num) => Some(*num),
@@ -123,7 +123,7 @@ impl<'f> Num<'f> {
     }
 }
 
-/// The operands, each in the shape of the result: what a loop carries along cannot grow.
+/// The operands, each in the shape of the result: the shapes that a loop carries cannot change.
 #[track_caller]
 pub(crate) fn spread(
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! `Cast`, where every runtime agrees: values that the target holds, or rounds to the nearest.
+//! `Cast`, where all runtimes agree: values that the target type can hold, or round to the nearest.
 
 use tensor::{DType, Kind, Tensor};
 
@@ -33,7 +33,7 @@ pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Skip> {
             Numbers::Floats(narrow(values, to)?)
         }
         (Numbers::Floats(values), Kind::Float) => Numbers::Floats(narrow(values, to)?),
-        (_, Kind::Complex) => return Err("the type is not computed with".into()),
+        (_, Kind::Complex) => return Err("the type is not supported".into()),
     };
     result.into_tensor(to, operation.shape)
 }
@@ -58,8 +58,8 @@ fn truncated(value: f64) -> Result<i128, Skip> {
     Ok(int)
 }
 
-/// Values to become 16-bit floats must survive `f32`: runtimes may go through it. To bfloat16, some
-/// round and some truncate.
+/// Values that become 16-bit floats must be exact in `f32`, since runtimes may go through it. For
+/// bfloat16, some runtimes round and some truncate.
 fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Skip> {
     #[expect(clippy::cast_possible_truncation, reason = "to see what is lost")]
     let survives = |v: &f64| match to {

@@ -30,7 +30,7 @@ fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Skip> {
 pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     let source = operation.input(0)?;
     if !is_plain(source.dtype()) {
-        return Err("the type is not computed with".into());
+        return Err("the type is not supported".into());
     }
     let op = operation.node.op.name;
     let result = match (op, Numbers::new(source)?) {
@@ -44,14 +44,14 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         }
         ("Sqrt", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::sqrt).collect()),
         ("Not", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(|v| 1 - v).collect()),
-        _ => return Err("the type is not computed with".into()),
+        _ => return Err("the type is not supported".into()),
     };
     result.into_tensor(operation.dtype, operation.shape)
 }
 
 pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     if operation.inputs.len() != 2 || !is_plain(operation.dtype) {
-        return Err("the type is not computed with".into());
+        return Err("the type is not supported".into());
     }
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
@@ -100,7 +100,7 @@ fn float(op: &str, a: f64, b: f64) -> Option<f64> {
 /// `Clip` of integers.
 pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     let Numbers::Ints(values) = Numbers::new(operation.input(0)?)? else {
-        return Err("the type is not computed with".into());
+        return Err("the type is not supported".into());
     };
     let bound = |i: usize| match operation.inputs.get(i) {
         Some(Some(tensor)) => tensor.to_ints().and_then(|v| v.first().copied()),
@@ -146,7 +146,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         bytes.extend(pick(source, [position])?);
     }
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    let tensor = tensor.map_err(|_| "the result has another size than was inferred")?;
+    let tensor = tensor.map_err(|_| "the result does not have the inferred size")?;
     // onnxruntime adds up what either side contributes, and zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {

@@ -1,4 +1,4 @@
-//! Operators that make elements from nothing but a few numbers.
+//! Operators that create elements from a few numbers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Operation;
 use super::numbers::Numbers;
 use crate::Skip;
 
-/// For operators that follow from types alone, and are no constants where they do not.
+/// For operators whose results follow from types alone, and are not constant otherwise.
 pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Skip> {
     Err("the shape is not known".into())
 }
@@ -26,7 +26,7 @@ pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Ski
     }
     let bytes = element.repeat(operation.shape.iter().product());
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    tensor.map_err(|_| Skip::Because("the result does not have the inferred size"))
 }
 
 pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Skip> {
@@ -35,7 +35,7 @@ pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     }
     let (start, step) = (operation.ints(0)?, operation.ints(2)?);
     let ([start], [step], [count]) = (&*start, &*step, operation.shape) else {
-        return Err("the operands are no scalars".into());
+        return Err("the operands are not scalars".into());
     };
     let (start, step) = (i128::from(*start), i128::from(*step));
     let values = (0..*count).map(|i| start + step * i as i128).collect();

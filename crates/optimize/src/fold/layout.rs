@@ -1,4 +1,4 @@
-//! Operators that move elements and leave them what they are.
+//! Operators that move elements without changing them.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ fn width(tensor: &Tensor) -> Result<usize, Skip> {
 
 fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Skip> {
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    tensor.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    tensor.map_err(|_| Skip::Because("the result does not have the inferred size"))
 }
 
 /// The same elements in another shape.
 pub(super) fn view(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     let view = operation.input(0)?.reshaped(operation.shape);
-    view.map_err(|_| Skip::Because("the result has another size than was inferred"))
+    view.map_err(|_| Skip::Because("the result does not have the inferred size"))
 }
 
 /// How far apart the neighbours along each axis are, in elements.
@@ -131,7 +131,7 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         for part in &parts {
             let size = width(part)? * part.shape()[along..].iter().product::<usize>();
             let row = part.bytes().get(row * size..(row + 1) * size);
-            bytes.extend_from_slice(row.ok_or("an operand has another shape")?);
+            bytes.extend_from_slice(row.ok_or("an operand has a different shape")?);
         }
     }
     tensor(operation, bytes)

@@ -1,5 +1,5 @@
-//! Evaluation of single operators on constants. What a runtime may compute otherwise is not
-//! evaluated: transcendental functions, overflow, NaN.
+//! Evaluates single operators on constants, but nothing that runtimes may compute differently:
+//! transcendental functions, overflow, NaN.
 
 mod cast;
 mod elementwise;
@@ -22,7 +22,7 @@ pub(crate) struct Operation<'a> {
 
 impl<'a> Operation<'a> {
     fn input(&self, index: usize) -> Result<&'a Tensor, Skip> {
-        self.inputs.get(index).copied().flatten().ok_or(Skip::Because("an operand is left out"))
+        self.inputs.get(index).copied().flatten().ok_or(Skip::Because("an operand is missing"))
     }
 
     fn ints(&self, index: usize) -> Result<Vec<i64>, Skip> {
@@ -43,7 +43,7 @@ fn axis(axis: i64, rank: usize) -> Result<usize, Skip> {
 
 type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Skip>;
 
-/// Declares the operators that are evaluated, and what does it.
+/// Declares the operators that are evaluated, and their functions.
 macro_rules! table {
     ($($op:literal => $evaluate:path,)*) => {
         /// The operators that are evaluated.

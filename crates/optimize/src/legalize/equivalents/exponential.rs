@@ -1,7 +1,7 @@
 //! `log(1 + x)` and `exp(x) - 1` without loss near zero.
 //!
-//! Adding one to a small number rounds it. What was rounded is known, though: the sum minus one.
-//! Both functions are nearly linear, so scaling by how much that is off repairs the result.
+//! Adding one to a small number rounds it. But the rounded number is known: it is the sum minus
+//! one. Both functions are nearly linear there, so scaling by the ratio corrects the result.
 
 use onnx::{Result, ValueId};
 

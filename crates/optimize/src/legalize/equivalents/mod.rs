@@ -1,7 +1,7 @@
-//! Operators in terms of others, for types that no cast leads away from.
+//! Operators in terms of others, for types that no cast can replace.
 //!
-//! Everything in double precision is accurate to a few units in the last place, of results near
-//! zero too.
+//! Everything in double precision is accurate to a few units in the last place, even for results
+//! near zero.
 
 mod activations;
 mod bits;
@@ -39,7 +39,7 @@ impl From<onnx::Error> for Lack {
 /// Emits what computes the results of a node.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> std::result::Result<Vec<ValueId>, Lack>;
 
-/// What to put in place of `op` on elements of type `dtype`.
+/// What replaces `op` on elements of type `dtype`.
 pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
@@ -53,7 +53,7 @@ pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     Some(equivalent)
 }
 
-/// What to put in place of `op` at an opset that is too old for it.
+/// What replaces `op` at an opset that is too old for it.
 pub(super) fn find_older(op: &str) -> Option<Equivalent> {
     match op {
         "BitCast" => Some(bits::bit_cast),
@@ -114,7 +114,7 @@ fn find_f64(op: &str) -> Option<Equivalent> {
     })
 }
 
-/// The operand at `index`, which must be there.
+/// The operand at `index`, which must be present.
 fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
@@ -123,17 +123,17 @@ fn operand(node: &Node, index: usize) -> Result<ValueId> {
 /// An integer constant.
 fn int(b: &mut Builder<'_>, dtype: DType, value: i128) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, value);
-    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is no {dtype}")))?;
+    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is not a {dtype}")))?;
     Ok(b.constant(tensor))
 }
 
-/// `result`, or a copy if it is nothing but the operand `x`: a result takes over a name.
+/// `result`, or a copy if it is just the operand `x`: a result inherits a name.
 #[track_caller]
 fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }
 }
 
-/// Arithmetic as it is written down.
+/// Arithmetic in mathematical notation.
 pub(super) struct Real<'b, 'a>(pub(super) &'b mut Builder<'a>);
 
 /// A value, or a number that becomes a constant.
@@ -256,7 +256,7 @@ impl Real<'_, '_> {
         Ok(sum)
     }
 
-    /// What a single-precision operator says, as a start for one step of refinement.
+    /// The result of a single-precision operator, as the start of one refinement step.
     #[track_caller]
     fn in_single(&mut self, op: &'static str, x: ValueId) -> Result<ValueId> {
         let single = self.0.cast(x, DType::F32)?;

@@ -160,7 +160,7 @@ def test_a_rule_may_inline_a_jaxpr() -> None:
     assert all("rule" in metadata(node)[STACKTRACE] for node in model.graph.node)
 
 
-def test_inside_of_loops_and_transformations() -> None:
+def test_inside_loops_and_transformations() -> None:
     @jax2onnx.lowering("test_double")
     def rule(ctx: Any, x: Any) -> Any:
         return ctx.op("Add", x, x)
@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "attribute kind": (lambda ctx, x: ctx.op("Softmax", x, axis="1"), "is Int, not '1'"),
     "fraction": (lambda ctx, x: ctx.op("Reshape", x, [2.5]), r"\[2.5\] is not of type i64"),
     "unknown type": (_foreign, "pass `out_types`"),
-    "known type": (lambda ctx, x: ctx.op("Tanh", x, out_types=[x]), "leave `out_types` out"),
+    "known type": (lambda ctx, x: ctx.op("Tanh", x, out_types=[x]), "omit `out_types`"),
     "no built-in": (lambda ctx, x: ctx.built_in(x), "has no built-in rule"),
     "no jaxpr": (lambda ctx, x: ctx.inline(3, x), "is not a jaxpr among"),
     "exception": (_key, "the rule raised KeyError: 'missing'"),

@@ -312,7 +312,7 @@ def test_an_error_that_another_led_to_is_explained_once() -> None:
     assert not hasattr(nested.value, "__notes__")
 
 
-def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
+def test_two_sizes_of_one_dimension_differ_from_a_mismatch() -> None:
     model = to_onnx(lambda x, y: x + jnp.sin(y), [("B", 5), ("B", 5)])
     feeds = {value.name: ones(2 + i, 5) for i, value in enumerate(model.graph.input)}
     fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
@@ -323,7 +323,7 @@ def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
     assert "the inputs give the dimension `B` two sizes: 2 and 3" in note
 
 
-def test_what_cannot_be_explained_is_raised_all_the_same(tmp_path: Path) -> None:
+def test_unexplained_errors_are_raised_unchanged(tmp_path: Path) -> None:
     model = exported()
     (tmp_path / "model.onnx").write_bytes(b"no model")
     (note,) = raised(tmp_path / "model.onnx", model).__notes__
@@ -341,7 +341,7 @@ def test_text_syntax_is_read_by_onnx(tmp_path: Path, capfd: pytest.CaptureFixtur
     onnx.checker.check_model(read, full_check=True)
     for m in (model, read):
         for attribute in (a for node in m.graph.node for a in node.attribute if a.HasField("g")):
-            attribute.g.name = "g"  # a name that is no plain word cannot be written there
+            attribute.g.name = "g"  # only plain words can be written there as names
     printed = [onnx.printer.to_text(m.graph) for m in (model, read)]
     assert printed[0] == printed[1]
     x, w = ones(5, 8), ones(8, 3)

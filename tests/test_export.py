@@ -152,7 +152,7 @@ def test_the_source_is_not_replaced(folder, option, file):
     assert not list(folder.glob("*.onnx"))
 
 
-def test_types_of_64_bits_on_request(folder):
+def test_64_bit_types_on_request(folder):
     double = "--set=enable_double_precision=True"
     assert export(folder, "model.py:net", "--input=f64[2,3]", double).returncode == 0
     [value] = onnx.load(folder / "net.onnx").graph.input

@@ -218,6 +218,6 @@ def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: st
     )
 
 
-def test_a_value_that_is_no_function_is_an_error() -> None:
+def test_a_value_that_is_not_callable_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` is 3\n"):
         to_onnx(3, [(2,)])  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_a_name_is_handed_out_once(wanted: list[str]) -> None:
     assert len({namer.unique(name) for name in wanted}) == len(wanted)
 
 
-def test_a_parameter_may_be_called_like_an_input_or_an_output() -> None:
+def test_a_parameter_may_have_the_name_of_an_input_or_output() -> None:
     class Masked(nnx.Module):
         def __init__(self) -> None:
             self.mask = nnx.Param(jnp.full((5, 5), 2.0))

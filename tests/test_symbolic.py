@@ -349,7 +349,7 @@ def test_other_errors_have_no_note() -> None:
     assert not any("axis" in note for note in getattr(caught.value, "__notes__", ()))
 
 
-def test_sizes_that_no_input_tells_are_an_error() -> None:
+def test_sizes_that_no_input_determines_are_an_error() -> None:
     scope = export.SymbolicScope()
     (rows,) = export.symbolic_shape("B*T", scope=scope)
     (batch,) = export.symbolic_shape("B", scope=scope)

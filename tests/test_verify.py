@@ -26,7 +26,7 @@ def _forget() -> Iterator[None]:
 
 
 def _spoil(primitive: str, scope: str = "") -> None:
-    """A rule that is one hundredth off inside of a scope."""
+    """A rule that is off by one percent inside a scope."""
 
     @jax2onnx.lowering(primitive, override=True)
     def spoiled(ctx: Any, *x: Any) -> Any:
@@ -97,7 +97,7 @@ def test_symbolic_dimensions() -> None:
     assert "`tanh` is not" in wrong.message
 
 
-def test_symbolic_dimensions_inside_of_loops() -> None:
+def test_symbolic_dimensions_inside_loops() -> None:
     def fn(x: jax.Array) -> jax.Array:
         def body(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
             wide = jnp.concatenate([carry, row]).reshape(2, -1).sum(0)
@@ -277,8 +277,8 @@ def test_a_model_of_another_function() -> None:
     assert not found
     assert "the output `output` differs from JAX" in found.message
     close, message = allclose(lambda x: (x, x), proto, [X])
-    assert (close, message) == (False, "the model has 1 outputs, the function 2")
-    with pytest.raises(jax2onnx.InvalidInputError, match=r"`x` of the model is float32\[2, 3\]"):
+    assert (close, message) == (False, "the model has 1 outputs, but the function has 2")
+    with pytest.raises(jax2onnx.InvalidInputError, match=r"input `x` is float32\[2, 3\]"):
         allclose(jnp.sin, proto, [X[:1]])
     with pytest.raises(jax2onnx.InvalidInputError, match="there is no model"):
         allclose(jnp.sin, "nowhere.onnx", [X])

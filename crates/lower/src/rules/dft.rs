@@ -1,8 +1,8 @@
 //! Discrete Fourier transforms of the last axis, not scaled.
 //!
-//! Short ones are products with a table. Of a length that is a power of two, they are ONNX's `DFT`,
-//! which onnxruntime computes accurately then, and only then. All others are taken apart: into two
-//! factors of the length, or into a convolution of a power of two.
+//! Short ones are products with a table. If the length is a power of two, they are ONNX's `DFT`,
+//! which onnxruntime computes accurately only then. All others are decomposed: by two factors of
+//! the length, or into a convolution whose length is a power of two.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{Context, RuleError};
 /// Up to this length, a transform is a product with a table.
 const SHORT: i64 = 64;
 
-/// Up to this length, one that has no factors is, too.
+/// Up to this length, so is one whose length has no factors.
 const SHORT_PRIME: i64 = 128;
 
 /// Σⱼ xⱼ e^(-2πi jk/n) for all k.
@@ -69,7 +69,7 @@ pub(super) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Entries> 
     forward(cx, x)?.slice(cx, -1, &Dim::Known(0), &half.into())
 }
 
-/// The real numbers of which `x` is the first half of the spectrum, n times as large.
+/// The real numbers, multiplied by n, whose spectrum has `x` as its first half.
 #[track_caller]
 pub(super) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<ValueId> {
     let half = length(cx, x)?;
@@ -171,7 +171,7 @@ fn by_operator(cx: &mut Context<'_>, x: Entries, half: bool) -> Result<Entries> 
         [real] => *real,
         parts => cx.op("Concat", parts, attrs! { axis: -1 })?,
     };
-    // The operator wants an axis of signals in front.
+    // The operator needs a leading axis of signals.
     if rank == 1 {
         pairs = cx.unsqueeze(pairs, &[0])?;
     }
@@ -201,8 +201,8 @@ fn by_factors(cx: &mut Context<'_>, x: Entries, r: i64, s: i64) -> Result<Entrie
     x.each(cx, |cx, part| cx.reshape(part, &shape))
 }
 
-/// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since it
-/// is the difference of numbers much larger than itself.
+/// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since
+/// it is the difference of numbers much larger than itself.
 fn by_convolution(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<Entries> {
     let dtype = cx.dtype(x.re);
     let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;

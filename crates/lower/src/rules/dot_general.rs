@@ -23,11 +23,11 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let summed = product(&sizes(cx, left, &left_sum));
     let shape = [batch.as_slice(), &rows, &columns].concat();
     if summed == Dim::Known(0) {
-        // onnxruntime's MatMul does not know what to do for unsigned integers.
+        // onnxruntime's MatMul does not handle unsigned integers correctly.
         return Ok(vec![cx.full(dtype, 0.0, &shape)?]);
     }
 
-    // MatMul takes several row axes as they are when the other side is a plain matrix.
+    // MatMul accepts several row axes if the other side is a plain matrix.
     let stacked = batch.is_empty() && rows.len() > 1 && right_sum.len() == 1;
     let rows = if stacked { rows } else { vec![product(&rows)] };
     let columns = product(&columns);

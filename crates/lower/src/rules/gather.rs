@@ -1,5 +1,5 @@
-//! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise GatherND
-//! over the axes that are indexed; a constant index is a Slice
+//! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise
+//! GatherND over the axes that are indexed; a constant index is a Slice
 
 use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
@@ -17,7 +17,7 @@ pub(super) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![with_fill(cx, x[0], x[1], fill)?])
 }
 
-/// As [`lower`], with the value that `fill` gives for windows outside of the operand.
+/// Like [`lower`], with the value that `fill` gives for windows outside the operand.
 pub(super) fn with_fill(
     cx: &mut Context<'_>,
     operand: ValueId,
@@ -41,7 +41,7 @@ pub(super) fn with_fill(
     Ok(cx.op("Where", &[inside, value, fill], Attrs::new())?)
 }
 
-/// What windows outside of the operand hold; of complex numbers, the real part.
+/// The fill value for windows outside the operand; for complex numbers, its real part.
 pub(super) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     let none = || RuleError::unsupported(format!("fill values of type {dtype} are not supported"));
     let given: Option<Fill> = cx.param("fill_value")?;
@@ -61,7 +61,7 @@ pub(super) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     Ok(cx.constant(tensor.ok_or_else(none)?))
 }
 
-/// The imaginary part of what windows outside of the operand hold.
+/// The imaginary part of the fill value for windows outside the operand.
 pub(super) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
     match cx.param("fill_value")? {
         Some(Fill::Complex(_, im)) => Ok(cx.scalar(dtype, im)?),
@@ -69,7 +69,7 @@ pub(super) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<Value
     }
 }
 
-/// A number as JAX's parameters have it.
+/// A number as it occurs in JAX's parameters.
 enum Fill {
     Int(i128),
     Float(f64),
@@ -130,8 +130,8 @@ impl Gather {
         let shape = cx.shape(operand);
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
         let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
-        // What is promised to be inside is clamped all the same: that is what XLA does, and JAX before
-        // 0.8 promises it of batches of dynamic slices, where it need not be so.
+        // Indices that are promised to be in bounds are clamped anyway: XLA does so, and JAX before
+        // 0.8 makes that promise for batches of dynamic slices, where it may be wrong.
         let mode = Mode::read(cx, Mode::Clip)?;
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
@@ -260,7 +260,7 @@ impl Gather {
         Ok((value, (0..self.index_rank).map(Axis::Index).collect()))
     }
 
-    /// Windows along several axes, of which `places` are the elements of the index vectors.
+    /// Windows along several axes; `places` are their elements of the index vectors.
     fn tuples(
         &self,
         cx: &mut Context<'_>,

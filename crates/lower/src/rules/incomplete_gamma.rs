@@ -49,16 +49,16 @@ fn outside<'f>(a: Num<'f>, x: Num<'f>) -> Num<'f> {
     x.less(0.0) | a.less(0.0) | origin | a.is_nan() | x.is_nan()
 }
 
-/// `x^a exp(-x) / Γ(a)`, and where that is nothing.
+/// `x^a exp(-x) / Γ(a)`, and where it vanishes.
 pub(super) fn weight<'f>(a: Num<'f>, x: Num<'f>) -> (Num<'f>, Num<'f>) {
     let log = a * x.ln() - x - lgamma(a);
     let largest = if x.dtype() == DType::F64 { f64::MAX } else { f64::from(f32::MAX) };
     (log.exp(), log.less(-largest.ln()))
 }
 
-/// Rounds after which a series is given up; JAX has no such limit.
+/// The maximum number of iterations for a series. JAX has no such limit.
 pub(super) const SERIES_LIMIT: u32 = 100_000;
-/// Rounds after which JAX gives up a continued fraction.
+/// The maximum number of iterations for a continued fraction, as in JAX.
 pub(super) const FRACTION_LIMIT: u32 = 2000;
 
 /// `1 + x / (a + 1) + x² / ((a + 1) (a + 2)) + …` where `counts` holds.

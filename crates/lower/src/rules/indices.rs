@@ -38,7 +38,7 @@ impl Mode {
 }
 
 /// Where windows start: vectors of 32 or 64-bit integers that are all inside, and which windows were inside to begin
-/// with (`None` if that was all of them, or if nobody asks).
+/// with (`None` if that was all of them, or if it is not needed).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Starts {
     pub(super) value: ValueId,
@@ -46,7 +46,7 @@ pub(super) struct Starts {
 }
 
 impl Starts {
-    /// Brings the vectors of `indices` into `0..=limits`.
+    /// Clamps the vectors of `indices` to `0..=limits`.
     pub(super) fn new(
         cx: &mut Context<'_>,
         indices: ValueId,
@@ -97,7 +97,7 @@ pub(super) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -
     Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
 }
 
-/// `value` brought into `0..=limits`, of which there is one per element of the last axis.
+/// `value` clamped to `0..=limits`, with one limit per element of the last axis.
 #[track_caller]
 pub(super) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     let dtype = cx.dtype(value);

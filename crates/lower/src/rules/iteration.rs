@@ -1,4 +1,4 @@
-//! Loops that rules build: one body, however many rounds.
+//! Loops that rules build: one body, however many iterations.
 
 use std::panic::Location;
 
@@ -9,8 +9,8 @@ use super::Result;
 use super::entries::Entries;
 use crate::Context;
 
-/// What a round hands on to the next one, and what it adds to the stacks. Of a whole loop: what the
-/// last round handed on, and the stacks, along a new first axis.
+/// What an iteration passes to the next one, and what it adds to the stacks. For a whole loop: what
+/// the last iteration passed on, and the stacks, along a new first axis.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) carry: Vec<Entries>,
@@ -45,7 +45,7 @@ pub(super) fn repeat(
     Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
 }
 
-/// Runs `body` until it says no, but at most `limit` times.
+/// Runs `body` while its condition holds, but at most `limit` times.
 #[track_caller]
 pub(super) fn repeat_while(
     cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! The table of rules: every JAX primitive that has an ONNX form.
 //!
-//! A rule reads the equation's parameters, emits ops and returns values. It names nothing, states no
-//! types and knows no origins. A new primitive is a module and an entry here, a file and a test.
+//! A rule reads the equation's parameters, emits ops and returns values. It does not deal with
+//! names, types or origins. A new primitive needs a module and an entry here, a file and a test.
 
 mod arg_extremum;
 mod atan2;
@@ -139,11 +139,11 @@ pub(crate) struct Rule {
 
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// The operator of the same meaning, and the table line that says so.
+    /// The operator with the same meaning, and its line in the table.
     Op(&'static str, &'static Location<'static>),
-    /// A function of its own file.
+    /// A function in a separate file.
     Function(fn(&mut Context<'_>, &[ValueId]) -> Result),
-    /// A function of its own file for real and complex numbers alike.
+    /// A function in a separate file, for both real and complex numbers.
     Numbers(fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>),
 }
 

@@ -1,5 +1,5 @@
-//! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool passes over NaN and
-//! takes the smallest finite number for minus infinity
+//! reduce_window_max → MaxPool, or Max of shifted slices; onnxruntime's MaxPool ignores NaN and
+//! replaces minus infinity by the smallest finite number
 
 use super::Result;
 use super::monoid::Monoid;

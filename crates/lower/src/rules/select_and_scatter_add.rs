@@ -1,5 +1,5 @@
 //! select_and_scatter_add(source, x) → ScatterElements of the source to the places that MaxPool finds;
-//! onnxruntime's MaxPool passes over NaN and finds no place among minus infinities
+//! onnxruntime's MaxPool ignores NaN and finds no position among minus infinities
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;

@@ -13,7 +13,7 @@ pub(super) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| z.squared())
 }
 
-/// (1 + z)(1 - z), of which nothing cancels near 1
+/// (1 + z)(1 - z), where nothing cancels near 1
 pub(super) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let more = Complex { re: z.re + 1.0, im: z.im };
@@ -34,7 +34,7 @@ pub(super) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts
     })
 }
 
-/// By real numbers, each part for itself.
+/// Division by real numbers, part by part.
 pub(super) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if is_real(cx, x[1]) {
         let [re, im] = formulas(cx, [x[0].re(), x[0].im(), x[1].re()], |[a, b, c]| [a / c, b / c])?;
@@ -67,7 +67,7 @@ impl<'f> Divisor<'f> {
     fn of(z: Complex<'f>) -> Self {
         let wide = z.re.abs().at_least(z.im.abs());
         let (larger, smaller) = (wide.select(z.re, z.im), wide.select(z.im, z.re));
-        // Infinite parts have a ratio, too, so that a quotient by them is zero.
+        // Infinite parts also get a ratio, so that a quotient by them is zero.
         let most = largest(z.re);
         let finite = |part: Num<'f>| part.max(-most).min(most);
         let zero = larger.equals(0.0);

@@ -4,8 +4,8 @@ use super::Result;
 use crate::rules::{convert_element_type, iota};
 use crate::{Context, Parts, RuleError};
 
-/// Real numbers become complex ones without an imaginary part, and the other way round what they
-/// have of it is dropped.
+/// Real numbers become complex ones with imaginary part zero; in the other direction, the imaginary
+/// part is dropped.
 pub(super) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if !cx.is_complex() {
         let real = convert_element_type::lower(cx, &[x[0].re()])?;
@@ -20,7 +20,7 @@ pub(super) fn convert(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     Ok(vec![Parts::Complex(re, im)])
 }
 
-/// JAX has no other bits for complex numbers than their own.
+/// JAX can only reinterpret complex numbers as their own type.
 pub(super) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     match x[0] {
         Parts::Complex(re, _) if cx.is_complex() && cx.dtype(re) == cx.out(0).dtype => {

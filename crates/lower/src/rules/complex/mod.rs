@@ -1,7 +1,8 @@
 //! The table of rules on complex numbers, for equations that read or return any.
 //!
-//! What moves elements or adds them treats real and imaginary parts alike: the real rule is applied
-//! to each. What calls other jaxprs passes both parts on. Everything else has a formula of its own.
+//! Primitives that move or add elements treat real and imaginary parts alike, so the real rule is
+//! applied to each. Those that call other jaxprs pass both parts on. All others have their own
+//! formula.
 
 mod arithmetic;
 mod conversion;
@@ -33,7 +34,7 @@ enum Body {
     Each,
     /// Once, to all parts in a row.
     Flat,
-    /// By a function of its own.
+    /// By a separate function.
     Function(fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>),
 }
 
@@ -140,7 +141,7 @@ fn find(primitive: &str) -> Option<Body> {
     })
 }
 
-/// Applies a rule to operands of which some are complex, or for a complex result.
+/// Applies a rule if any operand or result is complex.
 pub(super) fn apply(rule: &Rule, cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     match find(rule.name)
         .ok_or_else(|| RuleError::unsupported("complex numbers are not supported here"))?

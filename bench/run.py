@@ -1,7 +1,7 @@
 """Speed and memory, as ratios within one run: `make bench`.
 
 `make bench REFERENCE=1` also measures the PyPI package of the same name on the same models, in
-environments of its own, with and without Equinox installed.
+separate environments, with and without Equinox installed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from models import catalogue  # noqa: E402
 
-# What each level of metadata may cost, as a multiple of a conversion without.
+# What each level of metadata may cost, relative to a conversion without metadata.
 METADATA = {"minimal": 1.05, "full": 1.15, "sourcemap": 1.05}
 
 
@@ -40,13 +40,13 @@ def median(name, *arguments, rounds=5, python=sys.executable):
 
 
 class Table:
-    """The results: what was measured, against its target."""
+    """The measurements and their targets."""
 
     def __init__(self):
         self.rows = []
 
     def add(self, what, value, unit, target, *, at_least=False):
-        """Adds one figure; `target` is `None` where there is nothing to reach."""
+        """Adds one measurement; `target` is `None` if it has no target."""
         met = target is None or (value >= target if at_least else value <= target)
         goal = "" if target is None else f"{'≥' if at_least else '≤'} {target:g}{unit}"
         row = {"what": what, "value": value, "unit": unit, "target": target, "met": met}
@@ -67,7 +67,7 @@ def reference_python(name, extras):
 
 
 def measure(table, layers):
-    """All figures of this package."""
+    """All measurements of this package."""
     jax = median("import_jax")
     imported = task("import_time")
     seconds = statistics.median(task("import_time")["seconds"] for _ in range(5))
@@ -76,7 +76,7 @@ def measure(table, layers):
     for depth in layers:
         warm = task("warm", depth, ",".join(["off", *METADATA]))
         converted = warm["of_trace"]["off"]
-        table.add(f"GPT {depth} layers: conversion ÷ bare trace", converted, "×", 1.25)
+        table.add(f"GPT {depth} layers: conversion ÷ trace alone", converted, "×", 1.25)
         for detail, target in METADATA.items():
             ratio = warm["of_off"][detail]
             table.add(f"GPT {depth} layers: {detail} metadata ÷ off", ratio, "×", target)
@@ -87,15 +87,17 @@ def measure(table, layers):
     used = task("memory", 1024)
     table.add("1 GB of weights: extra memory", 100 * used["extra"] / used["bytes"], "%", 5)
     speed = used["plain_seconds"] / used["seconds"]
-    table.add("1 GB of weights: speed of a plain write", 100 * speed, "%", 80, at_least=True)
+    table.add(
+        "1 GB of weights: speed compared with a plain write", 100 * speed, "%", 80, at_least=True
+    )
 
 
 def measure_models(table, names):
-    """How long models of `tests/models` take, each in a process of its own."""
+    """How long models of `tests/models` take, each in a separate process."""
     for name in names:
         warm = task("warm", name, "off")
         table.add(f"{name}: conversion, CPU ms", 1000 * warm["seconds"]["off"], "", None)
-        table.add(f"{name}: conversion ÷ bare trace", warm["of_trace"]["off"], "×", None)
+        table.add(f"{name}: conversion ÷ trace alone", warm["of_trace"]["off"], "×", None)
 
 
 def compare(table, layers):
@@ -123,7 +125,7 @@ def main():
         nargs="+",
         metavar="NAME",
         choices=["all", *catalogue.NAMES],
-        help="measure only these models of tests/models, such as nnx/vit; all for all of them",
+        help="measure only these models of tests/models, such as nnx/vit; `all` for all of them",
     )
     options = parser.parse_args()
     BUILD.mkdir(exist_ok=True)

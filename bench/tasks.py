@@ -1,6 +1,6 @@
-"""One measurement in a process of its own: `python tasks.py TASK [ARGUMENT …]` prints JSON.
+"""One measurement in a separate process: `python tasks.py TASK [ARGUMENT …]` prints JSON.
 
-The tasks use nothing but the public API, so that they measure any package called `jax2onnx`.
+The tasks use only the public API, so they can measure any package named `jax2onnx`.
 """
 
 import functools
@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
 def _interleaved(measures, rounds=15):
-    """CPU seconds of several functions, each called once in every round, after one to warm up.
+    """CPU seconds of several functions, each called once per round, after a warm-up round.
 
-    Whatever else the machine does in a round, it does to all of them.
+    Whatever else the machine does in a round affects all of them.
     """
     seconds = {name: [] for name in measures}
     for measure in measures.values():
@@ -36,12 +36,12 @@ def _interleaved(measures, rounds=15):
 
 
 def _ratio(numbers, others):
-    """The median ratio of what was measured in the same rounds."""
+    """The median ratio of measurements from the same rounds."""
     return statistics.median(one / other for one, other in zip(numbers, others, strict=True))
 
 
 def _model(name):
-    """A model of `tests/models` by its name there; a number is a GPT of so many layers."""
+    """A model of `tests/models` by its name there; a number is a GPT with that many layers."""
     if name.isdigit():
         from models.nnx import gpt
 
@@ -52,16 +52,16 @@ def _model(name):
 
 
 def _tracer(model, inputs):
-    """A function that traces the model, anew each time."""
+    """A function that traces the model from scratch each time."""
     import jax
 
-    # A new function every time: JAX would answer a second trace of the same one from its cache.
+    # A new function every time: JAX would take a second trace of the same one from its cache.
     def trace():
         jax.make_jaxpr(lambda *x: model(*x))(*inputs)
 
     try:
         trace()
-    except ValueError:  # some NNX modules may be called only in the trace that made them
+    except ValueError:  # some NNX modules may be called only in the trace that created them
         from flax import nnx
 
         graph, state = nnx.split(model)
@@ -105,7 +105,7 @@ def warm(name, details):
 
 def first_trace(name):
     """CPU seconds of importing JAX and of the first trace in a fresh process."""
-    model, inputs = _model(name)  # the model's own set-up is nobody's cost
+    model, inputs = _model(name)  # creating the model does not count
     import jax
 
     start = time.process_time()
@@ -161,7 +161,7 @@ def _clear(folder):
 
 
 def memory(megabytes):
-    """Peak extra memory and speed of exporting a model of that many megabytes of weights."""
+    """Peak extra memory and speed of exporting a model with that many megabytes of weights."""
     import jax
     import jax.numpy as jnp
 
@@ -199,8 +199,8 @@ def memory(megabytes):
                 os.fsync(file.fileno())
             plain.append(time.perf_counter() - start)
 
-        # Each after itself and after the other, and the best of each: whatever else the machine
-        # does, such as finding free memory for its cache, only adds to the time.
+        # Each runs after itself and after the other, and the best time counts: whatever else the
+        # machine does, such as freeing memory for its cache, only adds to the time.
         for measure in (write, export, export, write) * 3:
             measure()
             _clear(folder)

@@ -1,5 +1,5 @@
 """How much of JAX can be exported, measured: `make coverage`.
 
-The corpus is the list of cases that JAX's wheel carries for testing its own exporters. Each case
-is exported, run by ONNX Runtime and compared with JAX.
+The corpus is the list of cases in JAX's wheel for testing its own exporters. Each case is exported,
+run by ONNX Runtime and compared with JAX.
 """

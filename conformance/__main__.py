@@ -1,6 +1,6 @@
 """`python -m conformance`: runs everything and writes `docs/COVERAGE.md`.
 
-What an interrupted run has done is kept, as long as nothing that it measured has changed.
+The results of an interrupted run are kept, as long as nothing that they depend on has changed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 def main() -> int:
-    """Runs what has not run yet, and writes the page when all has."""
+    """Runs what has not run yet, and writes the page when everything has."""
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
     parser.add_argument("names", nargs="*", help="run only groups or modules of these names")
     parser.add_argument("--jobs", type=int, default=2, help="how many processes")
@@ -59,7 +59,7 @@ def _run(names: list[str], jobs: int, path: Path, done: dict[str, Result]) -> No
 
 
 def _resume(path: Path) -> dict[str, Result]:
-    """The results that are still true; without any, a new file of results."""
+    """The results that are still valid; if there are none, starts a new file of results."""
     key = _measured()
     path.parent.mkdir(parents=True, exist_ok=True)
     lines: list[Any] = []

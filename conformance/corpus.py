@@ -1,4 +1,4 @@
-"""JAX's own corpus: functions with arguments, in groups that are mostly named by primitive."""
+"""JAX's own corpus: functions with arguments, in groups mostly named after primitives."""
 
 import hashlib
 import math
@@ -16,7 +16,7 @@ from conformance import other_answers
 from conformance.evaluate import SKIPPED, Result, evaluate, one_line
 
 _WIDE = {"float64", "int64", "uint64", "complex128"}
-# These are about the last bit of a number: within any tolerance the identity would do.
+# These are about the last bit of a number: with any tolerance, the identity would pass.
 _EXACT = {"nextafter", "reduce_precision"}
 
 
@@ -29,13 +29,13 @@ class Case(NamedTuple):
 
     @property
     def dtype(self) -> str:
-        """The element type that the case is about; empty when it is about none."""
+        """The element type that the case is about; empty if there is none."""
         return _dtype_name(self.harness.dtype)
 
     def evaluate(self) -> Result:
         """Exports the function, runs the model and compares the numbers with JAX's."""
         if not self.harness.filter("cpu"):
-            return Result(SKIPPED, "JAX says that it is not implemented on a CPU")
+            return Result(SKIPPED, "JAX does not implement it on a CPU")
         try:
             args = _wide(partial(self.harness.dyn_args_maker, np.random.RandomState(0)))
         except Exception as error:
@@ -65,7 +65,7 @@ def cases() -> dict[str, Case]:
 def sample() -> dict[str, list[Case]]:
     """A few cases of every group, with as many element types as possible.
 
-    Which ones depends on nothing but their names, so that versions of JAX share most of them.
+    The choice depends only on their names, so that versions of JAX share most of them.
     """
     groups = defaultdict(list)
     for case in cases().values():
@@ -77,7 +77,7 @@ def sample() -> dict[str, list[Case]]:
 
 
 def _turn(members: list[Case]) -> Callable[[Case], tuple[int, bytes]]:
-    """A key that takes the element types in turn, each in an arbitrary order of its cases."""
+    """A key that alternates between element types, with the cases of each in arbitrary order."""
     seen: dict[str, int] = defaultdict(int)
     turns = {}
     for case in sorted(members, key=_hash):
@@ -103,7 +103,7 @@ def _harnesses() -> list[Any]:
 
 
 def _wide(make: Callable[[], Any]) -> Any:
-    """What a function makes with 64-bit types enabled, which narrows and leaves out nothing."""
+    """The result of a function with 64-bit types enabled, so nothing is narrowed or omitted."""
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", True)
     try:

@@ -1,4 +1,4 @@
-"""A function exported, run by ONNX Runtime and compared with JAX."""
+"""Exports a function, runs it in ONNX Runtime and compares it with JAX."""
 
 import os
 import warnings
@@ -12,15 +12,15 @@ from jax2onnx import to_onnx
 from jax2onnx.errors import UnsupportedError
 
 MATCH = "match"
-UNSUPPORTED = "unsupported"  # a clear error says that, and why
+UNSUPPORTED = "unsupported"  # a clear error says so, and why
 MISMATCH = "mismatch"  # a model that computes something else
-REFUSED = "refused"  # a model that ONNX Runtime does not load or run
+REFUSED = "refused"  # a model that ONNX Runtime cannot load or run
 FAILED = "failed"  # any other error of the export, a crash or a timeout
 SKIPPED = "skipped"  # JAX itself does not run it on a CPU
 
 
 class Result(NamedTuple):
-    """What came of a function."""
+    """The outcome for a function."""
 
     outcome: str
     why: str = ""
@@ -43,8 +43,8 @@ def evaluate(
         function: What to export.
         args: Its arguments.
         double: Whether 64-bit types are enabled.
-        exact: Whether every bit counts.
-        accept: Says whether numbers that are not JAX's are as good.
+        exact: Whether every bit must agree.
+        accept: Decides whether numbers that differ from JAX's are just as good.
     """
     before = jax.config.jax_enable_x64
     jax.config.update("jax_enable_x64", double)
@@ -83,6 +83,6 @@ def _evaluate(
 
 
 def one_line(error: BaseException) -> str:
-    """An error in one line of a reasonable length, without folders."""
+    """An error on one line of reasonable length, without folders."""
     text = " ".join(str(error).split()).replace(os.path.join(os.getcwd(), ""), "")
     return f"{type(error).__name__}: {text}"[:300]

@@ -1,7 +1,7 @@
 """The ledger of what cannot be exported: `known_gaps.toml`.
 
-Results are held against it in both directions: a gap that is not in it is an error, and so is an
-entry that has become wrong.
+Results are checked against it in both directions: a gap that is not in it is an error, and so is an
+entry that is no longer true.
 """
 
 import re
@@ -22,7 +22,7 @@ def known_gaps() -> list[tuple[re.Pattern[str], str]]:
 
 
 def surprise(name: str, result: Result) -> str:
-    """Says how a result differs from what the ledger says; empty if it does not."""
+    """How a result differs from the ledger; empty if it does not."""
     gap = next((reason for names, reason in known_gaps() if names.fullmatch(name)), None)
     if result.outcome == SKIPPED:
         return ""

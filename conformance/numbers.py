@@ -28,7 +28,7 @@ def tolerance(dtype: np.dtype) -> tuple[float, float]:
 
 
 def difference(found: Arrays, expected: Arrays, *, exact: bool = False) -> str:
-    """Says how a model's outputs differ from JAX's, in type, shape or numbers; empty if not."""
+    """How a model's outputs differ from JAX's in type, shape or numbers; empty if they do not."""
     if len(found) != len(expected):
         return f"{len(found)} results, JAX has {len(expected)}"
     texts = (_difference(one, other, exact) for one, other in zip(found, expected, strict=True))
@@ -44,7 +44,7 @@ def _difference(found: np.ndarray, expected: np.ndarray, exact: bool) -> str:
         return f"shape {found.shape}, JAX has {tensor.shape}"
     close = _close(found, tensor, rtol, atol)
     if np.iscomplexobj(expected):
-        # A part that is tiny beside the other one has no digits of its own.
+        # A part that is tiny compared with the other one has no correct digits.
         close |= _whole_close(found, tensor, rtol, atol)
     if close.all():
         return ""

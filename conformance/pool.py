@@ -1,4 +1,4 @@
-"""Evaluates cases in processes of their own, which may crash or hang."""
+"""Evaluates cases in separate processes, which may crash or hang."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ _TIMEOUT = 120.0
 
 
 def evaluate_all(names: Iterable[str], jobs: int, report: Callable[[str, Result], None]) -> None:
-    """Evaluates cases by name; results are reported as they come, one at a time."""
+    """Evaluates cases by name. Results are reported one at a time, as they arrive."""
     todo: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
         todo.put(name)
@@ -66,7 +66,7 @@ class _Worker:
             raise RuntimeError("a process that evaluates cases did not start")
 
     def evaluate(self, name: str) -> tuple[Result, bool]:
-        """What came of a case, and whether the process can take another one."""
+        """The outcome of a case, and whether the process can take another one."""
         self._served += 1
         self._pipe.send(name)
         if not self._pipe.poll(_TIMEOUT):

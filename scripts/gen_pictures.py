@@ -1,4 +1,4 @@
-"""Takes the pictures of the documentation: `docs/images/view.png` and `docs/images/netron.png`.
+"""Takes the screenshots of the documentation: `docs/images/view.png` and `docs/images/netron.png`.
 
 Run it from the root of the repository, with a browser and the packages of the test group.
 """
@@ -49,7 +49,7 @@ def take_view(folder: Path) -> None:
     page = folder / "gpt.html"
     options = ["--profile", str(profile(path, model[1])), "--skip", "5"]
     if _core.main(["view", str(path), "-o", str(page), *options]):
-        raise SystemExit("no page")
+        raise SystemExit("the browser shows no page")
     with browser(folder, *SIZE) as tab:
         tab.open(page.as_uri())
         tab.evaluate("setAll(false); setTheme('light')")

@@ -28,7 +28,7 @@ Arrays = list[np.ndarray]
 
 @dataclass
 class Check:
-    """An operator on random operands, and what it must give."""
+    """An operator on random operands, and its expected result."""
 
     op: str
     expected: Callable[..., np.ndarray]
@@ -40,7 +40,7 @@ class Check:
 
 
 def numbers(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of every magnitude, the extremes, or such that differ in their lower halves only."""
+    """Numbers of every magnitude, extremes, or numbers that differ only in their lower halves."""
     dtype = ELEMENT_TYPES[name][1]
     info, count = np.iinfo(dtype), int(np.prod(shape))
     if info.bits == 64 and rng.integers(2):
@@ -69,7 +69,7 @@ def elementwise(function: Callable[[int, int], int]) -> Callable[..., np.ndarray
 
 
 def divisible(arrays: Arrays) -> Arrays:
-    """No division by zero, and none whose result does not fit."""
+    """Avoids division by zero, and divisions whose result does not fit."""
     a, b = arrays
     b = np.where(b == 0, 1, b).astype(b.dtype)
     overflows = (a == np.iinfo(a.dtype).min) & (b.astype(np.int64) == -1)
@@ -211,7 +211,7 @@ def session(check: Check, arrays: Arrays) -> ort.InferenceSession:
     ]
     constants = [numpy_helper.from_array(c, f"c{i}") for i, c in enumerate(check.constants)]
     names = [i.name for i in given]
-    # Constants follow the data; indices stand between data and updates.
+    # Constants follow the data; indices are between data and updates.
     names[1:1] = [c.name for c in constants]
     results = ["y", "i"] if check.op == "TopK" else ["y"]
     node = helper.make_node(check.op, names, results, **check.attrs)
@@ -234,7 +234,7 @@ def is_wrong(check: Check, name: str) -> bool:
         arrays = check.prepare([numbers(rng, name, SHAPE) for _ in range(check.operands)])
         try:
             built = built or session(check, arrays)
-        except Exception:  # no kernel: not a question of right or wrong
+        except Exception:  # there is no kernel, so it is neither right nor wrong
             return False
         got = built.run(["y"], {f"x{i}": a for i, a in enumerate(arrays)})[0]
         with np.errstate(all="ignore"):

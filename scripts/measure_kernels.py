@@ -1,11 +1,11 @@
 """Which element types onnxruntime's CPU provider really runs, found by running one-node models.
 
-The kernel list says what is registered. Running says more: float16 works wherever a float32 kernel
-exists (casts are inserted as the session is made), functions are expanded, and some registered
-kernels refuse a type when they run.
+The kernel list shows what is registered. Running shows more: float16 works wherever there is a
+float32 kernel (casts are inserted when the session is created), functions are expanded, and some
+registered kernels reject a type when they run.
 
-The samples are the operators' own examples in `onnx.backend.test`. Every sample that runs as it is
-gets its element types replaced, one binding of the operator's type constraints at a time.
+The samples are the operators' own examples in `onnx.backend.test`. For every sample that runs as it
+is, all bindings of the operator's type constraints are tried.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
-# More bindings than this of one operator version are not tried.
+# Operator versions with more bindings than this are not tried.
 MAX_BINDINGS = 5000
-# So many samples of an operator are tried, chosen to differ in their attributes.
+# How many samples of an operator are tried, chosen to differ in their attributes.
 MAX_SAMPLES = 12
-# Where an operator's result type is an attribute: its name.
+# The attributes that choose an operator's result type.
 DTYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype")
-# Their kernels hold subgraphs, strings, images or sequences; the kernel list is exact for them.
+# Their operands are subgraphs, strings, images or sequences; the kernel list is exact for them.
 NOT_MEASURED = {"If", "Loop", "Scan", "Constant", "ImageDecoder", "SequenceMap"}
 
-# Operators of which an attribute decides which types run: its name and its default.
+# Operators with an attribute that decides which types run: its name and its default.
 VARIANT_ATTRIBUTES = {
     "Gelu": ("approximate", "none"),
     "Mod": ("fmod", "0"),
@@ -103,7 +103,7 @@ class Version:
 
 @dataclass
 class Sample:
-    """A node and its operands, `None` for one that is left out."""
+    """A node and its operands, `None` for one that is omitted."""
 
     name: str
     node: onnx.NodeProto
@@ -111,7 +111,7 @@ class Sample:
 
 
 def samples() -> dict[str, list[Sample]]:
-    """The examples of each operator that consist of the one node, on tensors."""
+    """The examples of each operator that consist of a single node, on tensors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
@@ -138,7 +138,7 @@ def samples() -> dict[str, list[Sample]]:
 
 
 def extra_samples() -> dict[str, list[Sample]]:
-    """Operators that have no example of one node."""
+    """Operators that have no example with a single node."""
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
     rows: list[tuple[str, list[np.ndarray], dict[str, Any]]] = [
         ("GlobalLpPool", [x], {"p": 2}),
@@ -156,7 +156,7 @@ def extra_samples() -> dict[str, list[Sample]]:
 
 
 def spread(cases: list[Sample]) -> list[Sample]:
-    """A few samples, those first whose attributes and input counts were not seen yet."""
+    """A few samples, starting with those whose attributes and input counts are new."""
     seen: set[object] = set()
     fresh: list[Sample] = []
     rest: list[Sample] = []
@@ -170,7 +170,7 @@ def spread(cases: list[Sample]) -> list[Sample]:
 
 
 def convert(array: np.ndarray, name: str) -> np.ndarray:
-    """Similar data of another type: in range, and without zeros that an integer division meets."""
+    """Similar data of another type: in range, and without zeros to divide by."""
     target = ELEMENT_TYPES[name][1]
     if array.dtype == target:
         return array
@@ -228,7 +228,7 @@ def set_result_type(version: Version, node: onnx.NodeProto, binding: dict[int, s
 
 
 def runs(model: onnx.ModelProto) -> str:
-    """Why the model does not run; empty when it does."""
+    """Why the model does not run; empty if it does."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = SILENT
@@ -259,7 +259,7 @@ def free_constraints(version: Version, sample: Sample) -> list[int]:
 
 
 def variant(op: str, node: onnx.NodeProto) -> str:
-    """The value of the attribute that decides which kernels there are; empty if none does."""
+    """The value of the attribute that decides which kernels exist; empty if none does."""
     name, default = VARIANT_ATTRIBUTES.get(op, ("", ""))
     values = {a.name: a.s.decode() or str(a.i) for a in node.attribute}
     return values.get(name, default)
@@ -291,7 +291,7 @@ def measure(version: Version, cases: Iterable[Sample]) -> dict[str, Measurement]
 
 
 def measure_all(versions: list[Version], jobs: int) -> list[dict[str, Measurement]]:
-    """What was measured of each version, in child processes; nothing for what has no sample."""
+    """The measurements of each version, in child processes; none for versions without a sample."""
     with ProcessPoolExecutor(jobs, initializer=start_worker) as pool:
         return list(pool.map(measure_in_worker, versions))
 

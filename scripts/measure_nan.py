@@ -1,7 +1,7 @@
 """Which float types onnxruntime's CPU provider loses NaN in.
 
-Found so far: reductions to the largest and the smallest element skip NaN or not, depending on where
-it is, updates that do so forget it, and the sign of a 16-bit NaN is 0.
+Found so far: reductions to the largest and the smallest element may skip NaN, depending on where it
+is, updates of that kind lose it, and the sign of a 16-bit NaN is 0.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def feed(name: str, array: np.ndarray) -> ort.OrtValue:
 
 
 def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) -> bool:
-    """Whether a NaN among numbers is not in the result."""
+    """Whether a NaN among numbers is missing from the result."""
     built = session(op, name, operands, axis)
     if built is None:
         return False
@@ -122,7 +122,7 @@ def loses_nan(op: str, name: str, operands: int = 1, axis: int | None = None) ->
 
 
 def scatter_loses_nan(op: str, reduction: str, name: str) -> bool:
-    """Whether a NaN is forgotten when a number updates its place."""
+    """Whether a NaN is lost when a number updates it."""
     code, place = ELEMENT_TYPES[name][0], (1, 1) if op == "ScatterND" else (1,)
     given = [helper.make_tensor_value_info(x, code, [1]) for x in ("data", "updates")]
     indices = numpy_helper.from_array(np.zeros(place, np.int64), "indices")
@@ -138,7 +138,7 @@ def scatter_loses_nan(op: str, reduction: str, name: str) -> bool:
     orders = [{"data": nan, "updates": number}, {"data": number, "updates": nan}]
     try:
         found = [built.run_with_ort_values(["nan"], feeds)[0].numpy() for feeds in orders]
-    except Exception:  # some types are refused only now
+    except Exception:  # some types are rejected only now
         return False
     return not np.all(found)
 

@@ -1,4 +1,4 @@
-"""Prints the table of `docs/source-map.md`: the nodes whose lines are found after other tools.
+"""Prints the table in `docs/source-map.md`: the nodes whose lines are found after other tools ran.
 
 python scripts/measure_survival.py
 """

@@ -130,10 +130,10 @@ class Page:
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._left:
             if not select.select([self._answers], [], [], SILENCE)[0]:
-                raise TimeoutError(f"the browser has said nothing for {SILENCE} s")
+                raise TimeoutError(f"the browser has not answered for {SILENCE} s")
             more = self._answers.read(1 << 20)
             if not more:
-                raise EOFError("the browser has gone")
+                raise EOFError("the browser has exited")
             self._left += more
         text, self._left = self._left.split(b"\0", 1)
         message = json.loads(text)
@@ -168,7 +168,7 @@ class Page:
             if self.evaluate(f"Boolean({condition})"):
                 return
             if time.monotonic() > end:
-                raise AssertionError(f"in vain: {condition}; errors: {self.errors}")
+                raise AssertionError(f"never true: {condition}; errors: {self.errors}")
             time.sleep(0.03)
 
     def frame(self) -> None:

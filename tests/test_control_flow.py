@@ -308,7 +308,7 @@ def test_callbacks_are_refused(callback: Callable[..., Any]) -> None:
     with pytest.raises(UnsupportedError, match="callback` has no ONNX lowering") as caught:
         to_onnx(fn, [(3,)])
     assert "callback(np.sin" in caught.value.place
-    assert caught.value.help.startswith("a model cannot call Python: ")
+    assert caught.value.help.startswith("a model cannot call Python; ")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -340,7 +340,7 @@ def test_weights_of_loop_bodies_are_stored_once() -> None:
     assert not of_type(model, "Constant")
 
 
-# loops that are none
+# loops that do not stay loops
 
 
 def _ops(fn: Callable[..., Any], *args: Any) -> set[str]:
@@ -378,7 +378,7 @@ def test_maps(fn: Callable[..., Any]) -> None:
     check_model(fn, [ROWS])
 
 
-def test_a_map_that_parts_ways_stays_a_loop() -> None:
+def test_a_map_that_diverges_stays_a_loop() -> None:
     def fn(x: Any) -> Any:
         return lax.map(lambda row: lax.cond(row[0] > 0.5, jnp.sin, jnp.cos, row), x)
 
@@ -403,7 +403,7 @@ def test_a_map_with_effects_stays_a_loop() -> None:
     assert "Scan" in _ops(lambda x: lax.map(body, x), ROWS)
 
 
-def test_a_loop_that_runs_once_is_none() -> None:
+def test_a_loop_that_runs_once_is_inlined() -> None:
     def fn(x: Any) -> Any:
         return lax.scan(lambda c, v: (c * 0.5 + v, c), jnp.zeros(2), x, reverse=True)
 

@@ -1,4 +1,4 @@
-"""Errors of onnxruntime, provoked for real, lead to the node and to the line behind it."""
+"""Real onnxruntime errors lead to the node and the line behind it."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def ones(*shape: int) -> np.ndarray:
 
 @dataclass
 class Case:
-    """A model that fails, what it is fed, and what is to be found."""
+    """A model that fails, its inputs, and what should be found."""
 
     node: str | None
     code: str
@@ -238,7 +238,7 @@ def layer(x: jax.Array, w: jax.Array) -> jax.Array:
 
 
 def exported(**options: Any) -> onnx.ModelProto:
-    """The model of `layer`, whose inputs take any size: what it is fed may fail inside."""
+    """The model of `layer`, whose inputs accept any size, so it may fail inside."""
     options = {"stacktrace_metadata": "sourcemap", **options}
     model = to_onnx(layer, [(5, 8), (8, 3)], **options)
     for value in model.graph.input:
@@ -312,7 +312,7 @@ def test_an_error_that_another_led_to_is_explained_once() -> None:
     assert not hasattr(nested.value, "__notes__")
 
 
-def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
+def test_two_sizes_of_one_dimension_differ_from_a_mismatch() -> None:
     model = to_onnx(lambda x, y: x + jnp.sin(y), [("B", 5), ("B", 5)])
     feeds = {value.name: ones(2 + i, 5) for i, value in enumerate(model.graph.input)}
     fail = onnxruntime.capi.onnxruntime_pybind11_state.Fail
@@ -320,10 +320,10 @@ def test_two_sizes_of_one_dimension_are_told_from_a_mismatch() -> None:
         session(model.SerializeToString()).run(None, feeds)
     (note,) = caught.value.__notes__
     assert "[dimension-conflict]" in note
-    assert "the dimension `B` has two sizes in what was fed: 2 and 3" in note
+    assert "the inputs give the dimension `B` two sizes: 2 and 3" in note
 
 
-def test_what_cannot_be_explained_is_raised_all_the_same(tmp_path: Path) -> None:
+def test_unexplained_errors_are_raised_unchanged(tmp_path: Path) -> None:
     model = exported()
     (tmp_path / "model.onnx").write_bytes(b"no model")
     (note,) = raised(tmp_path / "model.onnx", model).__notes__
@@ -341,7 +341,7 @@ def test_text_syntax_is_read_by_onnx(tmp_path: Path, capfd: pytest.CaptureFixtur
     onnx.checker.check_model(read, full_check=True)
     for m in (model, read):
         for attribute in (a for node in m.graph.node for a in node.attribute if a.HasField("g")):
-            attribute.g.name = "g"  # a name that is no plain word cannot be written there
+            attribute.g.name = "g"  # only plain words can be written there as names
     printed = [onnx.printer.to_text(m.graph) for m in (model, read)]
     assert printed[0] == printed[1]
     x, w = ones(5, 8), ones(8, 3)

@@ -105,20 +105,23 @@ WRONG = {
     "no module": (["absent:f"], "there is no module `absent`"),
     "no function": (["model.py:predictt"], "it has Net, broken, callback"),
     "a class": (["model.py:Net"], "write model.py:Net()"),
-    "a number": (["model.py:number"], "is int, which cannot be called"),
+    "a number": (["model.py:number"], "is of type int, which is not callable"),
     "no shape": (["model.py:net", "--input=f32"], "write type and shape"),
     "a type": (["model.py:net", "--input=f33[2]"], "types are bf16"),
-    "a dimension": (["model.py:net", "--input=f32[2,-]"], "`f32[2,-]` is no input"),
+    "a dimension": (["model.py:net", "--input=f32[2,-]"], "`f32[2,-]` is not an input"),
     "a type of 64 bits": (
         ["model.py:net", "--input=i64[2,3]"],
-        "`i64[2,3]` would be int32: JAX has types of 64 bits only on request\n"
+        "`i64[2,3]` would be int32: JAX disables 64-bit types by default\n"
         "  help: add --set enable_double_precision=True",
     ),
     "a dimension that is too large": (
         ["model.py:net", "--input=f32[99999999999999999999,3]"],
-        "the largest dimension that ONNX has is 9223372036854775807",
+        "the largest dimension in ONNX is 9223372036854775807",
     ),
-    "an option": (["model.py:net", "--set=color=red"], "write OPTION=VALUE with model_name"),
+    "an option": (
+        ["model.py:net", "--set=color=red"],
+        "write OPTION=VALUE with one of: model_name",
+    ),
     "a level": (["model.py:net", "--stacktrace=everything"], "[possible values: minimal, full"),
     "too few inputs": (["model.py:net"], "wrong-arguments"),
 }
@@ -144,12 +147,12 @@ def test_the_source_is_not_replaced(folder, option, file):
     before = (folder / file).read_text()
     done = export(folder, "again.py:net", "--input=f32[2,3]", option.format(file))
     assert done.returncode == 2
-    assert "is the file of the function" in done.stderr
+    assert "would overwrite the source file of the function" in done.stderr
     assert (folder / file).read_text() == before
     assert not list(folder.glob("*.onnx"))
 
 
-def test_types_of_64_bits_on_request(folder):
+def test_64_bit_types_on_request(folder):
     double = "--set=enable_double_precision=True"
     assert export(folder, "model.py:net", "--input=f64[2,3]", double).returncode == 0
     [value] = onnx.load(folder / "net.onnx").graph.input

@@ -122,12 +122,12 @@ def test_modules_of_every_framework_become_functions(name: str) -> None:
     model = check_model(NETS[name](), [X], functions="modules")
     assert calls(model)[f"custom.{name}.1"] == 3
     assert [node.op_type for node in model.graph.node if node.domain] == [name] * 3
-    # The model itself is no function, and without being asked for there are none.
+    # The model itself is not a function, and by default there are no functions.
     assert not {"Net", "LinenNet"} & {function.name for function in model.functions}
     assert not to_onnx(NETS[name](), [X]).functions
 
 
-def test_modules_that_are_made_anew_become_functions() -> None:
+def test_recreated_modules_become_functions() -> None:
     class Stack(nnx.Module):
         def __init__(self) -> None:
             self.first, self.second = (NnxBlock(nnx.Rngs(i)) for i in range(2))

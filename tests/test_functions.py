@@ -303,7 +303,7 @@ def test_outside_of_exports_nothing_changes() -> None:
     assert not any(str(eqn.source_info.name_stack) for eqn in traced.eqns)
 
 
-def test_what_jax_remembers_is_neither_used_nor_spoiled() -> None:
+def test_jax_caches_are_neither_used_nor_polluted() -> None:
     jitted = jax.jit(lambda x: layer(WEIGHTS[0], x) * 2)
     jitted(X)  # traced before the export
     model = check_model(lambda x: jitted(jitted(x)), [X])

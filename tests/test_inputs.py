@@ -122,12 +122,12 @@ def test_parameters_may_be_plain_scalars() -> None:
 
 
 ACCEPTED = (
-    "  help: give a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, "
+    "  help: pass a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, "
     'a shape such as ("B", 28, 28), or a dict, list, tuple or named tuple of these'
 )
 
 
-DIMENSION = '  help: a dimension is a non-negative integer or a name such as "B", not'
+DIMENSION = '  help: a dimension must be a non-negative integer or a name such as "B", not'
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,17 @@ DIMENSION = '  help: a dimension is a non-negative integer or a name such as "B"
         (
             (2, 3),
             "[invalid-inputs] `inputs` is (2, 3)\n"
-            "  help: for one argument of this shape give [(2, 3)]",
+            "  help: for one argument of this shape, pass [(2, 3)]",
         ),
         (
             ["B", 3],
             "[invalid-inputs] `inputs` is ['B', 3]\n"
-            "  help: for one argument of this shape give [('B', 3)]",
+            "  help: for one argument of this shape, pass [('B', 3)]",
         ),
         (
             {"x": (2,)},
             "[invalid-inputs] `inputs` is {'x': (2,)}\n"
-            "  help: give a list with one entry for each argument",
+            "  help: pass a list with one entry for each argument",
         ),
         ([{"x": "B"}], f"[invalid-inputs] `inputs[0]` is 'B'\n{ACCEPTED}"),
         ([0.5], f"[invalid-inputs] `inputs[0]` is 0.5\n{ACCEPTED}"),
@@ -161,27 +161,27 @@ DIMENSION = '  help: a dimension is a non-negative integer or a name such as "B"
         (
             [("", 3)],
             "[invalid-inputs] `inputs[0]` is ('', 3)\n"
-            "  help: '' is no dimension; write a name or an expression such as 2*T + 1",
+            "  help: '' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             ["B 3"],
             "[invalid-inputs] `inputs` is ('B 3',)\n"
-            "  help: 'B 3' is no dimension; write a name or an expression such as 2*T + 1",
+            "  help: 'B 3' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             [np.array(["a"])],
             "[invalid-inputs] `inputs[0]` is array(['a'], dtype='<U1')\n"
-            "  help: JAX has no arrays of such elements",
+            "  help: JAX has no arrays with this element type",
         ),
         (
             [("B+", 2)],
             "[invalid-inputs] `inputs[0]` is ('B+', 2)\n"
-            "  help: 'B+' is no dimension; write a name or an expression such as 2*T + 1",
+            "  help: 'B+' is not a dimension; write a name or an expression such as 2*T + 1",
         ),
         (
             ["B, T+"],
             "[invalid-inputs] `inputs[0]` is 'B, T+'\n"
-            "  help: 'B, T+' is no shape; write a name or an expression such as 2*T + 1",
+            "  help: 'B, T+' is not a shape; write a name or an expression such as 2*T + 1",
         ),
     ],
 )
@@ -212,12 +212,12 @@ def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: st
         to_onnx(add, inputs, params)
     line = add.__code__.co_firstlineno
     assert str(caught.value) == (
-        f"[wrong-arguments] the function does not take {reason}\n"
+        f"[wrong-arguments] the function cannot be called with {reason}\n"
         f"  --> {os.path.relpath(__file__)}:{line} in add\n"
         "  help: its signature is (x, y, *, scale=1.0)"
     )
 
 
-def test_a_value_that_is_no_function_is_an_error() -> None:
+def test_a_value_that_is_not_callable_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` is 3\n"):
         to_onnx(3, [(2,)])  # type: ignore[arg-type]

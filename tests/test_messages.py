@@ -1,6 +1,6 @@
-"""What a person reads when something is wrong, word for word.
+"""The error messages, word for word.
 
-`UPDATE_SNAPSHOTS=1 pytest tests/test_messages.py` writes the expectation anew.
+`UPDATE_SNAPSHOTS=1 pytest tests/test_messages.py` updates the snapshot.
 """
 
 import os
@@ -48,7 +48,7 @@ CASES = {
     "return_mode": lambda: _export(return_mode="fil"),
     "export_mode": lambda: _export(export_mode="wasm"),
     "normalization_mode": lambda: _export(normalization_mode="x"),
-    "opset that is no number": lambda: _export(opset="23"),
+    "opset that is not a number": lambda: _export(opset="23"),
     "opset that is too old": lambda: _export(opset=7),
     "opset that is too new": lambda: _export(opset=99),
     "paths": lambda: _export(paths="both"),

@@ -59,5 +59,5 @@ def test_an_unknown_argument_lists_the_known_ones(argument: Any) -> None:
         detail(argument)
     assert str(caught.value) == (
         f"[invalid-option] `stacktrace_metadata` is {argument!r}\n"
-        "  help: `stacktrace_metadata` is one of: True, False, minimal, full, sourcemap"
+        "  help: choose one of: True, False, minimal, full, sourcemap"
     )

@@ -97,7 +97,7 @@ def test_a_name_is_handed_out_once(wanted: list[str]) -> None:
     assert len({namer.unique(name) for name in wanted}) == len(wanted)
 
 
-def test_a_parameter_may_be_called_like_an_input_or_an_output() -> None:
+def test_a_parameter_may_have_the_name_of_an_input_or_output() -> None:
     class Masked(nnx.Module):
         def __init__(self) -> None:
             self.mask = nnx.Param(jnp.full((5, 5), 2.0))
@@ -128,31 +128,31 @@ def test_given_names_replace_the_default_ones() -> None:
     [
         (
             {"input_names": ["p"]},
-            "[invalid-names] `input_names` has 1 names, the model has 2\n"
-            "  help: give one name for each of: x, batch",
+            "[invalid-names] `input_names` has 1 names, but the model has 2\n"
+            "  help: pass one name for each of: x, batch",
         ),
         (
             {"input_names": ["p", "p"]},
             "[invalid-names] `input_names` repeats `p`\n"
-            "  help: inputs and outputs have different names",
+            "  help: all inputs and outputs need different names",
         ),
         (
             {"output_names": ["x"]},
             "[invalid-names] `output_names` repeats `x`\n"
-            "  help: inputs and outputs have different names",
+            "  help: all inputs and outputs need different names",
         ),
         (
             {"input_names": "xy"},
-            "[invalid-names] `input_names` is 'xy'\n  help: give a list of non-empty strings",
+            "[invalid-names] `input_names` is 'xy'\n  help: pass a list of non-empty strings",
         ),
         (
             {"input_names": {"x": 1, "y": 2}},
             "[invalid-names] `input_names` is {'x': 1, 'y': 2}\n"
-            "  help: give a list of non-empty strings",
+            "  help: pass a list of non-empty strings",
         ),
         (
             {"output_names": [""]},
-            "[invalid-names] `output_names` is ['']\n  help: give a list of non-empty strings",
+            "[invalid-names] `output_names` is ['']\n  help: pass a list of non-empty strings",
         ),
     ],
 )

@@ -13,51 +13,49 @@ from jax2onnx._options import positions
     [
         (
             {"return_mode": "bytes"},
-            "[invalid-option] `return_mode` is 'bytes'\n"
-            "  help: `return_mode` is one of: proto, ir, file",
+            "[invalid-option] `return_mode` is 'bytes'\n  help: choose one of: proto, ir, file",
         ),
         (
             {"export_mode": None},
-            "[invalid-option] `export_mode` is None\n"
-            "  help: `export_mode` is one of: standard, web",
+            "[invalid-option] `export_mode` is None\n  help: choose one of: standard, web",
         ),
         (
             {"normalization_mode": "fast"},
             "[invalid-option] `normalization_mode` is 'fast'\n"
-            "  help: `normalization_mode` is one of: auto, prefer_native, force_decomposed",
+            "  help: choose one of: auto, prefer_native, force_decomposed",
         ),
         (
             {"opset": "23"},
             "[invalid-option] `opset` is '23'\n"
-            "  help: give an integer, or None for the lowest that is needed",
+            "  help: pass an integer, or None for the lowest opset that the model needs",
         ),
         (
             {"opset": True},
             "[invalid-option] `opset` is True\n"
-            "  help: give an integer, or None for the lowest that is needed",
+            "  help: pass an integer, or None for the lowest opset that the model needs",
         ),
         (
             {"model_name": ""},
-            "[invalid-option] `model_name` is ''\n  help: give a non-empty string",
+            "[invalid-option] `model_name` is ''\n  help: pass a non-empty string",
         ),
         (
             {"model_name": "a\ud800"},
-            "[invalid-option] `model_name` is 'a\\ud800'\n  help: give a non-empty string",
+            "[invalid-option] `model_name` is 'a\\ud800'\n  help: pass a non-empty string",
         ),
         (
             {"opset": 2**80},
             f"[invalid-option] `opset` is {2**80}\n"
-            "  help: give an integer, or None for the lowest that is needed",
+            "  help: pass an integer, or None for the lowest opset that the model needs",
         ),
         (
             {"return_mode": "file", "output_path": "x\0.onnx"},
             "[invalid-option] `output_path` is 'x\\x00.onnx'\n"
-            "  help: a path has no null characters",
+            "  help: a path cannot contain null characters",
         ),
         (
             {"return_mode": "file"},
             '[missing-output-path] `return_mode="file"` needs an `output_path`\n'
-            '  help: give the path of the model, such as output_path="model.onnx"',
+            '  help: pass the path of the model, such as output_path="model.onnx"',
         ),
         (
             {"output_path": Path("model.onnx")},
@@ -66,11 +64,11 @@ from jax2onnx._options import positions
         ),
         (
             {"return_mode": "file", "output_path": 3},
-            "[invalid-option] `output_path` is 3\n  help: give a path",
+            "[invalid-option] `output_path` is 3\n  help: pass a path",
         ),
         (
             {"record_primitive_calls_file": b"calls"},
-            "[invalid-option] `record_primitive_calls_file` is b'calls'\n  help: give a path",
+            "[invalid-option] `record_primitive_calls_file` is b'calls'\n  help: pass a path",
         ),
     ],
 )
@@ -95,27 +93,27 @@ def test_layouts_are_chosen_by_position_or_name() -> None:
         (
             True,
             "[invalid-option] `inputs_as_nchw` is True\n"
-            "  help: give a list of positions or names; the names are: x, image",
+            "  help: pass a list of positions or names; the names are: x, image",
         ),
         (
             "image",
             "[invalid-option] `inputs_as_nchw` is 'image'\n"
-            "  help: give a list of positions or names; the names are: x, image",
+            "  help: pass a list of positions or names; the names are: x, image",
         ),
         (
             [2],
             "[invalid-option] `inputs_as_nchw` is 2\n"
-            "  help: give positions below 2 or names; the names are: x, image",
+            "  help: pass positions below 2 or names; the names are: x, image",
         ),
         (
             ["mask"],
             "[invalid-option] `inputs_as_nchw` is 'mask'\n"
-            "  help: give positions below 2 or names; the names are: x, image",
+            "  help: pass positions below 2 or names; the names are: x, image",
         ),
         (
             ["x"],
             "[invalid-option] `inputs_as_nchw` is 'x'\n"
-            "  help: only rank 4 has a layout, `x` has rank 2",
+            "  help: only rank 4 has a layout, but `x` has rank 2",
         ),
     ],
 )

@@ -123,13 +123,13 @@ def test_a_bare_array_is_named_by_its_variable() -> None:
 HOST = np.arange(3, dtype=np.float32)
 
 
-def test_numpy_views_are_told_apart() -> None:
+def test_numpy_views_are_distinguished() -> None:
     whole = np.arange(6, dtype=np.float32)
     first, last = whole[:3], whole[3:]
     assert names(lambda x: x * last + first) == ["last", "first"]
 
 
-def test_an_array_that_belongs_to_nobody_has_no_name() -> None:
+def test_an_array_outside_the_model_has_no_name() -> None:
     assert names(lambda x: x + jnp.asarray(np.arange(3.0))) == [None]
 
 
@@ -206,7 +206,7 @@ def test_long_data_is_not_walked() -> None:
     assert tree.name_of(w) == "w"
 
 
-def test_a_module_may_be_called_like_one_of_the_standard_library(
+def test_a_module_may_have_the_name_of_a_standard_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = """

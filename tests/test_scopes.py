@@ -22,7 +22,7 @@ def traced(fn: Any, *args: Any) -> list[str]:
 
 
 class Scale:
-    """A module of no framework."""
+    """A module without a framework."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -136,7 +136,7 @@ def test_what_ran_before_changes_nothing() -> None:
     assert scopes(jaxpr) == [""], "the export must not change what the user traces either"
 
 
-def test_a_changed_model_is_traced_anew() -> None:
+def test_a_changed_model_is_traced_again() -> None:
     """A jitted function that closes over a model would otherwise be taken from JAX's cache."""
     model = Net()
     fn = jax.jit(lambda x: model(x))

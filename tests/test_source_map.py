@@ -1,4 +1,4 @@
-"""The source map answers for what other tools make of a model."""
+"""The source map works on models that other tools have changed."""
 
 import contextlib
 import hashlib
@@ -80,8 +80,8 @@ def test_every_surviving_node_is_found(name: str, tool: str, tmp_path: Path) -> 
         assert all(s is not None and s.file.startswith("tests/models/") for s in sites), node
 
 
-def test_made_up_values_stand_for_what_is_around_them(tmp_path: Path) -> None:
-    """The runtime puts `Gemm` between two `Reshape` whose values it makes up."""
+def test_values_added_by_the_runtime_are_traced_back(tmp_path: Path) -> None:
+    """The runtime puts `Gemm` between two `Reshape` nodes, with new values."""
     weights, bias = jnp.ones((4, 3)), jnp.arange(3.0)
 
     def fn(x: jax.Array) -> jax.Array:
@@ -115,8 +115,8 @@ def test_a_fused_node_has_the_sources_of_all_it_replaced(tmp_path: Path) -> None
     assert {s.site.line - first for s in found if s.site is not None} == {1, 2, 3, 4, 5}
 
 
-def test_results_that_are_called_like_their_nodes(tmp_path: Path) -> None:
-    """The runtime moves transpositions, and names what it computes anew after the nodes."""
+def test_results_that_are_named_like_their_nodes(tmp_path: Path) -> None:
+    """The runtime moves transpositions, and names recomputed values after the nodes."""
     weights = jnp.ones((4, 3))
 
     def fn(x: jax.Array) -> jax.Array:
@@ -211,7 +211,7 @@ def test_the_format_is_as_documented() -> None:
     assert all(value == (None, None) for path, value in texts.items() if path.startswith("jax/"))
 
 
-def test_texts_stay_at_home_unless_asked_for() -> None:
+def test_source_texts_are_included_only_on_request() -> None:
     fn, args = mlp()
     assert all(text is None for _, _, text in tables(export(fn, args))["files"])
 
@@ -259,7 +259,7 @@ def test_a_hostile_map_is_an_error(case: str, tmp_path: Path) -> None:
 
 def test_no_map_is_an_error(tmp_path: Path) -> None:
     fn, args = mlp()
-    with pytest.raises(InvalidInputError, match="carries no source map"):
+    with pytest.raises(InvalidInputError, match="has no source map"):
         SourceMap.load(export(fn, args, stacktrace_metadata=False))
     with pytest.raises(FileNotFoundError):
         SourceMap.load(tmp_path / "nowhere.map")

@@ -317,8 +317,7 @@ def test_what_jax_cannot_trace_names_the_dimension() -> None:
         "Symbolic dimension comparison 'T' > '3' is inconclusive.",
         [
             "`T` is axis 1 of the input `batch.mask`",
-            "  help: give it a number, or say more about it: jax.export.symbolic_shape has "
-            "constraints",
+            "  help: use a number instead, or add constraints with jax.export.symbolic_shape",
         ],
     )
 
@@ -338,7 +337,7 @@ def test_what_jax_cannot_trace_names_the_dimension() -> None:
 def test_other_errors_of_jax_name_the_dimensions(fn: Any, expected: Any) -> None:
     _, lines = message(fn, X, Y)
     both = ["`B` is axis 0 of the input `x`", "`T` is axis 0 of the input `y`"]
-    assert lines == [*(expected or both), "  help: give it a number in `inputs`"]
+    assert lines == [*(expected or both), "  help: use a number instead in `inputs`"]
 
 
 def test_other_errors_have_no_note() -> None:
@@ -350,7 +349,7 @@ def test_other_errors_have_no_note() -> None:
     assert not any("axis" in note for note in getattr(caught.value, "__notes__", ()))
 
 
-def test_sizes_that_no_input_tells_are_an_error() -> None:
+def test_sizes_that_no_input_determines_are_an_error() -> None:
     scope = export.SymbolicScope()
     (rows,) = export.symbolic_shape("B*T", scope=scope)
     (batch,) = export.symbolic_shape("B", scope=scope)

@@ -138,7 +138,7 @@ def test_a_golden_file_is_compared_and_updated(
     model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "deep" / "layers.txt"
-    with pytest.raises(AssertionError, match=r"no layers\.txt; UPDATE_SNAPSHOTS=1"):
+    with pytest.raises(AssertionError, match=r"no layers\.txt; set UPDATE_SNAPSHOTS=1"):
         expect_golden(model, file)
     monkeypatch.setenv(UPDATE, "1")
     expect_golden(model, file)

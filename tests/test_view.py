@@ -92,7 +92,7 @@ def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
     page.click(line("x = block(x)"))
     assert page.evaluate("state.weak.size") == 2 * 75
     assert page.evaluate("document.querySelectorAll('.r.weak').length") > 3
-    assert "in what is called at" in page.evaluate("$('lit').textContent")
+    assert "in functions called at" in page.evaluate("$('lit').textContent")
 
 
 def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
@@ -230,7 +230,7 @@ def test_models_that_say_less(tab: Page, tmp_path: Path, level: str | None) -> N
     assert tab.errors == []
 
 
-def test_thousands_of_nodes_are_no_burden(tab: Page, tmp_path: Path) -> None:
+def test_thousands_of_nodes_stay_fast(tab: Page, tmp_path: Path) -> None:
     def fn(x: jax.Array) -> jax.Array:
         for layer in range(60):
             with jax.named_scope(f"layers.{layer}"):

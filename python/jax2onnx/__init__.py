@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
         return SourceMap
     if name in ("LoweringContext", "Value"):
-        # What rules are given; the compiled half takes time to load.
+        # The types that rules are given. Loading the compiled part takes time.
         from jax2onnx import _core
 
         return getattr(_core, name)

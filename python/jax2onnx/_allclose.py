@@ -26,22 +26,22 @@ def allclose(
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
 ) -> tuple[bool, str]:
-    """Whether a model returns what a function returns, in ONNX Runtime.
+    """Compares the outputs of a model in ONNX Runtime with the results of a function.
 
     Args:
         fn: The function.
         model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
-        inputs: The positional arguments of `fn`. Those that are shapes, as in `to_onnx`, become
-            random numbers; dimensions that are names become 2.
+        inputs: The positional arguments of `fn`. Shapes, as in `to_onnx`, are filled with random
+        numbers; symbolic dimensions are 2.
         input_params: The keyword arguments of `fn` that are inputs of the model.
-        rtol: How far apart floats may be, relative to what JAX computes.
-        atol: How far apart they may be beside that. Integers must be equal.
-        enable_double_precision: Computes with 64-bit types, as an export with this option.
-        inputs_as_nchw: Inputs that the model takes as NCHW and `fn` as NHWC, as they were exported.
-        outputs_as_nchw: Outputs that the model returns as NCHW, likewise.
+        rtol: The relative tolerance for floats.
+        atol: The absolute tolerance for floats. Integers must be equal.
+        enable_double_precision: Computes with 64-bit types, like an export with this option.
+        inputs_as_nchw: As in the export.
+        outputs_as_nchw: As in the export.
 
     Returns:
-        Whether everything is close, and what is not.
+        Whether all outputs are close, and a message that says what differs.
     """
     with _jax.precision(double=enable_double_precision):
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
@@ -52,9 +52,12 @@ def allclose(
     in_names = [value.name for value in runnable.inputs]
     out_names = [value.name for value in runnable.outputs]
     if len(feeds) != len(in_names):
-        return False, f"the model has {len(in_names)} inputs, the function {len(feeds)}"
+        return False, f"the model has {len(in_names)} inputs, but the function has {len(feeds)}"
     if len(expected) != len(out_names):
-        return False, f"the model has {len(out_names)} outputs, the function {len(expected)}"
+        return (
+            False,
+            f"the model has {len(out_names)} outputs, but the function has {len(expected)}",
+        )
     ranks = [array.ndim for array in feeds]
     for i in positions("inputs_as_nchw", inputs_as_nchw, in_names, ranks):
         feeds[i] = feeds[i].transpose(NCHW)
@@ -75,7 +78,7 @@ def allclose(
 def arguments(
     inputs: Sequence[Any], input_params: Mapping[str, Any] | None, *, double: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a function; those that are no arrays yet are drawn at random."""
+    """Arguments of a function. Those that are not arrays are drawn at random."""
     specs = Specs(double=double)
     typed = specs.positional(inputs), specs.keyword(input_params)
     given = jax.tree_util.tree_leaves((tuple(inputs), dict(input_params or {})), is_leaf=_is_array)

@@ -1,4 +1,4 @@
-"""`to_onnx`: the way from a function to a model."""
+"""`to_onnx`: from a function to a model."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -119,17 +119,17 @@ def to_onnx(
 
     `fn` is traced once, with abstract values. It may be a function, a jitted function, a
     `functools.partial`, a bound method or any callable object, such as a Flax NNX module, an
-    Equinox module or a bound Linen module. Parameters that it holds become initializers named by
-    their path in the model (`blocks.3.q.kernel`). Exporting changes nothing in the model: training
-    mode is as the user set it, and updates of batch statistics or random counters are undone.
+    Equinox module or a bound Linen module. Parameters that it holds become initializers named after
+    their path in the model (`blocks.3.q.kernel`). Exporting does not change the model: the training
+    mode stays as it is, and updates of batch statistics or random counters are undone.
 
     Args:
         fn: The function to convert.
         inputs: One entry for each positional argument of `fn`: a `jax.ShapeDtypeStruct`, an array,
-            anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, in
-            which a name is a dimension that is known only when the model runs, or a pytree of
-            these. A bare shape is float32, or float64 with `enable_double_precision`. Dimensions
-            made by `jax.export.symbolic_shape` may have constraints.
+            anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, or
+            a pytree of these. A name in a shape is a dimension that is known only when the model
+            runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
+            from `jax.export.symbolic_shape` may have constraints.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars.
         model_name: The name of the model's graph.
@@ -144,9 +144,9 @@ def to_onnx(
             it holds only their shapes.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
             `output_path` and returns it.
-        output_path: The path of the model for `return_mode="file"`. Folders are created. Weights
-            above a threshold go to a file beside it, with `.data` appended to its name. An existing
-            model is replaced atomically.
+        output_path: The path of the model for `return_mode="file"`. Missing folders are created.
+            The weights of large models go to a file beside it, with `.data` appended to its name.
+            An existing model is replaced atomically.
         inputs_as_nchw: Inputs, by position or name, that the function takes as NHWC and the model
             as NCHW.
         outputs_as_nchw: Outputs, by position or name, that the function returns as NHWC and the
@@ -158,32 +158,32 @@ def to_onnx(
             a dictionary.
         export_mode: "web" writes one self-contained file.
         normalization_mode: How normalisation layers are written: "auto", "prefer_native" for ONNX's
-            own operators, "force_decomposed" for elementary ones. The model computes the same.
-        stacktrace_metadata: Whether every node says which line of Python and which rule it came
-            from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
-            the model's own metadata, which survives optimisers, False for none. None means what the
-            context manager `jax2onnx.stacktrace_metadata` or else the environment says
-            (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
-        source_map: Writes the source map to this file; the model carries only its digest. So a
-            model can be shipped while the map stays at home.
-        source_text: Puts the text of the user's files into the source map.
-        paths: "relative" writes files relative to the working directory or to their package,
-            "absolute" writes whole paths.
-        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
-            decorates, "modules" for those of all modules inside the model as well, so that layers
-            of one kind share one body.
+        own operators, or "force_decomposed" for elementary ones. The model computes the same.
+        stacktrace_metadata: Whether every node records the line of Python and the rule it came
+            from. True or "minimal" records these, "full" adds complete stacks, "sourcemap" adds a
+            source map to the model's own metadata, which survives optimisers, and False records
+            nothing. None uses the context manager `jax2onnx.stacktrace_metadata` or else the
+            environment (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
+        source_map: Writes the source map to this file. The model holds only its digest, so you can
+        ship the model and keep the map.
+        source_text: Adds the text of the user's files to the source map.
+        paths: "relative" records paths relative to the working directory or to their package,
+        "absolute" records absolute paths.
+        functions: Which calls become ONNX functions: "decorated" for those decorated with
+        `onnx_function`, "modules" also for those of all modules inside the model, so that
+        layers of the same kind share one body.
 
     Returns:
-        The model, in the form that `return_mode` says.
+        The model, in the form given by `return_mode`.
 
     Raises:
         UnsupportedError: The function uses something that has no ONNX form.
         InvalidInputError: An argument of this call is wrong.
-        InternalError: jax2onnx has a bug.
+        InternalError: There is a bug in jax2onnx.
 
-    Errors that JAX raises while it traces `fn` are passed on as they are. If they speak of symbolic
-    dimensions, a note says which inputs these belong to. A model does not print: `jax.debug.print`
-    and `jax.debug.callback` are left out.
+    Errors that JAX raises while it traces `fn` are passed on unchanged. If they mention symbolic
+    dimensions, a note says which inputs these belong to. A model cannot print: `jax.debug.print`
+    and `jax.debug.callback` are omitted.
     """
     options = check_options(
         model_name=model_name,
@@ -229,8 +229,8 @@ class Converted:
     Attributes:
         model: The model.
         traced: What was converted.
-        inputs_as_nchw: The positions of the inputs whose layout is another.
-        outputs_as_nchw: The positions of the outputs whose layout is another.
+        inputs_as_nchw: The positions of the inputs whose layout changes.
+        outputs_as_nchw: The positions of the outputs whose layout changes.
     """
 
     model: "Model"
@@ -254,17 +254,17 @@ def convert(
     absolute_paths: bool = False,
     keep_results: bool = False,
 ) -> Converted:
-    """Traces and converts a function. `keep_results` asks for what became of its equations."""
+    """Traces and converts a function. `keep_results` keeps track of what its equations become."""
     if not callable(fn):
         raise InvalidInputError(
-            "not-callable", f"`fn` is {fn!r}", help="give a function or another callable"
+            "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
         )
     with _jax.precision(double=double):
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
-        options.check_sources({"the file of the function": function[0]})
+        options.check_sources({"the source file of the function": function[0]})
     check_arguments(signature, args, kwargs, function)
 
     _progress.stage("tracing")
@@ -290,7 +290,7 @@ def convert(
     from jax2onnx import _core
 
     _progress.stage("converting")
-    # Equations that JAX expands are traced here, in the mode that the function was traced in.
+    # JAX traces the equations that it expands here, in the same mode as the function.
     with (
         _jax.precision(double=double),
         _result.writing(record_primitive_calls_file=options.calls, record=options.record),

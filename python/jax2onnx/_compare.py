@@ -1,4 +1,4 @@
-"""Compares what a model computes with what JAX computes."""
+"""Compares the values of a model with JAX's."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +10,8 @@ import numpy as np
 class Tolerance:
     """How far apart two numbers may be: `atol + scale * largest + rtol * |expected|`.
 
-    `largest` is the largest finite number of the array. What is left of large numbers after a
-    subtraction is only as exact as they were.
+    `largest` is the largest finite number of the array. The difference of large numbers is only as
+    accurate as they are.
     """
 
     rtol: float
@@ -21,8 +21,8 @@ class Tolerance:
 
 EXACT = Tolerance(0.0, 0.0)
 
-# By the element type that JAX computes in. Sums are added up in other orders, and functions such as
-# `exp` are approximated in other ways.
+# By the element type that JAX computes in. Runtimes sum in a different order, and approximate
+# functions such as `exp` differently.
 BY_DTYPE = {
     "float64": Tolerance(1e-7, 1e-10, 1e-9),
     "float32": Tolerance(1e-3, 1e-6, 1e-4),
@@ -32,7 +32,7 @@ BY_DTYPE = {
 
 
 def tolerance_of(dtype: np.dtype[Any], rtol: float | None, atol: float | None) -> Tolerance:
-    """The tolerance for an element type; what the user gives holds for all but integers."""
+    """The tolerance for an element type. The user's values apply to all types except integers."""
     if dtype.kind in "iub":
         return EXACT
     known = BY_DTYPE.get(dtype.name, BY_DTYPE["bfloat16"])
@@ -44,7 +44,7 @@ def tolerance_of(dtype: np.dtype[Any], rtol: float | None, atol: float | None) -
 def difference(
     expected: np.ndarray, found: np.ndarray, rtol: float | None = None, atol: float | None = None
 ) -> str | None:
-    """What is different about two arrays, in words; None if they are the same."""
+    """A description of how two arrays differ; None if they are the same."""
     if expected.dtype != found.dtype:
         return f"element type: {expected.dtype} in JAX, {found.dtype} in the model"
     if expected.shape != found.shape:
@@ -58,7 +58,7 @@ def difference(
     worst = np.unravel_index(int(np.argmax(_distance(expected, found) * bad)), bad.shape)
     at = f" at [{', '.join(map(str, worst))}]" if worst else ""
     shown = f"{_number(expected[worst])} in JAX, {_number(found[worst])} in the model"
-    return f"{count} of {bad.size} elements ({share:.3g} %), the most{at}: {shown}"
+    return f"{count} of {bad.size} elements ({share:.3g} %); largest difference{at}: {shown}"
 
 
 def _apart(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Any:
@@ -70,7 +70,7 @@ def _apart(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Any
     with np.errstate(invalid="ignore"):
         allowed = tolerance.atol + tolerance.scale * largest + tolerance.rtol * np.abs(a)
         close = np.abs(a - b) <= allowed
-    # Infinities and NaN have to be where they are.
+    # Infinities and NaN must be in the same places.
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     return ~np.where(finite & np.isfinite(b), close, same)
 
@@ -87,7 +87,7 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def statistics(array: np.ndarray) -> str:
-    """An array in one line: its range, mean and spread, and how much of it is no number."""
+    """An array on one line: its range, mean and spread, and how many of its elements are NaN."""
     if array.size == 0:
         return "no elements"
     if array.dtype.kind == "b":

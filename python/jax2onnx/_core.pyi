@@ -1,4 +1,4 @@
-"""The compiled half: from a traced function to an ONNX model."""
+"""The compiled part: from a traced function to an ONNX model."""
 
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -47,10 +47,10 @@ class Model:
 
     @property
     def results(self) -> Results | None:
-        """What became of the equations, if that was asked for."""
+        """What became of the equations, if that was recorded."""
 
     def tensors(self) -> Tensors:
-        """Name and raw bytes of each tensor that `skeleton` leaves empty, one after the other."""
+        """Name and raw bytes of each tensor that `skeleton` leaves empty, one by one."""
 
 @final
 class Results:
@@ -63,10 +63,10 @@ class Results:
         """
 
     def place(self, row: int) -> str:
-        """Where an equation stands in the program, with an excerpt."""
+        """Where an equation is in the program, with an excerpt."""
 
     def rule(self, row: int, result: int) -> str | None:
-        """The rule or rewrite that emitted what computes a result."""
+        """The rule or rewrite that emitted the node that computes a result."""
 
 @final
 class Tensors:
@@ -97,7 +97,7 @@ class Frame:
 
     @property
     def end_column(self) -> int:
-        """The column behind the end of the expression."""
+        """The column after the end of the expression."""
 
     @property
     def function(self) -> str:
@@ -109,7 +109,7 @@ class Source:
 
     @property
     def site(self) -> Frame | None:
-        """The frame of the user's code that it stands for."""
+        """The frame in the user's code."""
 
     @property
     def scope(self) -> str:
@@ -125,7 +125,7 @@ class Source:
 
     @property
     def callers(self) -> list[list[Frame]]:
-        """The stacks of the other calls of the functions that the node is inside of."""
+        """The stacks of the other calls of the functions that contain the node."""
 
 @final
 class SourceMap:
@@ -140,13 +140,13 @@ class SourceMap:
         """Reads a map file, or the map inside a model file."""
 
     def lookup(self, name: str) -> list[Source]:
-        """The sources of the node that computes the value `name`, or that is called so."""
+        """The sources of the node that computes the value `name`, or is named `name`."""
 
     def lookup_between(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Source]:
         """The sources of everything between the values `inputs` and `outputs`."""
 
     def has_value(self, name: str) -> bool:
-        """Whether `name` is a value of the model as it was exported: a result or an input."""
+        """Whether `name` is a value of the exported model: a result or an input."""
 
     def __len__(self) -> int: ...
 
@@ -172,11 +172,11 @@ class Value:
 
     @property
     def real(self) -> Value:
-        """The real part; a real value's is itself."""
+        """The real part; the value itself if it is real."""
 
     @property
     def imag(self) -> Value | None:
-        """The imaginary part; None of a real value."""
+        """The imaginary part; None for a real value."""
 
 class _Typed(Protocol):
     @property
@@ -194,7 +194,7 @@ class LoweringContext:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the equation, as JAX has them."""
+        """The JAX parameters of the equation."""
 
     @property
     def in_avals(self) -> tuple[Any, ...]:
@@ -220,16 +220,16 @@ class LoweringContext:
     ) -> Any:
         """Emits a node. Returns its result, or a tuple if the number of `outputs` is given.
 
-        Operands are values, arrays, Python's numbers (whose type follows from the operator) or None
-        for an optional operand. Types are inferred; those of operators that this project does not
-        know are `out_types`, or else the types of the equation's results.
+        Operands are values, arrays, Python numbers (whose type follows from the operator) or None
+        for an optional operand. Types are inferred. For unknown operators, they are `out_types`, or
+        else the types of the equation's results.
         """
 
     def constant(self, value: Any, dtype: Any = None) -> Value:
         """An array, or numbers of type `dtype`, as a value."""
 
     def complex(self, real: Value, imag: Value) -> Value:
-        """The complex value of two real ones."""
+        """A complex value made of two real ones."""
 
     def dims(self, shape: Any) -> Value:
         """Dimensions, which may be symbolic, as a vector of 64-bit integers."""
@@ -238,7 +238,7 @@ class LoweringContext:
         """The results of a jaxpr that is a parameter of the equation, called with `inputs`."""
 
     def built_in(self, *inputs: Value) -> list[Value]:
-        """What the built-in rule of the primitive makes of `inputs`."""
+        """The results of the built-in rule of the primitive for `inputs`."""
 
     def unsupported(self, reason: str, help: str | None = None) -> NoReturn:
         """Raises an `UnsupportedError` at the user's line."""
@@ -299,7 +299,7 @@ def expansions() -> list[str]:
     """The ways in which the table has JAX expand equations."""
 
 def explain(model: str | bytes, message: str) -> str | None:
-    """What an error of a runtime means for a model, a file or its bytes."""
+    """What a runtime error means for a model, given as a file or bytes."""
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

@@ -20,7 +20,7 @@ class Step:
     """The results of an equation.
 
     Attributes:
-        path: The number of the equation in its jaxpr, after those of the equations that called it.
+        path: The number of the equation in its jaxpr, preceded by those of the calling equations.
         primitive: The name of its primitive.
         values: Its results.
     """
@@ -31,11 +31,11 @@ class Step:
 
 
 def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Step]:
-    """Runs a closed jaxpr and gives the results of its equations as they are computed, those of
-    called functions included; the last step, without a path, has the results of the whole.
+    """Runs a closed jaxpr and yields the results of its equations as they are computed, including
+    those of called functions. The last step, without a path, has the results of the whole.
 
-    Values are dropped when nothing reads them any more. Bodies of loops and branches run as JAX
-    runs them, whole. `size_of` gives the sizes of symbolic dimensions.
+    Values are dropped once nothing reads them any more. JAX runs the bodies of loops and branches
+    as a whole. `size_of` has the sizes of symbolic dimensions.
     """
     results = yield from _Frame(closed.jaxpr, size_of, ()).run(list(closed.consts), list(args))
     yield Step((), "", results)
@@ -89,7 +89,7 @@ class _Frame:
         if not any(_is_symbolic(value) for value in eqn.params.values()):
             return list(function(*values))
         if any(_has_jaxpr(value) for value in eqn.params.values()):
-            # A body has dimensions all over: JAX knows best how to settle them.
+            # A body has dimensions in many places, so let JAX substitute them.
             specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in invars]
             exported = jax.export.export(jax.jit(function))(*specs)
             return list(exported.call(*values))
@@ -98,7 +98,7 @@ class _Frame:
         return list(function(*values))
 
     def _settled(self, value: Any) -> Any:
-        """A parameter with the sizes of its dimensions."""
+        """A parameter with its symbolic dimensions replaced by their sizes."""
         if _jax.is_symbolic(value):
             return _jax.size(value, self._size_of)
         if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""Equations in terms of others, as JAX itself traces them.
+"""Expands equations into others, by letting JAX trace them.
 
 What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
 any function, loops whose rounds can be computed at once, functions that are primitives, and
@@ -15,7 +15,7 @@ from jax2onnx._keys import Expand, Function
 
 
 class Expansions:
-    """Expands the equations of one program; equal equations share their expansion."""
+    """Expands the equations of one program. Equal equations share their expansion."""
 
     def __init__(self) -> None:
         self._known: dict[object, Any] = {}
@@ -28,7 +28,7 @@ class Expansions:
         try:
             hash(key)
         except TypeError:
-            # Kept all the same: the reader knows jaxprs by their identity.
+            # Kept alive because the reader identifies jaxprs by their id.
             key = id(eqn)
         if key not in self._known:
             self._known[key] = _trace(eqn, how, avals)

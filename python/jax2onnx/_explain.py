@@ -1,4 +1,4 @@
-"""Errors of runtimes, explained by the lines of the exported program."""
+"""Explains runtime errors by the lines of the exported program."""
 
 import os
 from collections.abc import Iterator
@@ -12,9 +12,8 @@ RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
 def explain_errors(model: Any) -> Iterator[None]:
     """Explains errors that a runtime raises inside the block.
 
-    An error of onnxruntime is raised as it is, with a note that names the line of Python behind the
-    node that failed, so that the traceback ends with it. So is an error that was raised because of
-    one of onnxruntime.
+    An onnxruntime error is raised unchanged, with a note that shows the line of Python behind the
+    node that failed, at the end of the traceback. The same goes for errors caused by one.
 
     Args:
         model: The model that runs: its path, its bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
@@ -32,13 +31,13 @@ def explain_errors(model: Any) -> Iterator[None]:
 
 
 class _Note(str):
-    """A note of this module, told from others so that nested blocks do not repeat it."""
+    """A note of this module. Nested blocks recognise it and do not repeat it."""
 
     __slots__ = ()
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error and those that led to it, as a traceback shows them, last first."""
+    """The error and those that led to it, as in a traceback, last first."""
     chain: list[BaseException] = []
     reason: BaseException | None = error
     while reason is not None and all(reason is not known for known in chain):
@@ -63,7 +62,7 @@ def _attach(error: BaseException, reason: BaseException, model: Any) -> None:
 
     try:
         note = _core.explain(_source(model), str(reason))
-    except Exception as why:  # the error that is explained must not be replaced by another
+    except Exception as why:  # the original error must not be replaced by another
         note = f"jax2onnx cannot explain this: {why}"
     if note is not None:
         error.add_note(_Note(note))

@@ -72,10 +72,10 @@ def run(
 
 
 def _load(function: str) -> tuple[Any, str, str | None]:
-    """What `FILE.py:NAME` or `package.module:NAME` names: function, last name and file."""
+    """What `FILE.py:NAME` or `package.module:NAME` refers to: function, last name and file."""
     source, colon, path = function.rpartition(":")
     if not colon or not source or not path:
-        raise _wrong(f"`{function}` names no function", "write FILE.py:FUNCTION")
+        raise _wrong(f"`{function}` has no function name", "write FILE.py:FUNCTION")
     is_call, path = path.endswith("()"), path.removesuffix("()")
     value: Any = _module(source)
     file = getattr(value, "__file__", None)
@@ -88,10 +88,11 @@ def _load(function: str) -> tuple[Any, str, str | None]:
         value = value()
     elif isinstance(value, type):
         raise _wrong(
-            f"`{path}` is a class", f"write {function}() if its objects are made without arguments"
+            f"`{path}` is a class",
+            f"write {function}() to export an instance, if its constructor needs no arguments",
         )
     if not callable(value):
-        raise _wrong(f"`{path}` is {type(value).__name__}, which cannot be called", "")
+        raise _wrong(f"`{path}` is of type {type(value).__name__}, which is not callable", "")
     return value, path.rpartition(".")[2], file
 
 
@@ -101,18 +102,24 @@ def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> No
     outputs = {"--output": output} | {f"--set {name}": options.get(name) for name in names}
     for name, path in outputs.items():
         if file is not None and isinstance(path, str | Path) and is_same_file(str(path), file):
-            raise _wrong(f"`{name}` is the file of the function: `{path}`", "give it another file")
+            raise _wrong(
+                f"`{name}` would overwrite the source file of the function: `{path}`",
+                "choose another file",
+            )
 
 
 def _module(source: str) -> ModuleType:
-    # What the user's file imports from its own folder is found, as when Python runs it.
+    # The user's file can import from its own folder, as when Python runs it.
     if not source.endswith(".py"):
         sys.path.insert(0, os.getcwd())
         try:
             return importlib.import_module(source)
         except ModuleNotFoundError as error:
             if error.name and source.startswith(error.name):
-                raise _wrong(f"there is no module `{source}`", "files end with .py") from error
+                raise _wrong(
+                    f"there is no module `{source}`",
+                    "to export from a file, its name must end with .py",
+                ) from error
             raise
     path = Path(source)
     if not path.is_file():
@@ -137,17 +144,19 @@ def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str,
     for text in texts:
         match = _INPUT.fullmatch(text.replace(" ", ""))
         if match is None:
-            raise _wrong(f"`{text}` is no input", "write type and shape: f32[2,3], i32[B,16], u8[]")
+            raise _wrong(
+                f"`{text}` is not an input", "write type and shape: f32[2,3], i32[B,16], u8[]"
+            )
         name, dtype, shape = match["name"], _dtype(match["dtype"], text, double), match["shape"]
         try:
             dims = export.symbolic_shape(shape, scope=scope) if shape else ()
         except ValueError as error:
-            raise _wrong(f"`{text}` is no input: {error}", "") from error
+            raise _wrong(f"`{text}` is not an input: {error}", "") from error
         struct = jax.ShapeDtypeStruct(dims, dtype)
         if name is None:
             args.append(struct)
         elif name in kwargs:
-            raise _wrong(f"two inputs are called `{name}`", "")
+            raise _wrong(f"two inputs are named `{name}`", "")
         else:
             kwargs[name] = struct
     return args, kwargs
@@ -163,12 +172,12 @@ def _dtype(name: str, text: str, double: bool) -> Any:
         dtype = jnp.dtype(_SHORT.get(name, name or ("float64" if double else "float32")))
     except TypeError:
         known = ", ".join([*_SHORT, "bool"])
-        raise _wrong(f"`{text}` has no type that JAX has", f"types are {known}") from None
+        raise _wrong(f"`{text}` has a type that JAX does not have", f"types are {known}") from None
     with _jax.precision(double=double):
         traced = jax.dtypes.canonicalize_dtype(dtype)
     if traced != dtype:
         raise _wrong(
-            f"`{text}` would be {traced}: JAX has types of 64 bits only on request",
+            f"`{text}` would be {traced}: JAX disables 64-bit types by default",
             "add --set enable_double_precision=True",
         )
     return dtype
@@ -185,7 +194,8 @@ def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None)
         name, equals, value = setting.partition("=")
         if not equals or name not in known:
             raise _wrong(
-                f"`--set {setting}` sets no option", f"write OPTION=VALUE with {', '.join(known)}"
+                f"`--set {setting}` is not an option",
+                f"write OPTION=VALUE with one of: {', '.join(known)}",
             )
         options[name] = _value(value)
     if opset is not None:
@@ -196,7 +206,7 @@ def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None)
 
 
 def _value(text: str) -> Any:
-    """A number, a truth value, a list: as Python writes it; everything else is a string."""
+    """A Python literal, such as a number, a bool or a list; everything else is a string."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -204,7 +214,7 @@ def _value(text: str) -> Any:
 
 
 def _show_traceback(error: Exception) -> None:
-    """What Python would print, without the frames of this tool."""
+    """The traceback that Python would print, without the frames of this tool."""
     frames = error.__traceback__
     here = os.path.dirname(__file__)
     while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename, here):

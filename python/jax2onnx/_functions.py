@@ -1,7 +1,7 @@
-"""Functions that the model is to have: what the user decorated, and all modules if asked for.
+"""The functions of the model: what the user decorated, and on request all modules.
 
-JAX traces through them as through any other code. A level of JAX's name stack marks the equations
-of each call, so that nothing has to be flattened, hidden from Python or spared transformations.
+JAX traces through them like through any other code. A level of JAX's name stack marks the equations
+of each call, so arguments need no flattening and transformations work as usual.
 """
 
 import functools
@@ -21,11 +21,11 @@ from jax2onnx.errors import InvalidInputError
 
 T = TypeVar("T")
 
-# Frameworks that let others run the methods of their modules.
+# Frameworks with a hook for running the methods of their modules.
 _INTERCEPTING = ("flax.linen", "haiku")
 
-# Frameworks whose modules may be made anew while a function is traced, from parameters that it is
-# given: then no instance tells which classes there are.
+# Frameworks whose modules may be created while a function is traced, from parameters that it is
+# given. Then there is no instance that shows which classes are used.
 _REBUILDING = ("flax.nnx", "equinox")
 
 
@@ -39,7 +39,7 @@ class Function:
     module: bool = False
 
 
-# The classes that the user decorated, and the names of all that was.
+# The classes that the user decorated, and the names of everything decorated.
 _classes: weakref.WeakKeyDictionary[type, Function] = weakref.WeakKeyDictionary()
 _decorated: list[str] = []
 
@@ -48,9 +48,9 @@ _thread = threading.local()
 
 
 def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> Any:
-    """Calls `call`; what it traces becomes a call of `function` in the model.
+    """Calls `call`. What it traces becomes a call of `function` in the model.
 
-    In tracebacks, this frame lies between the function and its caller.
+    In tracebacks, this frame is between the function and its caller.
     """
     flags = "u" * function.unique + "m" * function.module
     parts = ("jax2onnx.function", str(next(_calls)), flags, function.namespace, function.name)
@@ -68,7 +68,7 @@ class Functions:
 
     @property
     def key(self) -> str:
-        """Differs when other functions are marked; empty if there can be none."""
+        """Differs if other functions are marked; empty if there can be none."""
         return f"{'modules' if self._modules else ''}{len(_decorated)}" if self else ""
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class Functions:
 
     @property
     def classes(self) -> list[type]:
-        """The classes whose calls may be functions, beside those of the modules that are there."""
+        """The classes whose calls may be functions, besides those of existing modules."""
         decorated = [cls for cls in list(_classes) if not intercepts(cls)]
         return [*decorated, *_loaded_modules()] if self._modules else decorated
 
@@ -101,7 +101,7 @@ class Functions:
         return self.run(context.module, call, args, kwargs, is_root=is_root)
 
     def run(self, module: Any, call: Any, args: Any, kwargs: Any, *, is_root: bool) -> Any:
-        """Runs the call of a module: as a function, if it is to be one."""
+        """Runs the call of a module, as a function if it should be one."""
         # A method that calls the one it overrides is still the same call.
         again = bool(self._running) and self._running[-1] is module
         function = None if again else self._of(type(module), is_root=is_root)
@@ -121,7 +121,7 @@ class Functions:
 
 
 def _loaded_modules() -> Iterator[type]:
-    """All classes of modules that anybody has defined, less what frameworks use themselves."""
+    """All module classes that have been defined, except those that frameworks use themselves."""
     bases = [sys.modules[name].Module for name in _REBUILDING if name in sys.modules]
     seen = set(bases)
     while bases:
@@ -135,7 +135,7 @@ def _loaded_modules() -> Iterator[type]:
 
 
 def intercepts(kind: type) -> bool:
-    """Whether a module's framework lets others run its methods."""
+    """Whether a module's framework has a hook for running its methods."""
     frameworks = filter(None, map(sys.modules.get, _INTERCEPTING))
     return any(issubclass(kind, framework.Module) for framework in frameworks)
 
@@ -163,20 +163,20 @@ def onnx_function(
     type: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Makes a function, or the calls of a class's instances, a function of the exported model.
+    """Turns a function, or the calls of a class's instances, into an ONNX function.
 
     Outside `to_onnx` nothing changes. Calls that compute the same share one function, whatever
-    their parameters are: these are operands of the call. If shapes, element types or anything else
-    differs, another function with the next number is made.
+    their parameters: these are operands of the call. If shapes, element types or anything else
+    differs, another function with the next number is created.
 
     Args:
         target: A function, another callable, or a class with a `__call__`.
         unique: Ends the function's domain with `unique` instead of a number.
-        namespace: What the domain begins with, "custom" by default. The domain of `Block` is
+        namespace: The start of the domain, "custom" by default. The domain of `Block` is
             `custom.Block.1`, or `custom.Block.unique`.
         type: The name of the function, which is the operator of its calls. By default that of the
             target.
-        name: The same as `type`, which counts if both are given.
+        name: An alias of `type`, which wins if both are given.
     """
 
     def decorate(target: Any) -> Any:
@@ -191,7 +191,7 @@ def onnx_function(
         if target in _classes and _classes[target] != function:
             raise InvalidInputError(
                 "conflicting-function",
-                f"`{target.__qualname__}` is {_classes[target]} already",
+                f"`{target.__qualname__}` is already {_classes[target]}",
                 help="decorate it once",
             )
         _decorated.append(function.name)
@@ -201,7 +201,7 @@ def onnx_function(
     return decorate if target is None else decorate(target)
 
 
-# The parameter `type` hides it.
+# The parameter `type` shadows it.
 builtin_type = type
 
 
@@ -219,7 +219,7 @@ def _chosen_name(target: Any, *names: str | None) -> str:
     for name in names:
         if name is not None:
             if not isinstance(name, str) or not re.search(r"\w", name):
-                raise _invalid("type", name, "give a name with letters")
+                raise _invalid("type", name, "use a name with letters")
             return _identifier(name)
     while isinstance(target, functools.partial):
         target = target.func
@@ -230,12 +230,12 @@ def _namespace(namespace: str | None) -> str:
     if namespace is None:
         return "custom"
     if not isinstance(namespace, str) or not re.fullmatch(r"\w[\w.-]*", namespace):
-        raise _invalid("namespace", namespace, "give a name such as custom or my.model")
+        raise _invalid("namespace", namespace, "use a name such as custom or my.model")
     return namespace
 
 
 def _identifier(name: str) -> str:
-    """`name` with everything left out that no operator's name may have."""
+    """`name` without the characters that an operator's name cannot have."""
     found = re.sub(r"\W+", "_", name).strip("_") or "function"
     return f"_{found}" if found[0].isdigit() else found
 

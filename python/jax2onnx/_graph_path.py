@@ -17,7 +17,7 @@ _DIM = re.compile(r"\?|\d+|[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Step:
-    """One node of a path. What is `None` may be anything."""
+    """One node of a path. `None` matches anything."""
 
     text: str
     op: str
@@ -25,7 +25,7 @@ class Step:
     dims: Dims | None
 
     def matches(self, node: Node, value: Value | None) -> bool:
-        """Whether a node fits; `value` is the result that the path goes on with."""
+        """Whether a node matches. `value` is the result that the path continues with."""
         if self.op not in ("*", node.op):
             return False
         if any(node.attributes.get(key) != wanted for key, wanted in self.attributes.items()):
@@ -48,7 +48,7 @@ def parse(path: str) -> list[Step]:
 def _step(text: str, path: str) -> Step:
     found = _STEP.fullmatch(text)
     if found is None:
-        raise _malformed(path, f"`{text}` is no step")
+        raise _malformed(path, f"`{text}` is not a step")
     attributes = {}
     for part in _parts(found["attributes"] or ""):
         key, equals, value = part.partition("=")
@@ -57,7 +57,7 @@ def _step(text: str, path: str) -> Step:
         except (SyntaxError, ValueError):
             equals = ""
         if not equals:
-            raise _malformed(path, f"`{part.strip()}` is no attribute")
+            raise _malformed(path, f"`{part.strip()}` is not an attribute")
     return Step(text, found["op"], attributes, _dims(found["shape"], path))
 
 
@@ -77,7 +77,7 @@ def _dims(text: str | None, path: str) -> Dims | None:
     else:
         parts = text.split("x")
     if not all(_DIM.fullmatch(part) for part in parts):
-        raise _malformed(path, f"`{text}` is no shape")
+        raise _malformed(path, f"`{text}` is not a shape")
     return tuple(None if p == "?" else int(p) if p.isdigit() else p for p in parts)
 
 
@@ -90,9 +90,9 @@ def _malformed(path: str, reason: str) -> InvalidInputError:
 
 
 def longest_match(steps: list[Step], nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that fit the most steps, from the first on."""
+    """The nodes that match the most steps, starting with the first."""
     best: list[Node] = []
-    # Depth first. An edge that failed at a step fails there on every other way to it.
+    # Depth first. An edge that failed at a step fails there however it is reached.
     failed: set[tuple[int, int, str]] = set()
     for node in nodes:
         way = _walk(steps, 0, node, best, [], failed)

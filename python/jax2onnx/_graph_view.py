@@ -1,4 +1,4 @@
-"""A model's graph as `jax2onnx.testing` sees it: all nodes, and who reads whose results."""
+"""A model's graph as `jax2onnx.testing` sees it: all nodes, and the readers of their results."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 Dims = tuple[int | str | None, ...]
 
-# The most elements whose values are shown.
+# Tensors with more elements are shown without their values.
 SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Value:
-    """A result: its name, its element type and its shape, where the model says them."""
+    """A result: its name, and its element type and shape if the model has them."""
 
     name: str
     dtype: str | None = None
     dims: Dims | None = None
 
     def __str__(self) -> str:
-        """As it is written in a golden file: `y: float32[B, 4]`."""
+        """The text in a golden file: `y: float32[B, 4]`."""
         if self.dtype is None:
             return self.name
         dims = "" if self.dims is None else f"[{', '.join(map(_dim, self.dims))}]"
@@ -156,7 +156,7 @@ def _graph(graph: "onnx.GraphProto", outer: Scope) -> Body:
 
 
 def _fill(body: Body, nodes: Any, values: dict[str, Value], outer: Scope) -> None:
-    """Adds nodes to a graph; `outer` are the results that the graphs around it offer."""
+    """Adds nodes to a graph. `outer` are the visible results of the enclosing graphs."""
     made = dict(outer)
     for proto in nodes:
         bodies, attributes = {}, {}
@@ -193,7 +193,7 @@ def _attribute(attribute: "onnx.AttributeProto") -> Any:
 
 
 def _tensor(tensor: "onnx.TensorProto") -> str:
-    """Type and shape, and the elements when they are few and at hand."""
+    """Type and shape, and the elements if they are few and available."""
     import onnx
 
     text = f"{_dtype(tensor.data_type)}[{', '.join(map(str, tensor.dims))}]"

@@ -1,4 +1,4 @@
-"""What `to_onnx` accepts as `inputs` and `input_params`, as abstract values that JAX can trace."""
+"""Turns `inputs` and `input_params` into abstract values that JAX can trace."""
 
 import inspect
 import numbers
@@ -14,21 +14,21 @@ from jax2onnx import _jax
 from jax2onnx.errors import InvalidInputError
 
 _ACCEPTED = (
-    "give a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, a shape such as "
+    "pass a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, a shape such as "
     '("B", 28, 28), or a dict, list, tuple or named tuple of these'
 )
 
 
-# Dimensions are signed numbers of 64 bits.
+# Dimensions are signed 64-bit numbers.
 LARGEST = 2**63 - 1
 
 _PARENTHESES = re.compile(r"\(.*\)")
 
 
 class Specs:
-    """Turns what users give into `jax.ShapeDtypeStruct`s.
+    """Turns what users pass into `jax.ShapeDtypeStruct`s.
 
-    Symbolic dimensions of the same name are the same dimension in all arguments.
+    Symbolic dimensions with the same name are the same dimension in all arguments.
     """
 
     def __init__(self, *, double: bool) -> None:
@@ -38,11 +38,11 @@ class Specs:
     def positional(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """One pytree for each positional argument."""
         if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields"):
-            raise _invalid("`inputs`", inputs, "give a list with one entry for each argument")
+            raise _invalid("`inputs`", inputs, "pass a list with one entry for each argument")
         if inputs and all(_is_dimension(entry) for entry in inputs):
             entry = inputs if isinstance(inputs, tuple) else tuple(inputs)
             self._shape("`inputs`", entry)
-            raise _invalid("`inputs`", inputs, f"for one argument of this shape give [{entry!r}]")
+            raise _invalid("`inputs`", inputs, f"for one argument of this shape, pass [{entry!r}]")
         self._adopt_symbols(inputs)
         return tuple(self._tree(f"`inputs[{i}]`", entry) for i, entry in enumerate(inputs))
 
@@ -51,7 +51,7 @@ class Specs:
         if params is None:
             return {}
         if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
-            raise _invalid("`input_params`", params, "give a dict from argument names to values")
+            raise _invalid("`input_params`", params, "pass a dict from argument names to values")
         self._adopt_symbols(params)
         return {
             name: self._tree(f"`input_params[{name!r}]`", entry, scalars=True)
@@ -66,7 +66,7 @@ class Specs:
         return jax.tree_util.tree_map(leaf, entry, is_leaf=is_leaf)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
-        # What is meant as a shape and is none comes here as a whole, for a message of its own.
+        # A malformed shape arrives here whole, so that it can have its own message.
         if type(value) in (list, tuple):
             return jax.ShapeDtypeStruct(self._shape(where, value), self._float)
         if _is_shape_text(value):
@@ -77,7 +77,7 @@ class Specs:
             try:
                 aval = jax.typeof(value)
             except TypeError as error:
-                raise _invalid(where, value, "JAX has no arrays of such elements") from error
+                raise _invalid(where, value, "JAX has no arrays with this element type") from error
             return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is None or dtype is None:
@@ -97,14 +97,14 @@ class Specs:
         if _jax.is_symbolic(dim):
             return dim
         if isinstance(dim, bool) or not isinstance(dim, numbers.Integral) or int(dim) < 0:
-            right = 'a dimension is a non-negative integer or a name such as "B"'
+            right = 'a dimension must be a non-negative integer or a name such as "B"'
             raise _invalid(where, shape, f"{right}, not {dim!r}")
         if int(dim) > LARGEST:
-            raise _invalid(where, shape, f"the largest dimension that ONNX has is {LARGEST}")
+            raise _invalid(where, shape, f"the largest dimension in ONNX is {LARGEST}")
         return int(dim)
 
     def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
-        """The dimensions that a text such as `B` or `B, T + 1` says."""
+        """The dimensions in a text such as `B` or `B, T + 1`."""
         from jax import export
 
         if self._symbols is None:
@@ -118,7 +118,7 @@ class Specs:
         return self._shape(where, dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
-        """Takes over the scope of symbolic dimensions that the user made."""
+        """Adopts the scope of symbolic dimensions that the user created."""
         for leaf in jax.tree_util.tree_leaves(entries):
             shape = getattr(leaf, "shape", None)
             for dim in shape if isinstance(shape, tuple) else (leaf,):
@@ -132,7 +132,7 @@ def check_arguments(
     kwargs: dict[str, Any],
     function: tuple[str, str, int] | None,
 ) -> None:
-    """Raises when a function cannot be called with these arguments."""
+    """Raises if a function cannot be called with these arguments."""
     if signature is None:
         return
     try:
@@ -141,14 +141,14 @@ def check_arguments(
         given = f"{len(args)} `inputs`" + (f" and {len(kwargs)} `input_params`" if kwargs else "")
         raise InvalidInputError(
             "wrong-arguments",
-            f"the function does not take {given}: {error}",
+            f"the function cannot be called with {given}: {error}",
             place_of(function) if function else "",
             help=f"its signature is {_without_annotations(signature)}",
         ) from None
 
 
 def check_results(results: Sequence[Any], function: tuple[str, str, int] | None) -> None:
-    """Raises when a function returns nothing: runtimes do not load a model without outputs."""
+    """Raises if a function returns nothing: runtimes do not load a model without outputs."""
     if not results:
         raise InvalidInputError(
             "no-results",
@@ -172,7 +172,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_meant_as_shape(value: Any) -> bool:
-    """A shape, or one in which something stands that is no dimension, such as None."""
+    """A shape, or a sequence with something that is not a dimension, such as None."""
     if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
         return _is_shape(value)
     return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
@@ -187,7 +187,7 @@ def _is_dimension(value: Any) -> bool:
 
 
 def _is_shape_text(value: Any) -> bool:
-    """A shape in one text, such as `B, T, 64`. A comma in parentheses belongs to a dimension."""
+    """A shape in one string, such as `B, T, 64`. A comma in parentheses belongs to a dimension."""
     return isinstance(value, str) and "," in _PARENTHESES.sub("", value)
 
 
@@ -200,11 +200,11 @@ def _invalid(where: str, value: Any, help: str) -> InvalidInputError:
 def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
     kind = "shape" if _is_shape_text(text) else "dimension"
     right = "write a name or an expression such as 2*T + 1"
-    return _invalid(where, shape, f"{text!r} is no {kind}; {right}")
+    return _invalid(where, shape, f"{text!r} is not a {kind}; {right}")
 
 
 def place_of(function: tuple[str, str, int]) -> str:
-    """Where a function is defined, as errors show it: relative to the working directory."""
+    """Where a function is defined, as shown in errors: relative to the working directory."""
     path, name, line = function
     folder = os.path.join(os.getcwd(), "")
     return f"  --> {path.removeprefix(folder)}:{line} in {name}"

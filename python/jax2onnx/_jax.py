@@ -1,6 +1,6 @@
-"""Everything of JAX that is touched outside its documented API, for all supported versions.
+"""Everything that is used of JAX beyond its documented API, for all supported versions.
 
-The compiled half has a list of its own for what it reads of a jaxpr.
+The compiled part has a separate list of what it reads of a jaxpr.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ def precision(*, double: bool) -> AbstractContextManager[Any]:
 
 
 def tracing_key(key: str) -> AbstractContextManager[Any]:
-    """Sets apart what is traced inside: nothing is taken from JAX's tracing caches that was not
-    traced under the same key.
+    """Separates what is traced inside: JAX's tracing caches are used only for what was traced under
+    the same key.
 
-    XLA metadata belongs to the cache key of traced functions and does not change the jaxpr. A
-    context made by `jax.make_user_context` would serve too, but making one forgets every function
+    XLA metadata is part of the cache key of traced functions and does not change the jaxpr. A
+    context from `jax.make_user_context` would work too, but creating one discards all functions
     that the process has compiled so far.
     """
     from jax.experimental.xla_metadata import set_xla_metadata
@@ -90,7 +90,7 @@ def key_implementation(dtype: Any) -> Any:
 
 
 def _core() -> Any:
-    """JAX's core, untyped: not every version says that it exports `ClosedJaxpr`."""
+    """JAX's core, untyped: not every version declares that it exports `ClosedJaxpr`."""
     from jax.extend import core
 
     return core

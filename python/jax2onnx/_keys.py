@@ -1,8 +1,8 @@
 """PRNG keys as the unsigned integers they are made of.
 
-ONNX has no element type for them: an array of keys is the array of integers underneath, which has
-one axis more. An equation that makes or reads keys becomes what the keys' implementation does with
-these integers. One that only moves keys becomes itself, mapped over the axis that it does not know.
+ONNX has no element type for them: an array of keys is represented by the underlying integers, which
+have one more axis. An equation that creates or reads keys becomes what the keys' implementation
+does with these integers. One that only moves keys stays the same, mapped over the additional axis.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def is_key(aval: Any) -> bool:
 
 
 def as_it_is(aval: Any) -> jax.ShapeDtypeStruct:
-    """What to trace with in place of an array."""
+    """What to trace with instead of an array."""
     weak_type = bool(getattr(aval, "weak_type", False))
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type)
 
@@ -46,7 +46,7 @@ def mapped(function: Function, axes: int) -> Function:
 def _moved(eqn: Any) -> Function:
     """The primitive itself, for the integers of each key."""
     if not all(is_key(var.aval) for var in eqn.outvars):
-        raise NotImplementedError("its result for PRNG keys is no key")
+        raise NotImplementedError("its result for PRNG keys is not a key")
     return _for_each_integer(eqn)
 
 

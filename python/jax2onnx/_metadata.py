@@ -1,4 +1,4 @@
-"""How much provenance a model carries: the argument, the context manager and the environment."""
+"""How much provenance a model has: the argument, the context manager and the environment."""
 
 import os
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ _level_in_force: ContextVar[Level | None] = ContextVar("stacktrace_metadata", de
 
 @contextmanager
 def stacktrace_metadata(level: Level = True) -> Iterator[None]:
-    """Sets how much provenance the models exported inside carry.
+    """Sets how much provenance the models exported inside the block have.
 
-    `with stacktrace_metadata("full"):` is the same as giving `stacktrace_metadata="full"` to every
-    call of `to_onnx` that gives none itself.
+    `with stacktrace_metadata("full"):` is the same as passing `stacktrace_metadata="full"` to every
+    call of `to_onnx` that does not pass it.
     """
-    detail(level)  # a wrong level is an error here, where it was given
+    detail(level)  # raise for a wrong level here, where it was given
     token = _level_in_force.set(level)
     try:
         yield

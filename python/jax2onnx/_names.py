@@ -37,7 +37,7 @@ class Names:
 
 
 def paths_of(tree: Any) -> list[Path]:
-    """The path of each leaf. What boxes a single array, such as a Flax variable, adds nothing."""
+    """The path of each leaf. A box around a single array, such as a Flax variable, adds nothing."""
     paths = [path for path, _ in tree_leaves_with_path(tree)]
     boxes = tree_leaves_with_path(tree, is_leaf=lambda x: hasattr(type(x), "__jax_array__"))
     return [path for path, _ in boxes] if len(boxes) == len(paths) else list(paths)
@@ -93,19 +93,21 @@ def _path(name: str, keys: Path) -> str:
 def _given(
     option: str, names: Sequence[str], default: Sequence[str], taken: Sequence[str] = ()
 ) -> list[str]:
-    """Checks the names that the user chose in place of `default`."""
+    """Checks the names that the user chose instead of `default`."""
     if not isinstance(names, list | tuple) or not all(
         isinstance(n, str) and is_text(n) for n in names
     ):
-        raise _invalid(f"`{option}` is {names!r}", "give a list of non-empty strings")
+        raise _invalid(f"`{option}` is {names!r}", "pass a list of non-empty strings")
     if len(names) != len(default):
         raise _invalid(
-            f"`{option}` has {len(names)} names, the model has {len(default)}",
-            f"give one name for each of: {', '.join(default)}",
+            f"`{option}` has {len(names)} names, but the model has {len(default)}",
+            f"pass one name for each of: {', '.join(default)}",
         )
     name, count = Counter([*taken, *names]).most_common(1)[0] if names else ("", 0)
     if count > 1:
-        raise _invalid(f"`{option}` repeats `{name}`", "inputs and outputs have different names")
+        raise _invalid(
+            f"`{option}` repeats `{name}`", "all inputs and outputs need different names"
+        )
     return list(names)
 
 
@@ -134,7 +136,7 @@ def signature_of(fn: Any) -> inspect.Signature | None:
 
 
 def argument_names(signature: inspect.Signature | None) -> Iterator[str]:
-    """The names of positional arguments, as many as are asked for."""
+    """The names of the first positional arguments."""
     base, count = "input", 0
     for parameter in signature.parameters.values() if signature else ():
         if parameter.kind is parameter.VAR_POSITIONAL:

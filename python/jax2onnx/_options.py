@@ -20,7 +20,7 @@ Layout = Sequence[int | str] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Checked options; `path` is set when the model goes to a file."""
+    """Checked options. `path` is set if the model is written to a file."""
 
     model_name: str
     opset: int | None
@@ -35,16 +35,18 @@ class Options:
     functions: str
 
     def check_sources(self, files: Mapping[str, str]) -> None:
-        """Raises when the export would replace one of the user's files, given with what it is."""
+        """Raises if the export would overwrite one of the user's files, given by description."""
         for name, path in self._outputs():
             for what, file in files.items():
                 if is_same_file(path, file):
                     raise InvalidInputError(
-                        "same-file", f"{name} is {what}: `{path}`", help="give it another file"
+                        "same-file",
+                        f"{name} would overwrite {what}: `{path}`",
+                        help="choose another file",
                     )
 
     def check_apart(self) -> None:
-        """Raises when two outputs are one file, of which only the last would remain."""
+        """Raises if two outputs are the same file, so that only the last would remain."""
         outputs = self._outputs()
         for index, (name, path) in enumerate(outputs):
             for other, taken in outputs[:index]:
@@ -52,7 +54,7 @@ class Options:
                     raise InvalidInputError(
                         "same-file",
                         f"{other} and {name} are the same file: `{path}`",
-                        help="give each a file of its own",
+                        help="choose a separate file for each",
                     )
 
     def _outputs(self) -> list[tuple[str, str]]:
@@ -85,7 +87,7 @@ def check_options(
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
-        raise _invalid("model_name", model_name, "give a non-empty string")
+        raise _invalid("model_name", model_name, "pass a non-empty string")
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
     _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
@@ -95,7 +97,7 @@ def check_options(
         raise InvalidInputError(
             "missing-output-path",
             '`return_mode="file"` needs an `output_path`',
-            help='give the path of the model, such as output_path="model.onnx"',
+            help='pass the path of the model, such as output_path="model.onnx"',
         )
     if mode != "file" and path is not None:
         raise InvalidInputError(
@@ -127,27 +129,29 @@ def check_options(
 
 
 def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence[int]) -> list[int]:
-    """The flat positions of the inputs or outputs that change their layout."""
+    """The flat positions of the inputs or outputs whose layout changes."""
     if chosen is None:
         return []
     known = f"the names are: {', '.join(names)}"
     if isinstance(chosen, str) or not isinstance(chosen, Iterable):
-        raise _invalid(option, chosen, f"give a list of positions or names; {known}")
+        raise _invalid(option, chosen, f"pass a list of positions or names; {known}")
     found = []
     for entry in chosen:
         index = names.index(entry) if isinstance(entry, str) and entry in names else entry
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(names):
-            raise _invalid(option, entry, f"give positions below {len(names)} or names; {known}")
+            raise _invalid(option, entry, f"pass positions below {len(names)} or names; {known}")
         if ranks[index] != 4:
             raise _invalid(
-                option, entry, f"only rank 4 has a layout, `{names[index]}` has rank {ranks[index]}"
+                option,
+                entry,
+                f"only rank 4 has a layout, but `{names[index]}` has rank {ranks[index]}",
             )
         found.append(index)
     return sorted(set(found))
 
 
 def is_text(value: str) -> bool:
-    """Whether a text can be written into a model: not empty, and no half of a character."""
+    """Whether a text can be stored in a model: it is not empty and has no lone surrogates."""
     return bool(value) and value.encode(errors="replace").decode() == value
 
 
@@ -158,7 +162,9 @@ def _opset(value: object) -> int | None:
         opset = operator.index(value)
         if abs(opset) < 2**31:
             return opset
-    raise _invalid("opset", value, "give an integer, or None for the lowest that is needed")
+    raise _invalid(
+        "opset", value, "pass an integer, or None for the lowest opset that the model needs"
+    )
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -172,15 +178,15 @@ def _path(name: str, value: object) -> str | None:
         return None
     if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str) and path:
         if "\0" in path:
-            raise _invalid(name, value, "a path has no null characters")
+            raise _invalid(name, value, "a path cannot contain null characters")
         if path.endswith(("/", os.sep)):
-            raise _invalid(name, value, "that is a folder: put the name of a file behind it")
+            raise _invalid(name, value, "this is a directory; add a file name")
         return path
-    raise _invalid(name, value, "give a path")
+    raise _invalid(name, value, "pass a path")
 
 
 def is_same_file(a: str, b: str) -> bool:
-    """Whether two paths lead to one file, there already or not."""
+    """Whether two paths lead to the same file, whether or not it exists."""
     if os.path.exists(a) and os.path.exists(b):
         return os.path.samefile(a, b)
     return os.path.normcase(os.path.realpath(a)) == os.path.normcase(os.path.realpath(b))

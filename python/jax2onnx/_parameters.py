@@ -1,4 +1,4 @@
-"""Names people recognise: the path of every parameter and of every module in the user's model.
+"""Recognisable names: the path of every parameter and every module in the user's model.
 
 `model`, `lambda x: model(x)`, `jax.jit(model)` and `functools.partial(apply, params)` all name the
 same parameter `blocks.3.q.kernel`. Parameters are found by the identity of their array.
@@ -18,7 +18,7 @@ from jax2onnx import _jax
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._walk import Branch, Walker, call_definitions, cells, instance_dict, join
 
-# Code in these folders refers to its own globals, not to a model of the user.
+# Code in these folders refers to its own globals, not to the user's model.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
@@ -30,7 +30,7 @@ class Tree:
         modules: Every module (an object with a Python `__call__`) with its path.
         objects: Every array and every object that can hold others, and whether it is a variable of
             a function rather than part of another object.
-        key: Differs when anything differs that a traced function could depend on.
+        key: Differs if anything differs that a traced function could depend on.
     """
 
     modules: list[tuple[Any, str]]
@@ -71,17 +71,17 @@ def function_of(fn: Any) -> tuple[str, str, int] | None:
 
 
 def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
-    """The one variable whose name the paths leave out, because it alone is the model."""
+    """The variable whose name is omitted from paths, because it is the only model."""
 
     def single(holds: list[bool]) -> int | None:
         return holds.index(True) if holds.count(True) == 1 else None
 
-    # A variable that is itself an array has an empty path: its name is all there is.
+    # A variable that is itself an array has an empty path, so its name is needed.
     holds = [any(path for _, path in b.arrays) for _, _, b in branches]
     modules = [bool(b.modules) for _, _, b in branches]
     if not any(b.arrays for _, _, b in branches):
         return single(modules)
-    # Beside the parameters there may be a state, such as batch statistics, in another variable.
+    # Besides the parameters there may be state, such as batch statistics, in another variable.
     for marks in (holds, modules, [name == "params" for name, *_ in branches]):
         index = single([a and b for a, b in zip(holds, marks, strict=True)])
         if index is not None:
@@ -102,12 +102,12 @@ def _scope_variables(module: Any) -> Mapping[str, Any] | None:
 
 
 def _identity(array: Any) -> object:
-    """A key that an array and what JAX makes of it while tracing share."""
+    """A key shared by an array and what JAX turns it into while tracing."""
     if isinstance(array, jax.Array):
         return id(array)
     array = _jax.unwrapped(array)
     if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays
-        # A transposed view begins where the array does.
+        # A transposed view starts at the same address as the array.
         return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
     return id(array)
 
@@ -115,7 +115,7 @@ def _identity(array: Any) -> object:
 class _Roots:
     """The objects that a callable refers to directly, each with the name of its variable.
 
-    What the callable itself consists of has no name.
+    The parts of the callable itself have no name.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -139,7 +139,7 @@ class _Roots:
         elif isinstance(value, types.FunctionType):
             yield from self._of(name, value.__dict__.get("__wrapped__"), own=own)
             yield from self._variables(value, own=own)
-        elif _is_method(value):  # which shows the `__wrapped__` of its function as its own
+        elif _is_method(value):  # which exposes the `__wrapped__` of its function as its own
             yield from self._of(name, value.__self__)
             yield from self._variables(value.__func__, own=own)
         elif own and (inner := getattr(value, "__wrapped__", None)) is not None:

@@ -1,4 +1,4 @@
-"""Says on the terminal what a long export is doing."""
+"""Shows on the terminal what a long export is doing."""
 
 import sys
 import threading
@@ -13,14 +13,14 @@ _watching: "list[_Display]" = []
 
 
 def stage(name: str) -> None:
-    """The export is at this stage now. Costs nothing unless somebody watches."""
+    """Marks the start of a stage. This costs nothing unless progress is shown."""
     for display in _watching:
         display.stage = name
 
 
 @contextmanager
 def shown(stream: TextIO | None = None, *, after: float = 1.0) -> Iterator[None]:
-    """Shows the stages of exports on a terminal, of those that take longer than `after` seconds."""
+    """Shows the stages of exports that take longer than `after` seconds on a terminal."""
     stream = stream or sys.stderr
     if not stream.isatty():
         yield
@@ -35,7 +35,7 @@ def shown(stream: TextIO | None = None, *, after: float = 1.0) -> Iterator[None]
 
 
 class _Display:
-    """One line, which a thread writes again and again."""
+    """One line, which a thread keeps updating."""
 
     def __init__(self, stream: TextIO, after: float) -> None:
         self.stage = _STAGES[0]

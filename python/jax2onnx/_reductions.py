@@ -1,4 +1,4 @@
-"""Reductions and updates by functions that are no operators of ONNX: applied to whole arrays."""
+"""Reductions and updates by functions that ONNX has no operators for, applied to whole arrays."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def _fold_all(eqn: Any) -> Function:
     def function(*operands: Any) -> Any:
         arrays, starts = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         if not axes:
-            return arrays  # nothing is combined, not even the starts
+            return arrays  # nothing is combined, not even the initial values
         shape = eqn.outvars[0].aval.shape
         starts = tuple(jnp.broadcast_to(start, shape) for start in starts)
         rows = [jnp.moveaxis(x, axes, range(len(axes))) for x in arrays]
@@ -43,7 +43,7 @@ def _fold_all(eqn: Any) -> Function:
 
 
 def _fold(combine: Function, rows: Sequence[Any], count: int) -> Sequence[Any]:
-    """Neighbours are combined until one is left."""
+    """Combines neighbours until one is left."""
     while count > 1:
         even = count // 2 * 2
         left = [x[0:even:2] for x in rows]
@@ -82,7 +82,7 @@ def _slide(combine: Function, arrays: Any, fills: Any, params: dict[str, Any]) -
 
 @dataclass(frozen=True)
 class _Row:
-    """Windows along one axis, whose elements lie `step` apart."""
+    """Windows along one axis, whose elements are `step` apart."""
 
     combine: Function
     axis: int
@@ -121,11 +121,11 @@ class _Row:
 _SMALL = 8
 
 
-# -- windows of which one element is chosen
+# -- windows from which one element is chosen
 
 
 def _choice(eqn: Any) -> Function:
-    """Of two numbers, each with something that belongs to it, the one that is preferred."""
+    """Of two numbers, each with an associated value, the preferred one."""
     select = eqn.params["select_prim"]
 
     def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
@@ -179,7 +179,7 @@ def _choose_and_scatter(eqn: Any) -> Function:
     return function
 
 
-# -- elements that a function is applied to where they are
+# -- elements that a function is applied to in place
 
 
 def _apply(eqn: Any) -> Function:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-# Where the weights of a file go, by whether it has to be self-contained.
+# Where weights are stored, by whether the file has to be self-contained.
 PLACEMENT = {False: "auto", True: "inline"}
 
 
@@ -36,7 +36,7 @@ def _make_folder(path: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError as error:
-        reason = f"`{error.filename}` is there already and is no folder"
+        reason = f"`{error.filename}` is not a directory"
         raise NotADirectoryError(errno.ENOTDIR, reason) from error
 
 
@@ -54,7 +54,7 @@ def writing(**paths: str | None) -> "Iterator[None]":
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help=f"give `{option}` a path whose folder can be written",
+            help=f"set `{option}` to a path in a writable directory",
         ) from error
 
 

@@ -22,7 +22,7 @@ class _Registered:
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """The file, the function and the line of its `def`, which decorators may precede."""
+        """The file, the function and the line of its `def`, which may follow decorators."""
         lines, first = inspect.getsourcelines(self.code) if self._has_source() else ([], 0)
         for offset, line in enumerate(lines):
             if line.lstrip().startswith(("def ", "async def ")):
@@ -49,18 +49,17 @@ def lowering(primitive: Any, *, override: bool = False) -> Callable[[F], F]:
 
     Args:
         primitive: The primitive, or its name.
-        override: Whether the rule may take the place of a built-in rule, or of one that is
-            registered already.
+        override: Whether the rule may replace a built-in rule or one that is already registered.
 
     Raises:
-        InvalidInputError: There is a rule for the primitive, and `override` is not set.
+        InvalidInputError: The primitive has a rule, and `override` is not set.
     """
     name = primitive if isinstance(primitive, str) else getattr(primitive, "name", None)
     if not isinstance(name, str) or not name or callable(primitive):
         raise InvalidInputError(
             "invalid-rule",
-            f"`{primitive!r}` is no primitive",
-            help='give a primitive or its name: @jax2onnx.lowering("my_primitive")',
+            f"`{primitive!r}` is not a primitive",
+            help='pass a primitive or its name: @jax2onnx.lowering("my_primitive")',
         )
 
     def register(function: F) -> F:
@@ -77,7 +76,7 @@ def lowering(primitive: Any, *, override: bool = False) -> Callable[[F], F]:
 
 @contextmanager
 def local_lowerings() -> Iterator[None]:
-    """Forgets at its end the rules that are registered inside."""
+    """Removes the rules that are registered inside the block at its end."""
     saved = dict(_rules)
     try:
         yield
@@ -87,7 +86,7 @@ def local_lowerings() -> Iterator[None]:
 
 
 def registered() -> list[tuple[str, Any, CodeType, tuple[str, str, int]]]:
-    """All rules, as the compiled half takes them."""
+    """All rules, as the compiled part takes them."""
     return [(name, rule.function, rule.code, rule.place) for name, rule in _rules.items()]
 
 
@@ -97,20 +96,20 @@ def _refuse(name: str, known: _Registered | None) -> None:
     if known is not None:
         raise InvalidInputError(
             "rule-exists",
-            f"`{name}` has a rule already",
+            f"`{name}` already has a rule",
             place_of(known.place),
-            help="give override=True to replace it",
+            help="pass override=True to replace it",
         )
     if any(row.name == name for row in _core.primitives()):
         raise InvalidInputError(
             "rule-exists",
             f"`{name}` has a built-in rule",
-            help="give override=True to replace it",
+            help="pass override=True to replace it",
         )
 
 
 def _is_again(known: _Registered | None, rule: _Registered) -> bool:
-    """Whether the same definition is executed again, as in a notebook."""
+    """Whether the same definition is executed again, for example in a notebook."""
     if known is None:
         return False
     ours, theirs = rule.code, known.code
@@ -122,7 +121,7 @@ def _is_again(known: _Registered | None, rule: _Registered) -> bool:
 
 
 def _code_of(function: Any) -> CodeType:
-    """The code of what a rule is made of; lines are reported by it."""
+    """The code of a rule, which provides the reported lines."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -132,6 +131,6 @@ def _code_of(function: Any) -> CodeType:
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         raise InvalidInputError(
-            "invalid-rule", f"`{function!r}` is no Python function", help="decorate a function"
+            "invalid-rule", f"`{function!r}` is not a Python function", help="decorate a function"
         )
     return code

@@ -14,14 +14,14 @@ from jax2onnx.errors import InvalidInputError
 if TYPE_CHECKING:
     import onnx
 
-# What fits into one protobuf message, with room for what is added.
+# The largest protobuf message, with room for additions.
 _MESSAGE = (1 << 31) - (1 << 24)
 
 NCHW = (0, 3, 1, 2)
 
 
 class Runnable:
-    """A model, of which copies can be run that return more than it does."""
+    """A model that can also run as copies with additional outputs."""
 
     def __init__(self, model: Any) -> None:
         import onnx
@@ -43,7 +43,7 @@ class Runnable:
         self.outputs = list(self.proto.graph.output)
 
     def _small(self, model: "onnx.ModelProto") -> "onnx.ModelProto":
-        """The model, or one whose weights are in files, if it is too large for one message."""
+        """The model, or one whose weights are in files if it is too large for one message."""
         import onnx
 
         if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < _MESSAGE:
@@ -93,8 +93,8 @@ class Runnable:
     def _returning(
         self, names: Sequence[str], *, cut: bool
     ) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
-        """A copy that returns `names`, and the types that have to be restored: what numpy does not
-        have comes as 32-bit floats. `cut` leaves out what comes after the last of them.
+        """A copy that returns `names`, and the types to restore: those that NumPy does not have are
+        returned as 32-bit floats. `cut` removes everything after the last of them.
         """
         import onnx
 
@@ -115,7 +115,7 @@ class Runnable:
             types.append(restored)
             output = graph.output.add()
             if name in given:
-                # Neither an input nor a constant can be returned as it is.
+                # Neither an input nor a constant can be returned directly.
                 output.name = f"as_it_is_{i}"
                 graph.node.add(op_type="Identity", input=[name], output=[output.name])
                 continue
@@ -130,7 +130,7 @@ class Runnable:
 
 
 def _foreign(code: int) -> "np.dtype[Any] | None":
-    """The element type behind ONNX's code, if numpy does not have it by itself."""
+    """The element type behind ONNX's code, if NumPy does not have it."""
     import onnx
 
     if code == 0:
@@ -152,25 +152,27 @@ def _check_feed(declared: "onnx.ValueInfoProto", array: np.ndarray) -> None:
         shown = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
         raise InvalidInputError(
             "wrong-arguments",
-            f"the input `{declared.name}` of the model is {wanted}{shown}, "
+            f"the model's input `{declared.name}` is {wanted}{shown}, "
             f"not {array.dtype}{list(array.shape)}",
         )
 
 
 def _from_ir(model: Any) -> "onnx.ModelProto":
-    # A model that somebody holds is of a module that somebody imported.
+    # Whoever has such a model has imported its module.
     ir = sys.modules.get("onnx_ir")
     if ir is None or not isinstance(model, ir.Model):
         raise InvalidInputError(
-            "no-model", f"`{model!r}` is no model", help="give a path, a ModelProto or an ir.Model"
+            "no-model",
+            f"`{model!r}` is not a model",
+            help="pass a path, a ModelProto or an ir.Model",
         )
     proto: onnx.ModelProto = ir.serde.serialize_model(model)
     return proto
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """The tensor that a value is at a model's boundary: complex numbers are a trailing axis of two,
-    PRNG keys their integers.
+    """The tensor for a value at a model's boundary: complex numbers have a trailing axis of size
+    two, and PRNG keys are their integers.
     """
     array = real_array(value)
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array

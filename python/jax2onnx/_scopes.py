@@ -1,9 +1,8 @@
 """Scopes by module instance: while a function is traced, a call of the module at `blocks.3.attn`
 inside a call of that at `blocks.3` opens `jax.named_scope("attn")`.
 
-The `__call__` of the classes that the callable's tree contains is wrapped for the time of the
-trace; the wrapper does nothing in other threads. The same wrapper makes the call a function of the
-model where it is to be one.
+The `__call__` of the classes in the callable's tree is wrapped during the trace. The wrapper does
+nothing in other threads. It also turns the call into a function of the model if it should be one.
 """
 
 import functools
@@ -43,7 +42,7 @@ class Scopes:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Wraps the classes while the block runs. One thread at a time may do so."""
+        """Wraps the classes while the block runs. Only one thread at a time may do so."""
         outer = getattr(_thread, "scopes", None)
         originals = {cls: cls.__dict__["__call__"] for cls in self._classes}
         try:
@@ -57,7 +56,7 @@ class Scopes:
                 type.__setattr__(cls, "__call__", original)
 
     def enter(self, module: Any) -> tuple[str, bool, bool]:
-        """Notes that a call of `module` starts: its scope, whether its path is known, and whether
+        """Records that a call of `module` starts: its scope, whether its path is known, and whether
         it is the model itself.
         """
         known = id(module) in self._paths or self._adopt(module)
@@ -67,13 +66,13 @@ class Scopes:
         return _relative(path, caller), known, is_root
 
     def leave(self) -> None:
-        """Notes that the latest call has ended."""
+        """Records that the latest call has ended."""
         self._running.pop()
 
     def _adopt(self, module: Any) -> bool:
-        """Takes up a module that a transformation has rebuilt, with its parts. Returns whether it
-        is known which module it was: that with the same settings that is running, or the only such
-        one inside the running one.
+        """Adopts a module that a transformation has rebuilt, and its parts. Returns whether the
+        original is known: the running module with the same settings, or the only such module inside
+        the running one.
         """
         settings, parts = _settings(module)
         running = self._running[-1]
@@ -87,7 +86,7 @@ class Scopes:
         return known
 
     def _paths_of(self, kind: type, settings: tuple[object, ...]) -> list[str]:
-        """Where the callable's tree has modules that differ in nothing but their parameters."""
+        """Where the callable's tree has modules that differ only in their parameters."""
         if kind not in self._settings:
             modules = (module for module in self._originals if type(module) is kind)
             self._settings[kind] = {self._paths[id(m)]: _settings(m)[0] for m in modules}
@@ -95,7 +94,7 @@ class Scopes:
 
 
 def _settings(module: Any) -> tuple[tuple[object, ...], list[tuple[Any, str]]]:
-    """What a module consists of beside arrays, and the modules in it."""
+    """What a module consists of besides arrays, and the modules in it."""
     walker = Walker()
     branch = walker.walk(module)
     arrays = {id(array) for array, _ in branch.arrays}
@@ -131,7 +130,7 @@ def _wrapper(original: Any) -> Any:
             with jax.named_scope(scope) if scope else _NO_SCOPE:
                 if functions:
                     return functions.run(self, function, args, kwargs, is_root=is_root)
-                # Every frame here is in the stack of every equation below it.
+                # Every frame here appears in the stack of every equation below it.
                 return function(*args, **kwargs)
         finally:
             scopes.leave()

@@ -13,8 +13,8 @@ KEY = "pkg.jax2onnx.sourcemap"
 class SourceMap:
     """Where the nodes of a model came from.
 
-    The map is found by the names of values first and of nodes second, so it still answers when a
-    runtime has optimised the model and dropped its metadata.
+    Lookups go by the names of values first and of nodes second, so they still work after a runtime
+    has optimised the model and dropped its metadata.
     """
 
     def __init__(self, core: "_core.SourceMap") -> None:
@@ -31,24 +31,24 @@ class SourceMap:
         if KEY not in props:
             raise InvalidInputError(
                 "no-source-map",
-                "the model carries no source map",
-                help='export with stacktrace_metadata="sourcemap", or give the map file',
+                "the model has no source map",
+                help='export with stacktrace_metadata="sourcemap", or pass the map file',
             )
         return cls(_core.SourceMap.parse(props[KEY]))
 
     def lookup(self, name: str) -> list["_core.Source"]:
-        """The sources of the node that computes the value `name`, or else is called so.
+        """The sources of the node that computes the value `name`, or else is named `name`.
 
-        The node's own source comes first, then those that optimisation merged into it. The list is
-        empty when the map does not know the name.
+        The node's own source comes first, then those that optimisations merged into it. The list is
+        empty if the map does not have the name.
         """
         return self._core.lookup(name)
 
     def lookup_node(self, node: Any) -> list["_core.Source"]:
         """The sources of a node (an `onnx.NodeProto`) of an optimised model.
 
-        A node that a runtime fused stands for everything between its inputs and its outputs. Values
-        that the runtime made up say nothing by themselves: see `lookup_model`.
+        A node fused by a runtime stands for everything between its inputs and its outputs. If the
+        runtime introduced new values, use `lookup_model`.
         """
         found = self._core.lookup_between(list(node.input), list(node.output))
         return self._with_own(node, found)
@@ -56,8 +56,8 @@ class SourceMap:
     def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
         """All nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
 
-        Nodes that are joined by values that the runtime made up stand together for everything
-        between the known values around them.
+        Nodes connected by values that the runtime introduced together stand for everything between
+        the known values around them.
         """
         graphs = [model.graph, *model.functions]
         return [entry for graph in graphs for entry in self._lookup_graph(graph)]
@@ -79,8 +79,8 @@ class SourceMap:
         return found
 
     def _with_own(self, node: Any, found: list["_core.Source"]) -> list["_core.Source"]:
-        """What was found for a node's values, behind what its name stands for if that is a node of
-        a function: its result may be known as that of the call.
+        """What was found for a node's values. If its name is that of a node in a function, that
+        comes first: the map may list its result as the call's.
         """
         inlined = "_inlfunc_" in node.name or re.search(r"__\d+$", node.name)
         if found and not inlined:
@@ -92,7 +92,7 @@ class SourceMap:
         return own + [source for source in found if repr(source) not in shown]
 
     def _groups(self, nodes: Any) -> list[list[Any]]:
-        """The nodes, together with those that they share a made-up value with."""
+        """The nodes, grouped with those they share a value with that the map does not have."""
         leaders = list(range(len(nodes)))
 
         def leader(index: int) -> int:
@@ -116,5 +116,5 @@ class SourceMap:
         return [name for name in node.output if name and not self._core.has_value(name)]
 
     def __len__(self) -> int:
-        """How many nodes the map knows."""
+        """How many nodes the map lists."""
         return len(self._core)

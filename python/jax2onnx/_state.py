@@ -1,7 +1,7 @@
-"""Leaves the user's model as it was: what tracing writes into it is undone.
+"""Keeps the user's model unchanged: what tracing writes into it is undone.
 
-A module in training mode updates its batch statistics and random counters when it is called. While
-it is traced these updates are tracers, which must not stay behind.
+A module in training mode updates its batch statistics and random counters when it is called. During
+tracing these updates are tracers, which must not be left behind.
 """
 
 import sys
@@ -14,8 +14,8 @@ import numpy as np
 
 from jax2onnx._walk import has_dict, instance_dict, once_per_type, slots
 
-# Flax modules may be updated only in the trace that made them: the attribute that remembers it, and
-# what it is in the current trace.
+# Flax modules may be updated only in the trace that created them. These are the attribute that
+# records it, and its value in the current trace.
 _TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
     "_trace_state": lambda mark: type(mark)(),
     "trace_level": lambda _: sys.modules["flax.core.tracers"].current_trace(),
@@ -27,7 +27,7 @@ _IMMUTABLE = (jax.Array, np.ndarray, tuple)
 
 
 class _Parts(NamedTuple):
-    """What of the objects of a type can change."""
+    """What can change in the objects of a type."""
 
     containers: list[Any]
     has_dict: bool
@@ -43,8 +43,8 @@ def _mutable_parts(kind: type) -> _Parts | None:
 
 
 class Snapshot:
-    """The shallow contents of a number of objects, each given with whether it is loose: a variable
-    of a function, which other code may use at the same time.
+    """The shallow contents of some objects, each with whether it is loose: a variable of a
+    function, which other code may use at the same time.
     """
 
     def __init__(self, objects: Iterable[tuple[Any, bool]]) -> None:
@@ -79,8 +79,8 @@ class Snapshot:
                 slot.__set__(obj, renew(slot.__name__, value))
 
     def restore(self) -> None:
-        """Puts back what was replaced, added or removed; in loose containers only if tracers were
-        left there. What is unchanged is not written.
+        """Restores what was replaced, added or removed; in loose containers only if tracers were
+        left there. Unchanged contents are not written.
         """
         for found, saved, loose in self._containers:
             if not _same(found, saved) and not (loose and not _has_tracers(found)):

@@ -1,4 +1,4 @@
-"""Finds the values of one model in another one, by what they are computed from."""
+"""Finds the values of one model in another, by what they are computed from."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-# Tensors of at least this many bytes are compared by name: a model may keep them elsewhere.
+# Tensors of at least this many bytes are compared by name: a model may store them elsewhere.
 _LARGE = 1024
 
 

@@ -1,4 +1,4 @@
-"""Says which inputs the symbolic dimensions come from, when JAX cannot trace with them."""
+"""Says which inputs symbolic dimensions come from, if JAX cannot trace with them."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._names import boundary_names, paths_of
 
-# Where messages have dimensions: in quotes, in shapes, at the end.
+# Where dimensions occur in messages: in quotes, in shapes, at the end.
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 def explained(
     signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[None]:
-    """Adds a note to errors that speak of symbolic dimensions of the arguments."""
+    """Adds a note to errors that mention symbolic dimensions of the arguments."""
     try:
         yield
     except Exception as error:
@@ -49,13 +49,13 @@ def _axes(
 def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
     message = str(error).partition("\n")[0]
     mentioned = {name for text in _PLACES.findall(message) for name in _NAME.findall(text)}
-    # Python's own messages name only the type.
+    # Python's own messages mention only the type.
     found = [name for name in axes if name in mentioned or "_DimExpr" in mentioned]
     if not found:
         return None
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
     if "inconclusive" in message:
-        advice = "give it a number, or say more about it: jax.export.symbolic_shape has constraints"
+        advice = "use a number instead, or add constraints with jax.export.symbolic_shape"
     else:
-        advice = "give it a number in `inputs`"
+        advice = "use a number instead in `inputs`"
     return "\n".join(["", *lines, f"  help: {advice}"])

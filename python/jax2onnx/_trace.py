@@ -16,7 +16,7 @@ from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
 
-# Tracing writes into the user's model for a while: its state, and the classes of its modules.
+# Tracing temporarily modifies the user's model: its state, and the classes of its modules.
 _one_at_a_time = threading.RLock()
 
 
@@ -39,14 +39,14 @@ def trace(
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone."""
 
-    # A new function each time: JAX remembers what it traced by the function's identity, and the
-    # parameters that `fn` holds may have changed since.
+    # A new function each time: JAX caches traces by the function's identity, and the parameters
+    # that `fn` holds may have changed since.
     def call(*args: Any, **kwargs: Any) -> Any:
         snapshot.adopt()
         return fn(*args, **kwargs)
 
-    # So that JAX's own messages name the user's function, not this one. Of an object that is
-    # called, JAX would print all the weights to find a name.
+    # So that JAX's own messages mention the user's function, not this one. For a callable object,
+    # JAX would print all the weights to find a name.
     named = isinstance(fn, functools.partial) or hasattr(inspect.unwrap(fn), "__code__")
     target: Any = fn
     call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]

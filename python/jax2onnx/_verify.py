@@ -1,4 +1,4 @@
-"""`verify`: the first value of a model that is not what JAX computes."""
+"""`verify`: finds the first value of a model that differs from JAX's."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,15 +32,15 @@ class Verification:
     """What `verify` found; true if the model computes what the function computes.
 
     Attributes:
-        ok: Whether all values that were compared are the same.
-        message: What was found, in words.
+        ok: Whether all compared values are the same.
+        message: What was found, as text.
         value: The name of the first value of the model that differs.
-        place: The expression of the user's program that it comes from: `  --> file:line` and an
-            excerpt.
-        rule: The rule that lowered it, with the line that emitted it.
+        place: The expression in the user's program that it comes from: `  --> file:line` and an
+        excerpt.
+        rule: The rule that lowered it, with its line.
         compared: How many values were compared.
-        skipped: How many results of equations have no value in the model that could be compared:
-            they are part of another operator, or the model was not made by this export.
+        skipped: How many results of equations have no counterpart in the model: they are part of
+        another operator, or the model was not made by this export.
     """
 
     ok: bool
@@ -72,26 +72,26 @@ def verify(
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
 ) -> Verification:
-    """Compares every value of a model with JAX's, and names the first one that differs.
+    """Compares every value of a model with JAX's, and finds the first one that differs.
 
-    The function is traced and evaluated equation by equation; the model runs in ONNX Runtime,
-    without optimisations, and returns its inner values. They are compared in the order of the
-    program, so that the first difference is where a mistake is, not where it shows. Of loops,
-    branches and ONNX functions, the results are compared.
+    The function is traced and evaluated equation by equation. The model runs in ONNX Runtime
+    without optimisations and returns its inner values. They are compared in program order, so the
+    first difference is where a mistake is made, not where it becomes visible. For loops, branches
+    and ONNX functions, only the results are compared.
 
     Args:
         fn: The function that the model was exported from.
         model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
         inputs: The positional arguments of `fn`, as in `allclose`.
         input_params: The keyword arguments of `fn` that are inputs of the model.
-        rtol: How far apart floats may be, relative to JAX's. None means by element type.
-        atol: How far apart they may be beside that. None means by element type.
+        rtol: The relative tolerance for floats. None means by element type.
+        atol: The absolute tolerance for floats. None means by element type.
         enable_double_precision: As in the export.
         inputs_as_nchw: As in the export.
         outputs_as_nchw: As in the export.
 
     Returns:
-        What was found; it is true if nothing differs, and its text is a message.
+        What was found. It is true if nothing differs, and prints as a message.
     """
     with _jax.precision(double=enable_double_precision):
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
@@ -99,7 +99,7 @@ def verify(
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
-        # Which functions there are tells how the model was exported.
+        # The functions in the model show how it was exported.
         for functions in FUNCTIONS:
             converted = convert(
                 fn,
@@ -121,7 +121,7 @@ def verify(
 
 @dataclass(frozen=True)
 class _Pair:
-    """A value in JAX and its name in the model. The row is None for what the model returns."""
+    """A value in JAX and its name in the model. The row is None for outputs."""
 
     name: str
     expected: np.ndarray
@@ -130,7 +130,7 @@ class _Pair:
     result: int
 
 
-# By path and result: the row, the result in it, and the names of the values it is in the model.
+# By path and result: the row, the result in it, and the names of its values in the model.
 _ByPath = dict[tuple[Path, int], tuple[int, int, list[str]]]
 
 
@@ -176,7 +176,7 @@ class _Comparison:
         )
 
     def _pairs(self) -> Iterator[_Pair]:
-        """The values to compare, in the order of the program."""
+        """The values to compare, in program order."""
         results = self._by_path()
         for step in evaluate(self._closed, self._leaves, self._sizes().__getitem__):
             if step.path:
@@ -217,7 +217,7 @@ class _Comparison:
             yield _Pair(output.name, array, "", None, i)
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes of symbolic dimensions, where an input has one by itself."""
+        """The sizes of the symbolic dimensions that are a whole dimension of an input."""
         found: dict[str, int] = {}
         for var, leaf in zip(self._closed.jaxpr.invars, self._leaves, strict=True):
             for dim, size in zip(var.aval.shape, leaf.shape, strict=True):
@@ -239,11 +239,11 @@ class _Comparison:
 
     def _explain(self, pair: _Pair, found: np.ndarray, apart: str) -> Verification:
         place = rule = ""
-        what = f"the output `{pair.name}` is not what JAX computes"
+        what = f"the output `{pair.name}` differs from JAX"
         if pair.row is not None:
             place = self._results.place(pair.row)
             rule = self._results.rule(pair.row, pair.result) or ""
-            what = f"`{pair.primitive}` is not what JAX computes"
+            what = f"`{pair.primitive}` differs from JAX"
         lines = [f"[value-differs] {what}"]
         lines += [place] if place else []
         lines += [f"  value: {pair.name}, {found.dtype}{list(found.shape)}"]
@@ -251,8 +251,8 @@ class _Comparison:
         lines += [
             f"  JAX:   {statistics(pair.expected)}",
             f"  model: {statistics(found)}",
-            f"  apart: {apart}",
-            f"  before it: {self._compared} values agree",
+            f"  diff:  {apart}",
+            f"  The {self._compared} values before it agree.",
         ]
         return Verification(
             ok=False,
@@ -266,7 +266,7 @@ class _Comparison:
 
 
 def _options(runnable: Runnable, functions: str) -> Options:
-    """The options of the export, as far as the model tells."""
+    """The options of the export, as far as the model shows them."""
     opsets = {entry.domain: entry.version for entry in runnable.proto.opset_import}
     return Options(
         model_name=runnable.proto.graph.name or "model",
@@ -284,18 +284,18 @@ def _options(runnable: Runnable, functions: str) -> Options:
 
 
 def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:
-    """The types of the arguments, with the symbolic dimensions that the model has."""
+    """The types of the arguments, with the model's symbolic dimensions."""
     if len(leaves) != len(runnable.inputs):
         raise InvalidInputError(
             "wrong-arguments",
-            f"the model has {len(runnable.inputs)} inputs, the function {len(leaves)}",
+            f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}",
         )
     specs = []
     for i, (leaf, declared) in enumerate(zip(leaves, runnable.inputs, strict=True)):
         dims: list[Any] = [dim.dim_param or None for dim in declared.type.tensor_type.shape.dim]
         if i in nchw and len(dims) == len(NHWC):
             dims = [dims[axis] for axis in NHWC]
-        # Complex numbers and keys have an axis more in the model.
+        # Complex numbers and keys have one more axis in the model.
         symbols = (*dims[: leaf.ndim], *[None] * (leaf.ndim - len(dims)))
         shape = tuple(s or size for s, size in zip(symbols, leaf.shape, strict=True))
         weak = bool(getattr(leaf, "weak_type", False))
@@ -304,6 +304,6 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
 
 
 def _positions(layout: Layout, runnable: Runnable) -> list[int]:
-    """The positions of inputs; what is none of them is refused by the conversion."""
+    """The positions of inputs. The conversion rejects anything else."""
     names = [value.name for value in runnable.inputs]
     return [i for i, name in enumerate(names) if name in (layout or ()) or i in (layout or ())]

@@ -20,28 +20,28 @@ T = TypeVar("T")
 Pairs = Iterable[tuple[str, Any]]
 Children = Callable[[Any], Pairs]
 
-# A walk that meets more objects than this is not walking a model.
+# A walk that meets more objects than this has left the model.
 _LIMIT = 500_000
 
 # Longer containers of plain values are data, such as a vocabulary.
 _LONG = 1_000
 
-# Packages whose types hold no parameters, beside the standard library.
+# Packages whose types hold no parameters, besides the standard library.
 _OPAQUE_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy"})
 _STDLIB = sysconfig.get_path("stdlib")
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
-# Types of which only the named attributes are walked; neither adds to a path.
+# Types for which only the named attributes are walked. These add nothing to a path.
 _ONLY = {
     ("equinox.nn._stateful", "State"): frozenset({"_state"}),
     ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"}),
 }
 
-# Attributes in which Flax keeps its own books.
+# Attributes that Flax uses for bookkeeping.
 _BOOKS = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
 
-# Attributes in which variables and mappings of Flax and Haiku keep what they stand for.
+# Attributes in which variables and mappings of Flax and Haiku keep their value.
 _CONTENT = frozenset({"_dict", "_mapping", "_raw_value", "raw_value"})
 
 
@@ -54,7 +54,7 @@ class Branch:
 
 
 class _Reader(NamedTuple):
-    """How the walk takes objects of a type that can hold others, or are arrays."""
+    """How the walk handles objects of a type that can hold others, or are arrays."""
 
     read: Children
     is_array: bool = False
@@ -72,8 +72,8 @@ class Walker:
         seen: Every array and every object that can hold others, by its id, in the order of the
             walk. The references keep the ids valid.
         loose: The containers that belong to no object but are variables of functions, or parts of
-            such, by their id.
-        fingerprint: Types, arrays and plain values in the order of the walk. It differs when
+        such variables, by their id.
+        fingerprint: Types, arrays and plain values in the order of the walk. It differs if
             anything differs that a traced function could depend on.
     """
 
@@ -84,7 +84,7 @@ class Walker:
         self._readers: dict[type, _Reader | None] = {}
 
     def walk(self, root: Any) -> Branch:
-        """Breadth first, so that an object that is reachable in several ways has a short path."""
+        """Breadth first, so that an object reachable in several ways gets a short path."""
         branch = Branch()
         queue = deque([("", True, iter([("", root)]))])
         seen, fingerprint, readers = self.seen, self.fingerprint, self._readers
@@ -119,7 +119,7 @@ class Walker:
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
-    """A function of types that remembers what it said of each."""
+    """A function of types that caches its results."""
     remember: Any = functools.lru_cache(maxsize=1024)
     return remember(function)  # type: ignore[no-any-return]
 
@@ -135,14 +135,14 @@ def _is_opaque(kind: type) -> bool:
     package = kind.__module__.partition(".")[0]
     if package not in sys.stdlib_module_names:
         return package in _OPAQUE_PACKAGES
-    # A file of the user may have the name of a standard module.
+    # A user's file may have the name of a standard module.
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return file is None or file.startswith(_STDLIB)
 
 
 @once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """The Python classes that define the `__call__` of a module's type; none if it is no module."""
+    """The Python classes that define the `__call__` of a type; none if it is not a module's."""
     if hasattr(kind, "__jax_array__"):
         return ()
     return tuple(
@@ -166,12 +166,12 @@ def _reader_of(obj: Any) -> _Reader | None:
         if issubclass(kind, base):
             return _Reader(read, is_module=is_module)
     if _is_opaque(kind) and kind is not types.SimpleNamespace:
-        # Of these only what JAX makes of a function matters, such as a jitted one.
+        # Of these, only JAX's function wrappers matter, such as jitted functions.
         return _Reader(_wrapped, is_module=is_module) if callable(obj) else None
     if (only := _ONLY.get((kind.__module__, kind.__qualname__))) is not None:
         chosen = _chosen(kind, only)
         return _Reader(chosen, is_module=is_module, is_object=True, is_step=False)
-    # An array or a mapping in a box of its own: the box adds nothing to a path.
+    # An array or a mapping in a box. The box adds nothing to a path.
     is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
     read = _attributes(kind, unnamed=_CONTENT if is_box else frozenset())
     return _Reader(read, is_module=is_module, is_object=True)
@@ -251,7 +251,7 @@ def has_dict(kind: type) -> bool:
 
 
 def instance_dict(obj: Any) -> dict[str, Any]:
-    """The dictionary of an object; empty where it has none."""
+    """The dictionary of an object; empty if it has none."""
     try:
         return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
     except AttributeError:

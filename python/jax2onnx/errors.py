@@ -1,17 +1,17 @@
 """The errors that `to_onnx` raises.
 
 The text of an error is a diagnostic: `[code] what happened`, then where it happened in the user's
-program when that is known, then `help:`. Codes are stable, so that programs can tell errors apart
-by `error.code`. Errors that JAX raises while it traces a function are passed on untouched.
+program if that is known, then `help:`. Codes are stable, so programs can distinguish errors by
+`error.code`. Errors that JAX raises while it traces a function are passed on unchanged.
 """
 
 
 class Jax2OnnxError(Exception):
-    """Any failed export.
+    """An export failed.
 
     Attributes:
         code: The kind of failure, in kebab case.
-        message: What happened, in one line.
+        message: What happened, on one line.
         place: Where it happened: `  --> file:line` and an excerpt, or an empty string.
         help: What to do about it, or an empty string.
     """
@@ -24,7 +24,7 @@ class Jax2OnnxError(Exception):
         self.help = help
 
     def __str__(self) -> str:
-        """The diagnostic as a person reads it."""
+        """The diagnostic as text."""
         lines = [f"[{self.code}] {self.message}"]
         if self.place:
             lines.append(self.place)
@@ -34,7 +34,7 @@ class Jax2OnnxError(Exception):
 
 
 class UnsupportedError(Jax2OnnxError, NotImplementedError):
-    """The program uses something that has no ONNX form, or not in the chosen opset."""
+    """The program uses something that has no ONNX form, or none in the chosen opset."""
 
 
 class InvalidInputError(Jax2OnnxError, ValueError):
@@ -46,9 +46,9 @@ class InternalError(Jax2OnnxError, RuntimeError):
 
 
 def bad_option(name: str, value: object, allowed: tuple[str, ...]) -> InvalidInputError:
-    """The error for an option that has none of its allowed values."""
+    """The error for an option whose value is not allowed."""
     return InvalidInputError(
         "invalid-option",
         f"`{name}` is {value!r}",
-        help=f"`{name}` is one of: {', '.join(allowed)}",
+        help=f"choose one of: {', '.join(allowed)}",
     )

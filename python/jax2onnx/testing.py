@@ -1,4 +1,4 @@
-"""Assertions on the structure of exported models, for tests.
+"""Assertions about the structure of exported models, for tests.
 
 `expect_graph` says what a graph has to contain, `expect_golden` compares a whole graph with a file.
 Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model` and need the package `onnx`.
@@ -17,7 +17,7 @@ from jax2onnx._graph_view import Node, View, view
 __all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
 
 UPDATE = "UPDATE_SNAPSHOTS"
-"""The environment variable that makes `expect_golden` write its files anew."""
+"""The environment variable that makes `expect_golden` update its files."""
 
 Expected = str | re.Pattern[str] | Callable[[str], bool] | None
 
@@ -31,24 +31,24 @@ def expect_graph(
     initializers: Iterable[str] = (),
     metadata: Mapping[str, Mapping[str, Expected]] | None = None,
 ) -> None:
-    """Asserts that a model's graph is built as expected.
+    """Asserts that a model's graph looks as expected.
 
-    The main graph, the graphs inside nodes and functions are all searched.
+    This searches the main graph, the graphs inside nodes, and functions.
 
     Args:
         model: A model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
         *paths: Operators that follow each other, such as `"Gemm{transB=1}:Bx256 -> Relu:Bx256"`.
             Each step is an operator (`*` for any, `domain::Name` outside ONNX's own domain), then
-            attributes in braces and the shape of the result behind a colon, if they matter. A shape
+            attributes in braces and the shape of the result after a colon, if they matter. A shape
             is `Bx256` or `[B, 256]`, with `?` for any size; `scalar` has no axes.
-        counts: How many nodes of an operator there are.
+        counts: How many nodes each operator has.
         absent: Operators that do not occur.
-        unused_inputs: The inputs of the model that nothing reads: exactly these.
+        unused_inputs: Exactly the inputs of the model that nothing reads.
         initializers: Names of constants that exist.
-        metadata: For an operator, or for one node by the name of it or of its result: what its
-            metadata says. A value is a text, a regular expression that is found in it, a function
-            that returns whether it is right, or `None` for a key that is absent. With an operator,
-            every node of it is checked.
+        metadata: The expected metadata of an operator, or of one node by its name or the name of a
+        result. A value is a string, a regular expression to search for, a function that
+        returns whether the value is right, or `None` for a key that must be absent. For an
+        operator, all its nodes are checked.
 
     Raises:
         AssertionError: The graph differs. The message lists all differences and shows the graph.
@@ -68,9 +68,9 @@ def expect_graph(
 
 
 def expect_golden(model: Any, path: str | os.PathLike[str]) -> None:
-    """Asserts that a whole graph, metadata included, is what a file says.
+    """Asserts that a whole graph, including metadata, equals the contents of a file.
 
-    `UPDATE_SNAPSHOTS=1 pytest` writes the files of all tests that run; look at the difference
+    `UPDATE_SNAPSHOTS=1 pytest` updates the files of all tests that run. Review the difference
     before you commit it.
 
     Args:
@@ -85,7 +85,7 @@ def expect_golden(model: Any, path: str | os.PathLike[str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(found, encoding="utf-8")
         return
-    advice = f"{UPDATE}=1 writes it anew"
+    advice = f"set {UPDATE}=1 to update it"
     if not file.exists():
         raise AssertionError(f"there is no {file.name}; {advice}")
     expected = file.read_text(encoding="utf-8")
@@ -98,7 +98,7 @@ def expect_golden(model: Any, path: str | os.PathLike[str]) -> None:
 def graph_text(model: Any, *, metadata: bool = True) -> str:
     """A model as text: one line for each input, constant, node and output.
 
-    Constants of more than a few elements are named by type and shape only.
+    Constants with more than a few elements are shown only by type and shape.
     """
     return view(model).text(metadata=metadata)
 

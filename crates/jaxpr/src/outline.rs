@@ -38,7 +38,7 @@ pub fn outline(program: &mut Program, cut: &mut Cut<'_>) {
             }
             program.jaxprs[at] = outliner.run(program, &mut depths, cut);
         }
-        // Bodies follow behind, and may contain calls themselves.
+        // Bodies are appended, and may contain calls themselves.
         at += 1;
     }
     if depths.iter().any(Option::is_some) {
@@ -106,7 +106,7 @@ impl Outliner {
         self.jaxpr
     }
 
-    /// A module that is the whole program is no part of it.
+    /// A module that is the whole program is not a part of it.
     fn open_what_covers_all(&mut self) {
         while let Some(first) = self.jaxpr.eqns.first().and_then(|e| e.functions.first())
             && first.function.module
@@ -177,7 +177,7 @@ fn params(body: JaxprId, function: &Function) -> Params {
 struct Body<'a> {
     of: &'a Outliner,
     jaxpr: Jaxpr,
-    /// Its variables, by those they stand for.
+    /// Its variables, by the original ones.
     vars: FxHashMap<VarId, VarId>,
     /// The variables that it takes from outside.
     inputs: Vec<VarId>,
@@ -192,7 +192,7 @@ impl Body<'_> {
         });
         let inputs = inputs.collect();
         let outputs = eqn.outputs.iter().map(|var| self.define(*var)).collect();
-        // Of the scope, what begins behind the caller's.
+        // The part of the scope after the caller's.
         let behind = eqn.scope[entered.outer..].trim_start_matches('/');
         let gone = eqn.scope.len() - behind.len();
         let functions = inner

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use provenance::{CallId, ScopeId};
 
-/// A rule's own complaint; the driver adds where.
+/// A rule's own error. The driver adds where it happened.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// The equation has no ONNX form, or none that this converter knows.
     #[error("{reason}")]
     Unsupported {
-        /// What is not supported, as the user would put it.
+        /// What is not supported, in the user's terms.
         reason: String,
         /// What the user can do.
         help: Option<String>,
@@ -18,10 +18,10 @@ pub enum RuleError {
     /// The rule is wrong.
     #[error("{0}")]
     Internal(String),
-    /// A rule from outside failed, or did the wrong thing.
+    /// An external rule failed or returned something wrong.
     #[error("{0}")]
     External(String),
-    /// An inner equation failed: its error as it is.
+    /// An inner equation failed; this is its error.
     #[error(transparent)]
     Inner(Box<Error>),
 }
@@ -62,7 +62,7 @@ impl From<Error> for RuleError {
     }
 }
 
-/// A primitive without a rule, at one place of the program.
+/// A primitive without a rule, at one place in the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The primitive.
@@ -76,7 +76,7 @@ pub struct Missing {
 /// Why a program cannot be lowered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Primitives without a rule: all of the program's.
+    /// All primitives of the program without a rule.
     #[error("no ONNX lowering for {}", names(.0))]
     MissingRules(Vec<Missing>),
     /// An equation that its rule cannot express.
@@ -93,7 +93,7 @@ pub enum Error {
         /// The module it belongs to.
         scope: ScopeId,
     },
-    /// A rule that did the wrong thing.
+    /// A rule returned something wrong.
     #[error("`{primitive}`: {reason}")]
     Internal {
         /// The primitive.
@@ -105,7 +105,7 @@ pub enum Error {
         /// The module it belongs to.
         scope: ScopeId,
     },
-    /// A rule from outside that failed, or did the wrong thing.
+    /// An external rule failed or returned something wrong.
     #[error("`{primitive}`: {reason}")]
     External {
         /// The primitive.

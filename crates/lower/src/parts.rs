@@ -1,7 +1,7 @@
 //! Complex numbers: the one place that decides how they are represented.
 //!
 //! Inside the graph a complex value is two real ones, its real and its imaginary part. At the model's
-//! boundary, where a value must be one tensor, the parts lie along a trailing axis of two.
+//! boundary, where a value must be one tensor, the parts are along a trailing axis of size two.
 
 use onnx::{Builder, ValueId, attrs};
 use tensor::{DType, Dim, Type};
@@ -25,14 +25,14 @@ impl Parts {
         matches!(self, Parts::Complex(..))
     }
 
-    /// The real part; a real value is its own.
+    /// The real part; the value itself if it is real.
     pub fn re(self) -> ValueId {
         match self {
             Parts::Real(value) | Parts::Complex(value, _) => value,
         }
     }
 
-    /// The imaginary part; a real value, such as an index, stands for itself on this side, too.
+    /// The imaginary part; the value itself if it is real, such as an index.
     pub fn im(self) -> ValueId {
         match self {
             Parts::Real(value) | Parts::Complex(_, value) => value,
@@ -59,7 +59,7 @@ impl Parts {
     }
 }
 
-/// How many values of the graph one program value of that type is.
+/// How many values of the graph represent one program value of that type.
 pub(crate) fn width(dtype: DType) -> usize {
     if dtype.is_complex() { 2 } else { 1 }
 }

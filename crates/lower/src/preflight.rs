@@ -1,4 +1,4 @@
-//! Before lowering starts: every primitive of the whole program that has no rule, with its place.
+//! Finds all primitives of a program that have no rule, before lowering starts.
 
 use std::panic::Location;
 
@@ -26,7 +26,7 @@ pub(crate) fn check(
     Err(Error::MissingRules(missing))
 }
 
-/// Whether all primitives below `id` have rules; remembered, since jaxprs are shared.
+/// Whether all primitives below `id` have rules. The answer is cached, since jaxprs are shared.
 fn is_complete(
     program: &Program,
     id: JaxprId,
@@ -38,7 +38,7 @@ fn is_complete(
     }
     let mut answer = true;
     for eqn in &program.jaxpr(id).eqns {
-        // Whether a rule from outside makes use of a jaxpr is known when it does.
+        // Whether an external rule uses a jaxpr is known only when it does.
         if external.contains_key(&eqn.primitive) {
             continue;
         }
@@ -53,7 +53,7 @@ fn is_complete(
     answer
 }
 
-/// Places named in one report; a program that repeats a mistake a thousand times needs no more.
+/// How many places are shown in one report. A program may repeat a mistake a thousand times.
 const LIMIT: usize = 50;
 
 struct Search<'a> {

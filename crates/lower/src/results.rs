@@ -1,4 +1,4 @@
-//! What became of every equation of the main graph, for those who compare a model with JAX.
+//! What became of every equation of the main graph, for comparing a model with JAX.
 
 use provenance::{CallId, ScopeId, Stage};
 use tensor::Type;
@@ -12,7 +12,7 @@ pub struct EqnResult {
     pub caller: Option<u32>,
     /// Which results they are in JAX's jaxpr: the number of the equation, and of its result.
     pub made_by: Vec<Option<(u32, u32)>>,
-    /// Its results in the graph, as they were when it was lowered.
+    /// Its results in the graph at the time it was lowered.
     pub values: Vec<Parts>,
     /// Their types.
     pub types: Vec<Type>,
@@ -24,8 +24,8 @@ pub struct EqnResult {
     pub scope: ScopeId,
 }
 
-/// The equations of the main graph, callers before those they call. Bodies of loops and branches
-/// are not part of it: their equations have no one value.
+/// The equations of the main graph, with callers before callees. Bodies of loops and branches are
+/// not included: their equations have no single value.
 #[derive(Clone, Debug, Default)]
 pub struct Results(pub Vec<EqnResult>);
 
@@ -36,7 +36,7 @@ impl Results {
         u32::try_from(self.0.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Says what the values of an equation are.
+    /// Sets the values of an equation.
     pub(crate) fn leave(&mut self, id: u32, values: &[Parts]) {
         if let Some(eqn) = self.0.get_mut(id as usize) {
             values.clone_into(&mut eqn.values);

@@ -1,5 +1,5 @@
-//! The one way to change a graph: replacing nodes and values, with everything that follows from it
-//! for provenance, names and the work list.
+//! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
+//! work list.
 
 use onnx::{Attrs, Builder, Graph, NodeId, Source, Use, ValueId};
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
@@ -9,7 +9,7 @@ use tensor::{Dim, Type};
 use crate::rewrite::{Match, can_be_output};
 use crate::{Error, Options, Problem, Report, Rewrite, Skip, Verify};
 
-/// Where a node came from, whoever emitted it.
+/// Where a node came from, regardless of what emitted it.
 type Place = (Option<CallId>, ScopeId);
 
 /// Lends the graph to passes and rewrites.
@@ -17,11 +17,11 @@ type Place = (Option<CallId>, ScopeId);
 pub struct Editor<'a> {
     graph: &'a mut Graph,
     origins: &'a mut Origins,
-    /// The origins that a node takes over from those that went: merged once, at the end, so that a
-    /// node that swallows thousands does not copy its list thousands of times.
+    /// The origins that a node inherits from removed nodes. They are merged once at the end, so
+    /// that a node that absorbs thousands does not copy its list thousands of times.
     inherited: FxHashMap<NodeId, Vec<OriginId>>,
-    /// Of nodes with several readers: the places of readers that went. Whoever replaced those
-    /// stands for these places; the replacement of the last reader does not.
+    /// For nodes with several readers: the places of removed readers. Their replacements represent
+    /// these places; the replacement of the last reader does not.
     settled: FxHashMap<NodeId, FxHashSet<Place>>,
     /// The nodes whose neighbourhood changed.
     touched: Vec<NodeId>,
@@ -44,12 +44,12 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The graph as it is.
+    /// The current graph.
     pub fn graph(&self) -> &Graph {
         self.graph
     }
 
-    /// Takes one unit of fuel for `name`; `false` if there is none left, and nothing may be done.
+    /// Takes one unit of fuel for `name`; `false` if there is none left, so nothing may be changed.
     pub fn spend(&mut self, name: &'static str) -> bool {
         if self.fuel == 0 {
             return false;
@@ -67,7 +67,7 @@ impl<'a> Editor<'a> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Checks the graph, blaming `name`, if that is wanted as often as `when`.
+    /// Checks the graph if the options ask for it as often as `when`, and blames `name`.
     pub(crate) fn verify(&self, name: &'static str, when: Verify) -> Result<(), Error> {
         if when == Verify::EachRewrite && self.options.verify != Verify::EachRewrite {
             return Ok(());
@@ -84,7 +84,7 @@ impl<'a> Editor<'a> {
         Error { rewrite, origin: self.graph.get(root).map(|node| node.origin), problem }
     }
 
-    /// Merges what was inherited and hands out the report.
+    /// Merges inherited origins and returns the report.
     pub(crate) fn finish(self) -> Report {
         let mut inherited: Vec<_> = self.inherited.into_iter().collect();
         inherited.sort_unstable_by_key(|(node, _)| *node);
@@ -124,7 +124,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// A builder whose nodes stand before `root` and come from where it comes from.
+    /// A builder whose nodes go before `root` and have its origin.
     fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         let node = self.graph.node(root);
         let source = Source::Replacing { primary: node.origin, others: Vec::new() };
@@ -141,7 +141,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Replaces the results of `root` by `with` and removes it, along with everything that was
-    /// computed for it alone. `fresh` are the nodes that were emitted for the purpose.
+    /// computed only for it. `fresh` are the nodes that were emitted for this.
     pub(crate) fn replace(
         &mut self,
         name: &'static str,
@@ -172,7 +172,7 @@ impl<'a> Editor<'a> {
         if fresh.is_empty() {
             let producers = with.iter().filter_map(|value| self.graph.producer(*value));
             let producers: Vec<_> = producers.collect();
-            // Constants and inputs are no nodes: who reads them now stands for what is gone.
+            // Constants and inputs are not nodes, so their readers inherit the origins instead.
             self.inherit(if producers.is_empty() { &readers } else { &producers }, gone);
         } else {
             self.touched.extend(&fresh);
@@ -204,8 +204,8 @@ impl<'a> Editor<'a> {
         Err(Problem::Type { old: Type::clone(old), new: Type::clone(new) })
     }
 
-    /// Lets everybody who reads `old` read `new`. Where a block returns `old` and cannot return
-    /// `new` directly, an `Identity` is put in between and returned.
+    /// Makes all readers of `old` read `new`. If a block returns `old` and cannot return `new`
+    /// directly, it returns an `Identity` of it.
     fn redirect(
         &mut self,
         name: &'static str,
@@ -220,7 +220,7 @@ impl<'a> Editor<'a> {
         let returned = uses.iter().any(is_output);
         let is_fresh = self.graph.producer(new).is_some_and(|node| fresh.contains(&node));
         if is_fresh {
-            // The old type may be sharper than what could be inferred again.
+            // The old type may be more precise than the inferred one.
             let ty = self.graph.ty(old).clone();
             let content = self.graph.value(old).content.clone();
             let value = self.graph.value_mut(new);
@@ -250,8 +250,8 @@ impl<'a> Editor<'a> {
         Ok(made)
     }
 
-    /// Removes `node` if nobody reads its results, and then whatever was computed for it alone. The
-    /// origins of what went are appended to `gone`; without it, nothing takes their place.
+    /// Removes `node` if nothing reads its results, and then whatever was computed only for it. The
+    /// origins of removed nodes are appended to `gone`; without it, nothing replaces them.
     pub(crate) fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
         let mut stack = vec![node];
         while let Some(id) = stack.pop() {
@@ -284,7 +284,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Notes that a reader of `node` went: one that came from `origin`, if others stay.
+    /// Records that a reader of `node` with this `origin` was removed, if others stay.
     fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &FxHashSet<Place>) {
         if origin.is_some() || !before.is_empty() {
             let place = origin.map(|origin| self.place(origin));
@@ -297,18 +297,18 @@ impl<'a> Editor<'a> {
         (origin.call, origin.scope)
     }
 
-    /// The graph, for a pass that changes what no node computes: constants, functions, attributes.
+    /// The graph, for passes that change constants, functions or attributes.
     pub(crate) fn graph_mut(&mut self) -> &mut Graph {
         self.graph
     }
 
-    /// Lets `new` inherit what `old` was to inherit.
+    /// Makes `new` inherit what `old` would have inherited.
     pub(crate) fn hand_over(&mut self, old: NodeId, new: NodeId) {
         let inherited = self.inherited.remove(&old).unwrap_or_default();
         self.inherit(&[new], inherited);
     }
 
-    /// Gives the origins of nodes that went to nodes that stay.
+    /// Passes the origins of removed nodes on to nodes that stay.
     pub(crate) fn inherit(&mut self, heirs: &[NodeId], mut gone: Vec<OriginId>) {
         let Some((last, others)) = heirs.split_last() else { return };
         for heir in others {

@@ -1,9 +1,10 @@
-//! The one error type of this crate: a bug in this project, and whose.
+//! The one error type of this crate: a bug in a rewrite or pass.
 
 use provenance::OriginId;
 use tensor::Type;
 
-/// The optimiser failed. No input is to blame: a rewrite is wrong, or the graph was invalid before.
+/// The optimiser failed. This is never the input's fault: a rewrite is wrong, or the graph was
+/// already invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("`{rewrite}` {problem}")]
 pub struct Error {
@@ -22,7 +23,7 @@ pub enum Problem {
     /// The verifier rejects the graph.
     #[error("made the graph invalid: {0}")]
     Invalid(#[source] onnx::Error),
-    /// A node was emitted that cannot be.
+    /// An invalid node was emitted.
     #[error("emitted an invalid node: {0}")]
     Node(#[source] onnx::Error),
     /// A value was replaced by one of another type.
@@ -33,7 +34,7 @@ pub enum Problem {
         /// The type of its replacement.
         new: Type,
     },
-    /// There are more or fewer values than the node that was replaced has results.
+    /// The number of values differs from the number of results of the replaced node.
     #[error("replaced {old} results by {new}")]
     Count {
         /// The results of the node.
@@ -42,6 +43,6 @@ pub enum Problem {
         new: usize,
     },
     /// Rewrites undo each other's work.
-    #[error("goes round in circles with others")]
+    #[error("goes in circles with other rewrites")]
     Endless,
 }

@@ -1,11 +1,11 @@
-//! What the caller may ask for, and what it gets told.
+//! The options of the optimiser, and its report.
 
 use std::collections::BTreeMap;
 
 /// When the graph is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
-    /// After every rewrite and every pass: slow, names the culprit.
+    /// After every rewrite and every pass: slow, but identifies the culprit.
     EachRewrite,
     /// After every pass, and after every round of rewrites.
     EachPass,
@@ -21,7 +21,7 @@ pub struct Options {
     pub fuse: bool,
     /// When the graph is verified.
     pub verify: Verify,
-    /// The operator set that the graph must keep to, if it is decided yet.
+    /// The operator set that the graph must keep to, if it has been decided.
     pub opset: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is run, and in which order.
+//! The steps of the optimiser, and their order.
 
 use onnx::Graph;
 use provenance::Origins;
@@ -35,7 +35,7 @@ pub fn optimize(
     options: &Options,
 ) -> Result<Report, Error> {
     let mut edit = Editor::new(graph, origins, options);
-    edit.verify("whatever came before", Verify::EachRewrite)?;
+    edit.verify("an earlier step", Verify::EachRewrite)?;
     for _ in 0..ROUNDS {
         let mut changed = Changed::No;
         let steps = STEPS.iter().filter(|step| options.fuse || !matches!(step, Step::Fusions(_)));

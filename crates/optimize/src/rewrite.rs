@@ -21,7 +21,7 @@ pub struct Rewrite {
 pub enum Skip {
     /// The rewrite does not apply here.
     Because(&'static str),
-    /// The rewrite wanted to emit a node that cannot be: a bug in it.
+    /// The rewrite tried to emit an invalid node, which is a bug.
     Failed(onnx::Error),
 }
 
@@ -37,9 +37,9 @@ impl From<onnx::Error> for Skip {
     }
 }
 
-/// A node that a rewrite looks at, with the means to read around it and to emit what replaces it.
+/// A node that a rewrite looks at, with the means to inspect its neighbourhood and to emit nodes.
 ///
-/// What is emitted stands right before the root. If the rewrite skips, it vanishes.
+/// Emitted nodes go right before the root. If the rewrite skips, they are removed.
 #[derive(Debug)]
 pub struct Match<'a> {
     builder: Builder<'a>,
@@ -57,19 +57,19 @@ impl<'a> Match<'a> {
         self.fresh
     }
 
-    /// The graph as it is.
+    /// The current graph.
     pub fn graph(&self) -> &Graph {
         self.builder.graph
     }
 
-    /// The node that is to be replaced.
+    /// The node to replace.
     pub fn root(&self) -> &Node {
         self.graph().node(self.root)
     }
 
     /// The operand of the root at `index`.
     pub fn operand(&self, index: usize) -> Result<ValueId, Skip> {
-        self.root().input(index).ok_or(Skip::Because("an operand is left out"))
+        self.root().input(index).ok_or(Skip::Because("an operand is missing"))
     }
 
     /// The one result of the root.
@@ -96,8 +96,8 @@ impl<'a> Match<'a> {
         self.graph().value(value).uses().len() == 1
     }
 
-    /// The constant that `value` is. A parameter (a constant with a name) is none: a person may
-    /// give it other elements later, so nothing may follow from those it has.
+    /// The tensor of `value`, if it is a constant. A parameter (a constant with a name) does not
+    /// count: somebody may change its elements later, so nothing may be derived from them.
     pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
         let is_parameter = !self.graph().value(value).name.is_empty();
         self.graph().constant(value).filter(|_| !is_parameter)
@@ -129,7 +129,7 @@ impl<'a> Match<'a> {
     }
 
     /// Emits a node like `node`, with other operands. It must have one result and no subgraphs. It
-    /// computes what `node` does, so that is where it comes from; the root's sources follow.
+    /// computes what `node` does, so it has its origin, followed by the root's sources.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
         let source = Source::Replacing { primary: node.origin, others: Vec::new() };

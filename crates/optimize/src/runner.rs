@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Changed, Editor, Error, Problem, Rewrite, Verify};
 
-/// A list of nodes in which each stands at most once.
+/// A list of nodes without repetition.
 #[derive(Default)]
 struct WorkList {
     queue: VecDeque<NodeId>,

@@ -54,7 +54,7 @@ fn everything_works_together() {
     let applied: Vec<_> = report.applied.into_iter().collect();
     let expected = [("compose_casts", 1), ("drop_operand_broadcast", 1), ("matmul_add_to_gemm", 1)];
     assert_eq!(applied, expected);
-    assert!(report.skipped.contains_key(&("compose_casts", "the operand is no Cast")));
+    assert!(report.skipped.contains_key(&("compose_casts", "the operand is not a Cast")));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn circles_end() {
         Ok(vec![m.op("Exp", &[x], attrs! {})?])
     };
     let error = run_verifying(Verify::EachPass, again).1.unwrap_err();
-    assert_eq!(error.to_string(), "`test` goes round in circles with others");
+    assert_eq!(error.to_string(), "`test` goes in circles with other rewrites");
 }
 
 /// A model of `layers` layers, with what lowering leaves behind: 17 nodes each.

@@ -1,4 +1,4 @@
-//! The edge: every error of the Rust side becomes a diagnostic, and a diagnostic a Python exception.
+//! The boundary: every Rust error becomes a diagnostic, and every diagnostic a Python exception.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ pub(crate) enum ReadError {
     /// An element type that ONNX does not have.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
-    /// A constant whose elements take less than a byte.
+    /// A constant whose elements are smaller than a byte.
     #[error(
-        "a constant of type `{0}`, whose elements take less than a byte, cannot be written yet"
+        "constants of type `{0}`, whose elements are smaller than a byte, are not supported yet"
     )]
     PackedConstant(String),
-    /// A dimension that is larger than ONNX can have.
-    #[error("a dimension of {0} is larger than ONNX has")]
+    /// A dimension that is too large for ONNX.
+    #[error("the dimension {0} is too large for ONNX")]
     Dimension(String),
-    /// A value that is no array, such as a reference or a token.
-    #[error("a value of type `{0}` is no array and cannot be part of an ONNX model")]
+    /// A value that is not an array, such as a reference or a token.
+    #[error("a value of type `{0}` is not an array and cannot be part of an ONNX model")]
     NoArray(String),
-    /// An equation that JAX itself cannot put in terms of others.
+    /// An equation that JAX itself cannot express in terms of others.
     #[error("`{primitive}`: {reason}")]
     Expansion {
         /// The primitive.
@@ -110,7 +110,7 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     raise(py, family, &Diagnostic { code, message, places, help })
 }
 
-/// What a failed write tells the user.
+/// The exception for a failed write.
 pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     let onnx::Error::Io { path, source } = error else {
         let (origins, mut stacks) = (Origins::default(), Stacks::default());
@@ -121,7 +121,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     let path = path.display().to_string();
     let reason = source.to_string();
     match source.raw_os_error() {
-        // An errno gives the subclass that Python programs catch: PermissionError and such.
+        // With an errno, Python raises the subclass that programs catch, such as PermissionError.
         Some(errno) => {
             let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
             PyOSError::new_err((errno, reason, path))

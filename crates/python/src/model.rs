@@ -46,7 +46,7 @@ impl Model {
                 let diagnostic = Diagnostic {
                     code: "invalid-option",
                     message: format!(
-                        "unknown placement `{other}`; there are: auto, inline, external"
+                        "unknown placement `{other}`; choose auto, inline or external"
                     ),
                     places: vec![],
                     help: None,
@@ -68,20 +68,20 @@ impl Model {
         PyBytes::new(py, &py.detach(|| self.model.skeleton()))
     }
 
-    /// Writes the text of the source map to `path`, whole or not at all.
+    /// Writes the text of the source map to `path`, all or nothing.
     fn save_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let text = self.map.as_deref().unwrap_or_default().as_bytes();
         py.detach(|| onnx::replace_file(&path, |file| file.write_all(text)))
             .map_err(|error| writing(py, error))
     }
 
-    /// What became of the equations, if that was asked for.
+    /// What became of the equations, if that was recorded.
     #[getter]
     fn results(&self, py: Python<'_>) -> Option<Py<Results>> {
         self.results.as_ref().map(|results| results.clone_ref(py))
     }
 
-    /// The names and contents of the tensors that `skeleton` leaves out, one after the other.
+    /// The names and contents of the tensors that `skeleton` omits, one by one.
     fn tensors(&self) -> Tensors {
         Tensors { model: Arc::clone(&self.model), next: 0 }
     }

@@ -28,7 +28,7 @@ struct Value {
     emitter: Option<Emitter>,
 }
 
-/// The equations that were recorded, with the values that are left of their results.
+/// The recorded equations, with the values that are left of their results.
 pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins) -> Vec<Entry> {
     let entry = |eqn: &lower::EqnResult| Entry {
         caller: eqn.caller,
@@ -38,7 +38,7 @@ pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins
             .iter()
             .zip(&eqn.types)
             .map(|(parts, ty)| {
-                // Of a complex value, both parts or none.
+                // For a complex value, both parts or none.
                 let found: Option<Vec<Value>> =
                     parts.flat().map(|value| find(value, ty, graph, origins)).collect();
                 found.unwrap_or_default()
@@ -51,7 +51,7 @@ pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins
     results.0.iter().map(entry).collect()
 }
 
-/// What a value is in the finished graph; `None` if it is there no more, or of another type.
+/// What a value is in the finished graph; `None` if it is gone or has another type.
 fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<Value> {
     let found = graph.replacement(value);
     let new = graph.ty(found);
@@ -84,13 +84,13 @@ impl Results {
     }
 }
 
-/// An equation: the one that called its jaxpr, and for each result the number of the equation in JAX
-/// and of its result, and the names of its values.
+/// An equation: the one that called its jaxpr, and for each result the number of the equation in
+/// JAX and of its result, and the names of its values.
 type Row = (Option<u32>, Vec<(Option<(u32, u32)>, Vec<String>)>);
 
 #[pymethods]
 impl Results {
-    /// The equations of the main graph, callers before those they call.
+    /// The equations of the main graph, with callers before callees.
     fn rows(&self) -> Vec<Row> {
         let names = |values: &Vec<Value>| values.iter().map(|v| v.name.clone()).collect();
         let row = |e: &Entry| {
@@ -100,7 +100,7 @@ impl Results {
         self.entries.iter().map(row).collect()
     }
 
-    /// Where an equation stands in the program, with an excerpt; empty if it is not known.
+    /// Where an equation is in the program, with an excerpt; empty if it is unknown.
     fn place(&self, py: Python<'_>, row: usize) -> PyResult<String> {
         let Some(entry) = self.entries.get(row) else { return Ok(String::new()) };
         let mut stacks = self.stacks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,8 +111,8 @@ impl Results {
         Ok(diagnostic.render_places(&source_lines(py)?))
     }
 
-    /// The rule that lowered an equation, with the line that emitted what computes a result of it;
-    /// or a rewrite, and the rule before it.
+    /// The rule that lowered an equation, with the line that emitted the node that computes a
+    /// result; or a rewrite, and the rule before it.
     fn rule(&self, row: usize, result: usize) -> Option<String> {
         let entry = self.entries.get(row)?;
         let value = entry.values.get(result).and_then(|values| values.first());

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::{raise, writing};
 
-/// No map of a real model comes near this.
+/// The largest map that is read, far beyond that of any real model.
 const LARGEST: u64 = 1 << 28;
 
 /// A frame of a call stack.
@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     column: u32,
     /// The line on which the expression ends.
     end_line: u32,
-    /// The column behind the end of the expression.
+    /// The column after the end of the expression.
     end_column: u32,
     /// The function's qualified name.
     function: String,
@@ -55,7 +55,7 @@ impl Frame {
 #[pyclass(frozen, get_all, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The frame of the user's code that it stands for.
+    /// The frame in the user's code.
     site: Option<Frame>,
     /// The module instance, such as `blocks.3/attn`.
     scope: String,
@@ -63,7 +63,7 @@ pub(crate) struct Source {
     rule: String,
     /// All frames, innermost first, through every enclosing call.
     stack: Vec<Frame>,
-    /// The stacks of the other calls of the functions that the node is inside of.
+    /// The stacks of the other calls of the functions that contain the node.
     callers: Vec<Vec<Frame>>,
 }
 
@@ -108,11 +108,11 @@ impl SourceMap {
         let entry = model.metadata_props.iter().find(|entry| entry.key == SOURCE_MAP);
         match entry {
             Some(entry) => Self::parse(py, &entry.value),
-            None => Err(invalid(py, format!("{shown}: the model carries no source map"))),
+            None => Err(invalid(py, format!("{shown}: the model has no source map"))),
         }
     }
 
-    /// The sources of the node that computes the value `name`, or that is called so; its own first.
+    /// The sources of the node that computes the value `name`, or is named `name`; its own first.
     fn lookup(&self, name: &str) -> Vec<Source> {
         self.0.find(name).map(|node| self.sources(node)).unwrap_or_default()
     }
@@ -126,12 +126,12 @@ impl SourceMap {
         nodes.into_iter().flat_map(|node| self.sources(node)).collect()
     }
 
-    /// Whether `name` is a value of the model as it was exported: a result or an input.
+    /// Whether `name` is a value of the exported model: a result or an input.
     fn has_value(&self, name: &str) -> bool {
         self.0.has_value(name)
     }
 
-    /// How many nodes the map knows.
+    /// How many nodes the map lists.
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -152,7 +152,7 @@ impl SourceMap {
 
 fn invalid(py: Python<'_>, message: String) -> PyErr {
     let help =
-        Some("export with stacktrace_metadata=\"sourcemap\", or give the map file".to_owned());
+        Some("export with stacktrace_metadata=\"sourcemap\", or pass the map file".to_owned());
     let diagnostic = Diagnostic { code: "no-source-map", message, places: vec![], help };
     raise(py, Family::InvalidInput, &diagnostic)
 }

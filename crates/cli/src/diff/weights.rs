@@ -45,7 +45,7 @@ pub(super) fn compare(
                 match equal.map_err(|trouble| Failure::Request(trouble.to_string()))? {
                     Some(true) => {}
                     Some(false) => {
-                        entry(Kind::Changed, name, format!("{before}, different values"))
+                        entry(Kind::Changed, name, format!("{before}, different values"));
                     }
                     None => {
                         let remark = format!("the values of `{name}` were not compared");

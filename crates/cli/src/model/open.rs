@@ -84,7 +84,7 @@ impl Model {
             match SourceMap::parse(text) {
                 Ok(map) => self.map = Some(map),
                 Err(error) => {
-                    self.remarks.push(format!("cannot read the model's source map: {error}"))
+                    self.remarks.push(format!("cannot read the model's source map: {error}"));
                 }
             }
             return;

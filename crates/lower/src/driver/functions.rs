@@ -1,6 +1,6 @@
-//! The model's functions. A function is lowered when it is first called; calls of jaxprs that
-//! compute the same share it. What it needs beside the jaxpr's own inputs are operands, too: the
-//! parameters that jaxprs inside it close over, and dimensions that its operands do not have.
+//! The model's functions. A function is lowered when it is first called, and calls of jaxprs that
+//! compute the same share it. Besides the jaxpr's own inputs, its operands are the parameters that
+//! jaxprs inside it close over, and dimensions that its operands do not have.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::parts::{Parts, part_type, width};
 
 type Result<T> = std::result::Result<T, RuleError>;
 
-/// What the user calls a function.
+/// The user's name for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Label {
     pub(crate) name: Arc<str>,
@@ -43,11 +43,11 @@ impl Label {
 pub(crate) struct Functions {
     alike: Alike,
     known: FxHashMap<(Label, ClassId), Known>,
-    /// How many functions of one label there are.
+    /// How many functions each label has.
     variants: FxHashMap<Label, usize>,
 }
 
-/// A function that is lowered.
+/// A lowered function.
 #[derive(Clone, Debug)]
 struct Known {
     op: Op,
@@ -173,7 +173,7 @@ impl Context<'_> {
     }
 }
 
-/// The types of the values that one program value of type `ty` is.
+/// The types of the values that represent one program value of type `ty`.
 fn parts_of(ty: &Type) -> impl Iterator<Item = Type> + use<> {
     std::iter::repeat_n(part_type(ty), width(ty.dtype))
 }

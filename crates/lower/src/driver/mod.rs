@@ -1,5 +1,5 @@
 //! The driver: walks equations, enters each one's place in the program, calls its rule, and checks
-//! what comes back.
+//! the results.
 
 mod context;
 mod emit;
@@ -42,9 +42,9 @@ pub struct Boundary {
 /// How a program is lowered.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Rules from outside.
+    /// External rules.
     pub external: ExternalRules,
-    /// Whether it is recorded what became of the equations.
+    /// Whether to record what became of the equations.
     pub record: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Lowered {
 /// The values of a jaxpr's variables, by their ids.
 type Env = Vec<Option<Parts>>;
 
-/// What the driver remembers over the whole program.
+/// The driver's state for the whole program.
 #[derive(Debug)]
 struct State {
     /// What is being lowered: the main graph or a function.
@@ -71,7 +71,7 @@ struct State {
     results: Results,
 }
 
-/// What is known in the main graph, or in one function: neither sees anything of the other.
+/// What is known in the main graph, or in one function. They do not see each other.
 #[derive(Debug)]
 struct Frame {
     /// The main block or the function's body.
@@ -80,7 +80,7 @@ struct Frame {
     constants: FxHashMap<(usize, usize), (Type, Parts)>,
     /// Where each symbolic dimension can be read: an input and its axis.
     places: FxHashMap<Dim, (ValueId, usize)>,
-    /// Of each dimension variable that can be computed from such a dimension, how.
+    /// How to compute each dimension variable that can be computed from such a dimension.
     solutions: FxHashMap<String, Solution>,
     /// Dimensions that are computed already, as vectors of one element in the root block.
     dims: FxHashMap<Dim, ValueId>,
@@ -128,10 +128,10 @@ impl Frame {
         self.constants.insert(key, (tensor.ty(), parts));
     }
 
-    /// The values that stand for an array.
+    /// The values that represent an array.
     fn held(&self, tensor: &Tensor) -> Option<Parts> {
         let bytes = tensor.bytes();
-        // All arrays without bytes may be in one place.
+        // All empty arrays may have the same address.
         let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
         (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
     }
@@ -145,7 +145,7 @@ struct Solution {
     factor: i64,
 }
 
-/// Where a jaxpr is being lowered to.
+/// Where a jaxpr is lowered to.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     block: BlockId,
@@ -166,7 +166,7 @@ struct Driver<'a> {
     external: &'a ExternalRules,
 }
 
-/// Lowers a whole program. Everything that has no rule is reported at once, before any work.
+/// Lowers a whole program. All primitives without a rule are reported at once, before any work.
 pub fn lower(
     program: &Program,
     boundary: &Boundary,
@@ -377,7 +377,7 @@ impl Driver<'_> {
         Some(tensors?.into_iter().map(intern).collect())
     }
 
-    /// Compares what a rule returned with what JAX says the equation returns.
+    /// Compares what a rule returned with what JAX expects the equation to return.
     fn check(&mut self, jaxpr: &Jaxpr, eqn: &Eqn, outputs: &[Parts]) -> Result<(), RuleError> {
         if outputs.len() != eqn.outputs.len() {
             let (got, want) = (outputs.len(), eqn.outputs.len());
@@ -387,7 +387,9 @@ impl Driver<'_> {
         for (i, (var, parts)) in eqn.outputs.iter().zip(outputs).enumerate() {
             let want = jaxpr.ty(*var);
             if parts.is_complex() != want.dtype.is_complex() {
-                let reason = format!("result {i} is {want}, and the rule returned another kind");
+                let reason = format!(
+                    "result {i} must be {want}, but the rule returned a different kind of value"
+                );
                 return Err(RuleError::Internal(reason));
             }
             for value in parts.flat() {
@@ -407,7 +409,7 @@ impl Driver<'_> {
             let reason = format!("the rule returned {got} as result {i} instead of {want}");
             return Err(RuleError::Internal(reason));
         }
-        // The same sizes in other words: from here on in JAX's.
+        // The same sizes, written differently. From here on, use JAX's form.
         self.graph.value_mut(value).ty = want;
         Ok(())
     }
@@ -437,7 +439,7 @@ impl Driver<'_> {
         parts
     }
 
-    /// Calls a constant by the path of the parameter it is, unless it has a name already.
+    /// Names a constant after the path of its parameter, unless it already has a name.
     fn name(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) {
         let known = &mut self.graph.value_mut(value).name;
         if let (Some(name), true) = (name, known.is_empty()) {
@@ -466,7 +468,7 @@ impl Driver<'_> {
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 
-#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` wants")]
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn at_boundary(error: impl ToString) -> Error {
     Error::Boundary(error.to_string())
 }
@@ -481,7 +483,7 @@ fn permuted(ty: &Type, perm: [usize; 4]) -> Result<Type, Error> {
     Ok(Type::new(ty.dtype, perm.map(|p| ty.shape[p].clone())))
 }
 
-/// A rule's complaint with its place. What a rule from outside did wrong is no bug of this project.
+/// A rule's error with its place. A mistake in an external rule is not a bug of this project.
 fn explain(
     error: RuleError,
     eqn: &Eqn,

@@ -1,4 +1,4 @@
-//! `Cast`, where every runtime agrees: values that the target holds, or rounds to the nearest.
+//! `Cast`, where all runtimes agree: values that the target type can hold, or round to the nearest.
 
 use tensor::{DType, Kind, Tensor};
 

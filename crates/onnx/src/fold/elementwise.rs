@@ -145,7 +145,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         bytes.extend(pick(source, [position])?);
     }
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
-    let tensor = tensor.map_err(|_| "the result has another size than was inferred")?;
+    let tensor = tensor.map_err(|_| "the result does not have the inferred size")?;
     // onnxruntime adds up what either side contributes, and zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {

@@ -1,4 +1,4 @@
-//! Operators that make elements from nothing but a few numbers.
+//! Operators that create elements from a few numbers.
 
 use std::sync::Arc;
 

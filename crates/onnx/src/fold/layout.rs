@@ -1,4 +1,4 @@
-//! Operators that move elements and leave them what they are.
+//! Operators that move elements without changing them.
 
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         for part in &parts {
             let size = width(part)? * part.shape()[along..].iter().product::<usize>();
             let row = part.bytes().get(row * size..(row + 1) * size);
-            bytes.extend_from_slice(row.ok_or("an operand has another shape")?);
+            bytes.extend_from_slice(row.ok_or("an operand has a different shape")?);
         }
     }
     tensor(operation, bytes)

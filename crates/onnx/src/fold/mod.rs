@@ -53,7 +53,7 @@ fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
 
 type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Reason>;
 
-/// Declares the operators that are evaluated, and what does it.
+/// Declares the operators that are evaluated, and their functions.
 macro_rules! table {
     ($($op:literal => $evaluate:path,)*) => {
         /// The operators that are evaluated.

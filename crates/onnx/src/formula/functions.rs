@@ -118,8 +118,8 @@ impl<'f> Num<'f> {
 
     /// `ln(1 + x)`.
     ///
-    /// Adding one to a small number rounds it. What was rounded is known, though: the sum minus one.
-    /// The function is nearly linear there, so that scaling by how much it is off repairs the result.
+    /// Adding one to a small number rounds it. But the rounded number is known: it is the sum minus
+    /// one. The function is nearly linear there, so scaling by the ratio corrects the result.
     #[track_caller]
     pub fn ln_1p(self) -> Self {
         let sum = self + 1.0;
@@ -130,7 +130,7 @@ impl<'f> Num<'f> {
         self.abs().at_least(0.5).select(plain, small)
     }
 
-    /// `exp(x) - 1`, repaired where it is nearly linear as in [`Num::ln_1p`].
+    /// `exp(x) - 1`, corrected where it is nearly linear, as in [`Num::ln_1p`].
     #[track_caller]
     pub fn exp_m1(self) -> Self {
         let exp = self.exp();

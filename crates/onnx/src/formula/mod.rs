@@ -1,7 +1,7 @@
-//! Formulas, written as they are read.
+//! Formulas, written as in mathematics.
 //!
 //! A [`Num`] is a tensor on its way through a formula: `(x - 1.0).exp() * y` emits a node for each
-//! operation. What goes wrong first is kept until the formula ends, so that formulas are not full of
+//! operation. The first error is kept until the end of the formula, so that formulas are not full of
 //! question marks.
 
 mod angle;
@@ -74,7 +74,7 @@ impl<'f> Num<'f> {
         attrs: Attrs,
         at: &'static Location<'static>,
     ) -> Self {
-        // A constant has the type of its fellow operands, of which the condition is none.
+        // A constant has the type of the other operands, not counting the condition.
         let is_number = |num: &Num<'f>| op != "Where" || num.dtype() != DType::Bool;
         let numbers = operands.iter().filter_map(|term| match term {
             Term::Num(num) => Some(*num),

@@ -6,11 +6,11 @@ use crate::attrs;
 
 use super::Num;
 
-/// Repeats `body` as long as it says so, and at most `limit` times.
+/// Repeats `body` while its condition holds, and at most `limit` times.
 ///
-/// It is given the number of the round, from 0, and what it returned in the round before, at first
-/// `start`; it returns a condition without axes and the next values, whose types do not change. There
-/// is at least one round.
+/// It takes the number of the iteration, from 0, and what it returned in the previous one, initially
+/// `start`. It returns a scalar condition and the next values, whose types do not change. There is at
+/// least one iteration.
 #[track_caller]
 pub fn repeat<'f, const N: usize>(
     limit: u32,

@@ -1,4 +1,4 @@
-//! Where the nodes of a formula go.
+//! Emits the nodes of a formula.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -9,7 +9,7 @@ use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
 /// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
 pub(super) trait Sheet {
-    /// The results of a new node; operands instead, if it cannot be.
+    /// The results of a new node, or operands instead if it cannot be emitted.
     fn emit(
         &self,
         op: &'static str,
@@ -25,17 +25,17 @@ pub(super) trait Sheet {
     /// The type of a value.
     fn ty(&self, id: ValueId) -> Type;
 
-    /// Lets nodes go into the body of a loop, until it is closed.
+    /// Emits nodes into the body of a loop from now on, until it is closed.
     fn open(&self, carry: &[ValueId]) -> Body;
 
-    /// Ends the body of a loop, and says what it returns.
+    /// Ends the body of a loop and sets what it returns.
     fn close(&self, body: &Body, results: &[ValueId]);
 }
 
 /// The body of a loop.
 pub(super) struct Body {
     pub(super) block: BlockId,
-    /// The number of the round, the condition, and what is carried along.
+    /// The number of the iteration, the condition, and the carried values.
     pub(super) inputs: Vec<ValueId>,
     outer: BlockId,
 }

@@ -1,4 +1,4 @@
-//! What an operator does with its elements decides on which other types it computes the same.
+//! What an operator does with its elements, which decides the types in which it computes the same.
 
 use onnx::{Attr, Node};
 use tensor::{DType, Kind};
@@ -8,7 +8,7 @@ use tensor::{DType, Kind};
 /// On floats all but [`Algebra::Reads`] agree: compute in a wider type and round once at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algebra {
-    /// Elements are moved and never looked at.
+    /// Elements are moved, but their values do not matter.
     Movement,
     /// Sums, products and bits, which wrap around: the low bits of a result depend on the low bits
     /// of the operands only.
@@ -173,7 +173,7 @@ const TABLE: &[(&str, Algebra)] = &[
 ];
 
 impl Algebra {
-    /// What `node` does; `None` when no other type gives the same.
+    /// What `node` does; `None` if no other type gives the same results.
     pub(super) fn of(node: &Node) -> Option<Self> {
         if matches!(node.op.name, "ScatterElements" | "ScatterND") {
             return match node.attr("reduction") {
@@ -202,8 +202,8 @@ impl Algebra {
     }
 }
 
-/// Whether `to` has every value of `from`. Only types to compute in count: no floats below 32 bits
-/// and no integers below 8.
+/// Whether `to` has every value of `from`. Floats below 32 bits and integers below 8 do not count,
+/// since nothing is computed in them.
 pub(super) fn holds(from: DType, to: DType) -> bool {
     let mantissa = match to {
         DType::F32 => 24,

@@ -8,7 +8,7 @@ use tensor::{DType, Kind};
 use super::algebra::{Algebra, holds};
 use super::{Row, Work};
 
-/// Per constraint, the type to compute in where it is another than that of the node.
+/// The type to compute in for each constraint, if it differs from the node's.
 pub(super) type Choice = SmallVec<[Option<DType>; 4]>;
 
 /// The cheapest types to compute `node` in, given those that the target accepts and casts; the
@@ -21,7 +21,7 @@ pub(super) fn choose(
     casts: impl Fn(DType, DType) -> bool,
 ) -> Result<Choice, String> {
     if rows.is_empty() {
-        return Err("it has no kernel for it at this opset".to_owned());
+        return Err("it has no kernel at this opset".to_owned());
     }
     let Some(algebra) = Algebra::of(node) else {
         return Err("no other element type is known to give the same results".to_owned());
@@ -57,7 +57,7 @@ pub(super) fn choose(
     best.map(|(_, choice)| choice).ok_or_else(|| {
         let (index, dtype) = culprit(binding, rows);
         let types = taken(rows, index);
-        format!("it takes {types}, none of which can stand in for {dtype}")
+        format!("it supports {types}, none of which can replace {dtype}")
     })
 }
 
@@ -67,8 +67,8 @@ fn taken(rows: &[Row], index: usize) -> Types {
     sets.fold(Types::NONE, |all, set| all.union(*set))
 }
 
-/// Narrow types are cheap; of two equally wide ones, that of the same kind is. Booleans are
-/// unsigned: the least and the greatest of no numbers at all are then no and yes.
+/// Narrow types are cheap; of two equally wide ones, the one of the same kind is cheaper. Booleans
+/// become unsigned, so that the minimum and maximum over no elements are true and false.
 fn cost(from: DType, to: DType) -> u32 {
     let kind = match (from.kind(), to.kind()) {
         (Kind::Bool, Kind::Unsigned) => 0,
@@ -79,18 +79,18 @@ fn cost(from: DType, to: DType) -> u32 {
     4 * to.bits() + kind
 }
 
-/// A type of the node that the target does not take, and its constraint.
+/// A type of the node that the target does not support, and its constraint.
 pub(super) fn culprit(binding: &Binding, rows: &[Row]) -> (usize, DType) {
     let lacking = |(index, have): (usize, Types)| {
         have.iter().find(|d| !taken(rows, index).contains(*d)).map(|d| (index, d))
     };
-    // A combination of types can be lacking although each of them is taken in another one.
+    // A combination may be unsupported although each of its types is supported in another.
     let any = |(index, have): (usize, Types)| have.iter().next().map(|d| (index, d));
     let types = || binding.types().enumerate();
     types().find_map(lacking).or_else(|| types().find_map(any)).unwrap_or((0, DType::F32))
 }
 
-/// Lets `id`, which `next` follows, compute in the chosen types.
+/// Makes `id`, which comes before `next`, compute in the chosen types.
 pub(super) fn apply(
     work: &mut Work<'_>,
     id: NodeId,
@@ -121,7 +121,7 @@ pub(super) fn apply(
         let result = convert(&mut after, output, from)?;
         after.graph.value_mut(result).name = name;
         after.graph.replace_uses(output, result);
-        // The cast itself goes on reading the node.
+        // The cast itself keeps reading the node.
         if let Some(cast) = after.graph.producer(result) {
             after.graph.set_input(cast, 0, Some(output));
         }
@@ -129,7 +129,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A cast as JAX does it: what does not fit a small float becomes infinite or not a number.
+/// A cast as in JAX: values that do not fit a small float become infinite or NaN.
 #[track_caller]
 fn convert(builder: &mut Builder<'_>, value: ValueId, to: DType) -> onnx::Result<ValueId> {
     let mut attrs = attrs! { to: to };

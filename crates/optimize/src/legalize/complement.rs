@@ -1,8 +1,8 @@
-//! `1 - Erf(x)`, the complementary error function: what is left of it for large `x` has no digits,
-//! so it gets a formula of its own.
+//! `1 - Erf(x)`, the complementary error function. The difference has no correct digits for large
+//! `x`, so it gets its own formula.
 //!
-//! Except in products with its own argument, as in Gelu: there it only scales, and its absolute
-//! precision is enough.
+//! This does not apply to products with its own argument, as in Gelu: there it is only a factor,
+//! and its absolute precision is enough.
 
 use onnx::formula::formulas;
 use onnx::{Builder, Graph, Node, NodeId, Use, ValueId};
@@ -79,7 +79,7 @@ fn find(graph: &Graph, id: NodeId) -> Option<(NodeId, ValueId)> {
     (!only_scales(graph, node, x)).then_some((erf, x))
 }
 
-/// Whether a result is only used as a factor of what it is computed from.
+/// Whether a result is only used to multiply what it is computed from.
 fn only_scales(graph: &Graph, node: &Node, x: ValueId) -> bool {
     let result = node.outputs[0];
     let scales = |place| {

@@ -1,8 +1,8 @@
 //! Adapts a model to what a target runs.
 //!
-//! Lowering and optimisation speak ideal ONNX: an operator stands for what it would compute on any
-//! element type. Here every node whose types the target lacks gets casts around it, chosen by what
-//! the operator does with its elements, or is replaced by an equivalent.
+//! Lowering and optimisation assume ideal ONNX, where every operator supports every element type.
+//! Here every node whose types the target does not support gets casts around it, chosen by what the
+//! operator does with its elements, or is replaced by an equivalent.
 
 mod algebra;
 mod casts;
@@ -106,8 +106,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Equivalents may contain operators that need an equivalent themselves, but not more than this
-/// many times over.
+/// Equivalents may contain operators that need an equivalent themselves, but not more deeply than
+/// this.
 const ROUNDS: usize = 4;
 
 /// Adapts every node of `graph` to what `target` runs at `opset`.
@@ -132,11 +132,10 @@ pub fn legalize(
             };
         }
     }
-    Err(onnx::Error::Graph("legalisation goes round in circles".to_owned()).into())
+    Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
 }
 
-/// Puts what `opset` has in place of operators that are newer. Those for which nothing is known
-/// stay.
+/// Replaces operators that are newer than `opset`. Those without a known replacement stay.
 pub fn backport(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target: Target::Spec };
     for id in work.graph.all_nodes() {
@@ -162,7 +161,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Adapts the nodes of a block. Whether there may be new ones to adapt.
+    /// Adapts the nodes of a block. Returns whether there may be new ones to adapt.
     fn block(&mut self, block: BlockId) -> Result<bool, Error> {
         let nodes: Vec<_> = self.graph.nodes_of(block).collect();
         let mut again = false;
@@ -172,7 +171,7 @@ impl Work<'_> {
         Ok(again)
     }
 
-    /// Adapts a node, which `next` follows. Whether it was replaced.
+    /// Adapts a node, which comes before `next`. Returns whether it was replaced.
     fn node(&mut self, id: NodeId, next: Option<NodeId>) -> Result<bool, Error> {
         let node = self.graph.node(id);
         if !node.op.domain.is_empty() {
@@ -194,7 +193,7 @@ impl Work<'_> {
                 return Ok(false);
             }
             Err(_) if self.target.runs(schema, node, &binding) => {
-                "its kernel is right for small numbers only".to_owned()
+                "its kernel is only correct for small numbers".to_owned()
             }
             Err(reason) => reason,
         };
@@ -211,7 +210,7 @@ impl Work<'_> {
         }
     }
 
-    /// Puts an equivalent in place of a node.
+    /// Replaces a node by an equivalent.
     fn replace(&mut self, id: NodeId, equivalent: Equivalent) -> Result<(), Lack> {
         let node = self.graph.node(id).clone();
         let results = equivalent(&mut self.builder(id, Some(id)), &node)?;
@@ -219,7 +218,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Removes a node, in whose place there are other results now.
+    /// Removes a node whose results have been replaced.
     fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
         let outputs = self.graph.node(id).outputs.clone();
         for (old, new) in outputs.iter().zip(results) {
@@ -229,7 +228,7 @@ impl Work<'_> {
         self.graph.remove_node(id);
     }
 
-    /// Emits nodes that stand for `node`, before `before`.
+    /// Emits nodes that replace `node`, before `before`.
     fn builder(&mut self, node: NodeId, before: Option<NodeId>) -> Builder<'_> {
         let replaced = self.graph.node(node);
         let (name, block, primary) = (replaced.op.name, replaced.block(), replaced.origin);

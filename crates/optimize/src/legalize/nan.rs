@@ -6,7 +6,7 @@
 use onnx::{Graph, Node, Use, ValueId};
 use tensor::Tensor;
 
-/// Whether it matters that `node` loses a NaN in its operand, as far as can be seen.
+/// Whether it may matter that `node` loses a NaN in its operand.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
     let Some(x) = node.input(0) else { return true };
     if matches!(node.op.name, "ScatterElements" | "ScatterND") {
@@ -36,7 +36,7 @@ fn is_possible(graph: &Graph, x: ValueId) -> bool {
     }
 }
 
-/// What keeps elements as they are, or rounds them.
+/// Operators that keep or round elements.
 const MOVEMENT: [&str; 7] =
     ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
 
@@ -50,8 +50,8 @@ fn source(graph: &Graph, mut value: ValueId) -> ValueId {
     value
 }
 
-/// Whether the largest elements of `x` are only subtracted from `x` before it is exponentiated, as in
-/// a softmax: the sums of these exponentials have the NaN that the maximum lacks.
+/// Whether the largest elements of `x` are only subtracted from `x` before it is exponentiated, as
+/// in a softmax: the sums of these exponentials have the NaN that the maximum lacks.
 fn only_shifts(graph: &Graph, x: ValueId, largest: ValueId) -> bool {
     let shifts = |place| {
         let Use::Operand(user, _) = place else { return false };

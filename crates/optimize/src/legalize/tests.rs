@@ -105,8 +105,8 @@ fn integers_are_divided_as_integers() {
     assert!(error("Pow", 2, I8).ends_with("its exponent is not one small constant"));
     assert_eq!(
         error("Sin", 1, I32),
-        "onnxruntime cannot compute `Sin` on i32: it takes f16, f32, f64, none of which can stand in for \
-         i32"
+        "onnxruntime cannot compute `Sin` on i32: it supports f16, f32, f64, none of which can \
+         replace i32"
     );
 }
 
@@ -151,18 +151,18 @@ fn the_specification_is_a_target_too() {
     assert_eq!(spec("Neg", U32, 18), "Cast:i32 Neg:i32 Cast:u32");
     let message = outcome("Erf", &[I32], Attrs::new(), &[I32], (18, Target::Spec));
     let message = message.unwrap_err().to_string();
-    assert!(message.starts_with("ONNX cannot compute `Erf` on i32: it takes"));
+    assert!(message.starts_with("ONNX cannot compute `Erf` on i32: it supports"));
 }
 
 #[test]
 fn what_cannot_be_done_is_an_error() {
     assert!(
         error("Det", 1, F64)
-            .starts_with("onnxruntime cannot compute `Det` on f64: it takes f16, f32")
+            .starts_with("onnxruntime cannot compute `Det` on f64: it supports f16, f32")
     );
     assert!(error("Add", 2, C64).starts_with("onnxruntime cannot compute `Add` on c64"));
     let random = outcome("RandomNormalLike", &[F32], Attrs::new(), &[F32], (22, ORT.1));
-    let reason = "onnxruntime cannot compute `RandomNormalLike` on f32: it has no kernel for it at this \
+    let reason = "onnxruntime cannot compute `RandomNormalLike` on f32: it has no kernel at this \
                   opset";
     assert_eq!(random.unwrap_err().to_string(), reason);
     let mut origins = Origins::default();

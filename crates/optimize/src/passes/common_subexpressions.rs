@@ -1,5 +1,5 @@
-//! Lets nodes that compute the same be one: same operator, attributes and operands. A node of a
-//! subgraph may reuse one of an enclosing block, never the other way round.
+//! Merges nodes that compute the same: the same operator, attributes and operands. A node of a
+//! subgraph may reuse one of an enclosing block, but not vice versa.
 
 use std::hash::{Hash, Hasher};
 
@@ -12,8 +12,8 @@ use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "common_subexpressions", run };
 
-/// Operators of which two are not the same although they look it. `Identity` exists to make a
-/// second value of one.
+/// Operators whose nodes differ even if they look the same. `Identity` exists to make a second
+/// value from one.
 const DISTINCT: [&str; 8] = [
     "Bernoulli",
     "Dropout",

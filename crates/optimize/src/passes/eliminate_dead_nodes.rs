@@ -1,5 +1,4 @@
-//! Removes nodes whose results nobody reads, results of subgraphs that nobody reads, and functions
-//! that nobody calls.
+//! Removes nodes and results of subgraphs that are never read, and functions that are never called.
 
 use onnx::{BlockId, Function, Graph, Node, NodeId, Op};
 use rustc_hash::FxHashMap;

@@ -1,5 +1,5 @@
-//! Lets equal constants be one. Parameters (constants with a name) stay apart unless they are the
-//! very same array: a person may replace one of them later.
+//! Merges equal constants. Parameters (constants with a name) stay separate unless they are the
+//! same array: somebody may replace one of them later.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,7 +14,7 @@ pub(crate) const PASS: Pass = Pass { name: "merge_duplicate_constants", run };
 /// Up to this many bytes a constant is hashed whole.
 const SMALL: usize = 256;
 
-/// From a larger one, so many pieces of eight bytes are hashed before anything else is read.
+/// For a larger one, this many pieces of eight bytes are hashed first.
 const SAMPLES: usize = 16;
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
@@ -31,7 +31,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 
 type Place = (DType, Vec<usize>, usize);
 
-/// Pairs of constants of which the second can be replaced by the first.
+/// Pairs of constants where the second can be replaced by the first.
 fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     let constants: Vec<_> =
         graph.live_constants().filter_map(|id| Some((id, graph.constant(id)?))).collect();

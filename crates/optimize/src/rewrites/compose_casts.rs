@@ -9,8 +9,8 @@ pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_casts", roots: &["
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
-    let node = m.producer(inner, &["Cast"]).ok_or("the operand is no Cast")?;
-    let x = node.input(0).ok_or("an operand is left out")?;
+    let node = m.producer(inner, &["Cast"]).ok_or("the operand is not a Cast")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
     let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
     if !is_exact(from, through) {
         return Err("the first cast may lose something".into());

@@ -15,7 +15,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_reshapes", roots: 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
     let node = m.producer(inner, RESHAPES).ok_or("the operand is not reshaped")?;
-    let x = node.input(0).ok_or("an operand is left out")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
     let y = m.result()?;
     if m.ty(x) == m.ty(y) {
         return Ok(vec![x]);

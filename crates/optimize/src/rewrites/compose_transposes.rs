@@ -9,8 +9,8 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
-    let node = m.producer(inner, &["Transpose"]).ok_or("the operand is no Transpose")?;
-    let x = node.input(0).ok_or("an operand is left out")?;
+    let node = m.producer(inner, &["Transpose"]).ok_or("the operand is not a Transpose")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
     let rank = m.ty(x).rank();
     let perm = composed(&permutation(node, rank)?, &permutation(m.root(), rank)?)?;
     if is_in_order(&perm) {
@@ -25,7 +25,7 @@ pub(super) fn permutation(node: &Node, rank: usize) -> Result<Vec<i64>, Skip> {
         Some(perm) => perm.to_vec(),
         None => (0..rank).rev().map(|i| i as i64).collect(),
     };
-    if perm.len() == rank { Ok(perm) } else { Err("the permutation has another rank".into()) }
+    if perm.len() == rank { Ok(perm) } else { Err("the permutation has a different rank".into()) }
 }
 
 /// One permutation for `first`, then `second`.

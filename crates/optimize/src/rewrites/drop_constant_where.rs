@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "drop_constant_where", roots: &["Where"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let condition = m.constant(m.operand(0)?).ok_or("the condition is no constant")?;
+    let condition = m.constant(m.operand(0)?).ok_or("the condition is not a constant")?;
     let holds = condition.splat().ok_or("the condition varies")?;
     let chosen = m.operand(if holds == 0.0 { 2 } else { 1 })?;
     if m.ty(chosen) != m.ty(m.result()?) {

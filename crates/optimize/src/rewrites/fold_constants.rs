@@ -54,7 +54,7 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     let (graph, node) = (m.graph(), m.root());
     let values = || node.inputs.iter().flatten().map(|value| graph.value(*value));
     if !values().all(|value| matches!(value.producer(), Producer::Constant(_))) {
-        return Err("an operand is no constant".into());
+        return Err("an operand is not a constant".into());
     }
     if values().any(|value| !value.name.is_empty()) {
         return Err("a parameter keeps its name".into());

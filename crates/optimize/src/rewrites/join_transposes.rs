@@ -35,7 +35,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if let Some(node) = m.producer(value, &["Transpose"]) {
             break node;
         }
-        let node = m.producer(value, ELEMENTWISE).ok_or("there is no Transpose before")?;
+        let node = m.producer(value, ELEMENTWISE).ok_or("no Transpose comes before")?;
         if between.len() == REACH {
             return Err("the other Transpose is too far away".into());
         }
@@ -43,12 +43,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Err("a value in between has other readers".into());
         }
         between.extend(m.graph().producer(value));
-        value = node.input(0).ok_or("an operand is left out")?;
+        value = node.input(0).ok_or("an operand is missing")?;
     };
     if !m.is_used_once(value) || between.is_empty() {
         return Err("the first Transpose has other readers".into());
     }
-    let x = first.input(0).ok_or("an operand is left out")?;
+    let x = first.input(0).ok_or("an operand is missing")?;
     let rank = m.ty(x).rank();
     let perm = composed(&permutation(first, rank)?, &permutation(m.root(), rank)?)?;
     let mut value = x;

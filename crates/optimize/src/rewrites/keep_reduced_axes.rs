@@ -25,14 +25,14 @@ const REDUCTIONS: &[&str] = &[
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (reduced, y) = (m.operand(0)?, m.result()?);
-    let node = m.producer(reduced, REDUCTIONS).ok_or("the operand is no reduction")?;
+    let node = m.producer(reduced, REDUCTIONS).ok_or("the operand is not a reduction")?;
     if node.int("keepdims", 1) != 0 {
-        return Err("the axes are kept already".into());
+        return Err("the axes are already kept".into());
     }
     if !m.is_used_once(reduced) {
         return Err("the reduction has other readers".into());
     }
-    let x = node.input(0).ok_or("an operand is left out")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
     let axes = match (node.attr("axis"), node.input(1)) {
         (Some(Attr::Int(axis)), _) => vec![*axis],
         // An axis is an attribute, axes are an operand; `ArgMax` has one axis.

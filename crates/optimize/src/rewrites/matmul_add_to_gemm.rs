@@ -17,7 +17,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if m.producer(left, &["MatMul"]).is_some() { (left, right) } else { (right, left) };
     let matmul = m.producer(product, &["MatMul"]).ok_or("no operand is a MatMul")?;
     let (Some(a), Some(b)) = (matmul.input(0), matmul.input(1)) else {
-        return Err("an operand is left out".into());
+        return Err("an operand is missing".into());
     };
     if m.ty(a).rank() != 2 || m.ty(b).rank() != 2 {
         return Err("rank is not 2".into());

@@ -1,4 +1,4 @@
-//! Arrays: views of the memory where JAX or numpy has them.
+//! Arrays: views of JAX's or NumPy's memory.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{Element, Reader, Result, address};
 use crate::error::ReadError;
 use crate::jax_names::{RANDOM, attr};
 
-/// The bytes of a numpy array. The buffer holds a reference to the array, which stays as it is:
-/// JAX's arrays are immutable, and numpy arrays that a traced function closes over are only read.
+/// The bytes of a NumPy array. The buffer holds a reference to the array, which does not change:
+/// JAX's arrays are immutable, and NumPy arrays that a traced function closes over are only read.
 struct NumpyBytes(PyBuffer<u8>);
 
 impl Storage for NumpyBytes {
@@ -94,7 +94,7 @@ impl<'py> Reader<'_, 'py> {
         let bytes = flat.call_method1(attr::view(py), ("uint8",))?;
         let buffer = PyBuffer::<u8>::get(&bytes)?;
         if !buffer.is_c_contiguous() {
-            return Err(ReadError::Malformed("numpy gave a strided view".into()));
+            return Err(ReadError::Malformed("NumPy returned a strided view".into()));
         }
         Tensor::new(dtype, &shape, Arc::new(NumpyBytes(buffer)))
             .map_err(|error| ReadError::Malformed(error.to_string()))

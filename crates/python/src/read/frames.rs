@@ -1,4 +1,4 @@
-//! Tracebacks into frames. Each distinct frame is looked at once.
+//! Turns tracebacks into frames. Each distinct frame is looked up once.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::files::Files;
 use super::{Address, address};
 use crate::jax_names::{self, FUNCTION_FRAME, attr};
 
-/// The tracebacks behind stack ids, and what is known of their frames.
+/// The tracebacks behind stack ids, and what is known about their frames.
 #[derive(Debug)]
 pub(crate) struct Tracebacks(RefCell<Known>);
 
@@ -35,13 +35,13 @@ struct Part {
     outside: Option<usize>,
 }
 
-/// What a frame of a traceback comes to.
+/// What a frame of a traceback is.
 #[derive(Clone, Copy, Debug)]
 enum Resolved {
     Frame(FrameId),
-    /// This project's own frame: no business of the user.
+    /// A frame of this project, which does not concern the user.
     Hidden,
-    /// This project's frame between a function of the model and its caller.
+    /// The frame of this project between a function of the model and its caller.
     Function,
     /// The frame that traced the function: what follows belongs to its caller.
     Boundary,
@@ -80,7 +80,7 @@ impl Tracebacks {
         })
     }
 
-    /// The part of a stack that lies inside the call of the function at one depth and outside that
+    /// The part of a stack that is inside the call of the function at one depth and outside the one
     /// at another.
     pub(super) fn part(
         &self,

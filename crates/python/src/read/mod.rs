@@ -40,25 +40,25 @@ pub(crate) struct Traced {
     pub(crate) tracebacks: Tracebacks,
     /// The stack of the call to the converter.
     pub(crate) entry: Option<StackId>,
-    /// The equations that are left to rules from outside, by their number.
+    /// The equations that are left to external rules, by their number.
     pub(crate) external: Vec<Py<PyAny>>,
     /// All jaxprs by the address of their objects.
     pub(crate) jaxprs: FxHashMap<Address, JaxprId>,
 }
 
-/// What to read of call stacks.
+/// How to read call stacks.
 #[derive(Debug)]
 pub(crate) struct StackOptions<'a, 'py> {
     /// The traceback of the call to the converter.
     pub(crate) entry: Option<&'a Bound<'py, PyAny>>,
-    /// Whether every stack's frames are looked up at once; otherwise only when they are asked for.
+    /// Whether every stack's frames are looked up immediately, rather than on demand.
     pub(crate) resolve: bool,
-    /// Whether files are called by their whole path.
+    /// Whether files are recorded with absolute paths.
     pub(crate) absolute_paths: bool,
 }
 
-/// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or `None`.
-/// The equations of the primitives `rules` are kept for rules from outside.
+/// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or
+/// `None`. The equations of the primitives `rules` are kept for external rules.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
     name_of: &Bound<'_, PyAny>,
@@ -122,10 +122,10 @@ struct Reader<'a, 'py> {
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
     params: params::Kinds,
-    /// The names of parameters, and the objects that they are, which keep the addresses taken.
+    /// The names of parameters, and their objects, which keep the addresses valid.
     param_names: FxHashMap<Address, (ParamName, Bound<'py, PyAny>)>,
     name_of: &'a Bound<'py, PyAny>,
-    /// The variables that stand for PRNG keys.
+    /// The variables that are PRNG keys.
     keys: FxHashSet<Address>,
     /// What JAX put in terms of other primitives.
     expansions: Expansions<'py>,
@@ -273,7 +273,7 @@ impl<'py> Reader<'_, 'py> {
             }
         }
         let key = PyTuple::new(py, key)?;
-        // What cannot be hashed is like nothing else.
+        // An equation that cannot be hashed is not shared.
         if key.hash().is_ok() {
             if let Some(known) = self.alike.get_item(&key)? {
                 return Ok(known.extract()?);
@@ -316,7 +316,7 @@ impl<'py> Reader<'_, 'py> {
         self.literal(&atom.getattr(attr::val(self.py))?, &ty).map(Atom::Literal)
     }
 
-    /// The type of an array, and whether it is one of PRNG keys: then it is the type of the
+    /// The type of an array, and whether it consists of PRNG keys. If so, it is the type of the
     /// integers that they are made of.
     fn aval(&mut self, aval: &Bound<'py, PyAny>) -> Result<(Type, bool)> {
         if let Some((ty, key)) = self.types.get(&address(aval)) {
@@ -370,7 +370,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(known)
     }
 
-    /// Parameters. Unless it is `strict`, what cannot be read is left out.
+    /// Parameters. Unless `strict` is set, those that cannot be read are skipped.
     fn params(&mut self, params: &Bound<'py, PyDict>, strict: bool) -> Result<Params> {
         let mut read = Vec::with_capacity(params.len());
         for (name, value) in params.iter() {
@@ -421,7 +421,7 @@ struct Element {
     axes: Shape,
 }
 
-/// What the name of a parameter says.
+/// The text of a parameter's name.
 #[derive(Clone)]
 enum ParamName {
     Ignored,
@@ -436,7 +436,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// For a jaxpr of so many equations.
+    /// For a jaxpr with this many equations.
     fn with_capacity(eqns: usize) -> Self {
         let mut scope = Self { jaxpr: Jaxpr::default(), vars: FxHashMap::default() };
         scope.jaxpr.eqns.reserve(eqns);

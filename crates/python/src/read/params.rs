@@ -33,7 +33,7 @@ enum Kind {
     Opaque,
 }
 
-/// The kinds of the types that were met; types are few, objects many.
+/// The kinds of the types seen so far. There are few types and many objects.
 #[derive(Debug, Default)]
 pub(super) struct Kinds(FxHashMap<Address, Kind>);
 
@@ -105,7 +105,7 @@ impl<'py> Reader<'_, 'py> {
             Kind::Bool => Param::Bool(value.extract()?),
             Kind::Int => match (value.extract(), value.extract::<i128>()) {
                 (Ok(int), _) => Param::Int(int),
-                // The largest unsigned integers fit no signed one.
+                // The largest unsigned integers do not fit a signed one.
                 (Err(_), Ok(int)) => match tensor::Tensor::int_scalar(tensor::DType::U64, int) {
                     Some(tensor) => Param::Tensor(tensor),
                     None => Param::Opaque("int".into()),
@@ -161,7 +161,7 @@ impl<'py> Reader<'_, 'py> {
         Ok(Param::Fields(fields.collect::<Result<_>>()?))
     }
 
-    /// A numpy scalar is read as the number it is, since JAX leaves them where it means Python's.
+    /// A NumPy scalar is read as a number, since JAX sometimes uses them in place of Python's.
     fn array_param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
         let tensor = self.array(value)?;
         if tensor.shape().is_empty() {

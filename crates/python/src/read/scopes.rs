@@ -12,7 +12,7 @@ use crate::jax_names::{FUNCTION_SCOPE, attr, class};
 pub(super) type Scopes = (Arc<str>, Arc<[Entered]>);
 
 impl<'py> Reader<'_, 'py> {
-    /// Reads a name stack. Transformations are no level of anybody's model.
+    /// Reads a name stack. Transformations are not levels of the model.
     pub(super) fn scope(&mut self, stack: &Bound<'py, PyAny>) -> Result<Scopes> {
         if let Some(known) = self.scopes.get(&address(stack)) {
             return Ok(known.clone());
@@ -44,7 +44,7 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// The call that a level of a name stack stands for.
+/// The call that a level of a name stack represents.
 fn function(level: &str) -> Option<(&str, Arc<Function>)> {
     let (prefix, separator) = FUNCTION_SCOPE;
     let mut parts = level.strip_prefix(prefix)?.splitn(4, separator);

@@ -40,7 +40,7 @@ impl LoweringContext {
         self.eqn.bind(py).getattr(attr::primitive(py))?.getattr(attr::name(py))
     }
 
-    /// The parameters of the equation, as JAX has them.
+    /// The JAX parameters of the equation.
     #[getter]
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.eqn.bind(py).getattr(attr::params(py))
@@ -96,7 +96,7 @@ impl LoweringContext {
         let read = || -> Result<_> {
             let dtype = dtype.map(|dtype| {
                 let given = operand::dtype_of(dtype)?;
-                given.ok_or_else(|| Wrong::Given(format!("`dtype` is {}", shown(dtype))))
+                given.ok_or_else(|| Wrong::Given(format!("`dtype` cannot be {}", shown(dtype))))
             });
             operand::tensor(value, dtype.transpose()?)
         };
@@ -104,7 +104,7 @@ impl LoweringContext {
         self.with(py, |cx| {
             let ty = tensor.ty();
             if ty.dtype.is_complex() {
-                return Err("make a complex constant of its parts with `ctx.complex`"
+                return Err("use `ctx.complex` to make a complex constant from its parts"
                     .to_owned()
                     .into());
             }
@@ -112,7 +112,7 @@ impl LoweringContext {
         })
     }
 
-    /// The complex value of two real ones.
+    /// A complex value made of two real ones.
     fn complex(&self, py: Python<'_>, real: &Value, imag: &Value) -> PyResult<Value> {
         let join = || -> Result<Value> {
             let (Parts::Real(re), Parts::Real(im)) = (self.own(real)?, self.own(imag)?) else {
@@ -120,14 +120,17 @@ impl LoweringContext {
             };
             if real.ty != imag.ty {
                 let (re, im) = (&real.ty, &imag.ty);
-                return Err(format!("the parts of a complex value are {re} and {im}").into());
+                return Err(format!(
+                    "the parts of a complex value must have the same type, but are {re} and {im}"
+                )
+                .into());
             }
             Ok(Value { parts: Parts::Complex(re, im), ..real.clone() })
         };
         self.or_raise(py, join())
     }
 
-    /// Dimensions as a vector of 64-bit integers, computed when the model runs if need be.
+    /// Dimensions as a vector of 64-bit integers, computed when the model runs if necessary.
     fn dims(&self, py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyResult<Value> {
         let dims = self.or_raise(py, operand::dims(shape))?;
         let site = self.site(py)?;
@@ -148,7 +151,7 @@ impl LoweringContext {
         let parts = self.or_raise(py, self.given(&inputs))?;
         let known = self.shared.jaxprs.get(&address(jaxpr)).copied().ok_or_else(|| {
             let ty = jaxpr.get_type();
-            Wrong::Given(format!("this `{ty}` is no jaxpr among the equation's parameters"))
+            Wrong::Given(format!("this `{ty}` is not a jaxpr among the equation's parameters"))
         });
         let id = self.or_raise(py, known)?;
         let site = self.site(py)?;
@@ -215,7 +218,7 @@ impl LoweringContext {
 }
 
 impl LoweringContext {
-    /// Uses the lent context. Nothing in `job` may call Python.
+    /// Runs `job` with the lent context. Nothing in `job` may call Python.
     pub(super) fn with<T>(
         &self,
         py: Python<'_>,
@@ -223,8 +226,8 @@ impl LoweringContext {
     ) -> PyResult<T> {
         let done = self.loan.with(job).unwrap_or_else(|refused| {
             Err(Wrong::Given(match refused {
-                Refused::Over => "the context is used after its rule returned".to_owned(),
-                Refused::Busy => "the context is used while it is in use".to_owned(),
+                Refused::Over => "the context was used after its rule returned".to_owned(),
+                Refused::Busy => "the context is already in use".to_owned(),
             }))
         });
         self.or_raise(py, done)

@@ -1,4 +1,4 @@
-//! `ctx.op`: a node from what Python gives.
+//! `ctx.op`: emits a node from Python arguments.
 
 use std::sync::PoisonError;
 
@@ -13,7 +13,7 @@ use super::operand::{self, Operand};
 use super::value::Value;
 use super::wrong::Result;
 
-/// An operand that needs Python no more.
+/// An operand that no longer needs Python.
 enum Given {
     Nothing,
     Value(ValueId),
@@ -46,9 +46,7 @@ impl LoweringContext {
         let stated = match out_types {
             None => None,
             Some(_) if onnx::is_inferred(&op) => {
-                return Err(
-                    format!("the types of `{name}` are known: leave `out_types` out").into()
-                );
+                return Err(format!("the types of `{name}` are known; omit `out_types`").into());
             }
             Some(types) => {
                 let types = types.try_iter()?.map(|ty| operand::type_of(&ty?));
@@ -73,7 +71,7 @@ impl LoweringContext {
                 };
                 if types.len() != count || types.iter().any(|ty| ty.dtype.is_complex()) {
                     let reason = format!(
-                        "the types of the {count} results of `{name}` are not known: give `out_types`"
+                        "the types of the {count} results of `{name}` are unknown; pass `out_types`"
                     );
                     return Err(reason.into());
                 }
@@ -100,20 +98,20 @@ impl LoweringContext {
                     lower::Parts::Real(value) => Given::Value(value),
                     lower::Parts::Complex(..) => {
                         let reason =
-                            "ONNX has no complex numbers: give `.real` and `.imag` to operators";
+                            "ONNX has no complex numbers; pass `.real` and `.imag` to operators";
                         return Err(reason.to_owned().into());
                     }
                 },
                 Operand::Array(tensor) => Given::Constant(tensor.clone()),
                 Operand::Numbers(numbers) if !op.domain.is_empty() => {
-                    let reason = format!("which type {numbers} has is not known: give an array");
+                    let reason = format!("the type of {numbers} is unknown; pass an array");
                     return Err(reason.into());
                 }
                 Operand::Numbers(numbers) => {
                     let dtype = operand::numbers_dtype(op, &given, i);
                     let tensor = operand::tensor(numbers, dtype)?;
                     Given::Constant(match (dtype, tensor.dtype()) {
-                        // Python's numbers are JAX's by default: 32 bits.
+                        // As in JAX, Python numbers have 32 bits by default.
                         (None, DType::F64) => operand::tensor(numbers, Some(DType::F32))?,
                         _ => tensor,
                     })

@@ -1,4 +1,4 @@
-//! Lends a rule's context to Python, whose objects know no lifetimes.
+//! Lends a rule's context to Python, whose objects have no lifetimes.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use lower::Context;
 use pyo3::prelude::*;
 
-/// A context that Python may use while its rule runs, and not a moment longer.
+/// A context that Python may use only while its rule runs.
 #[derive(Debug)]
 pub(super) struct Loan(Mutex<Option<Lent>>);
 
-/// Points to the lent context; the lifetime is a stand-in.
+/// Points to the lent context. The lifetime is a placeholder.
 #[derive(Debug)]
 struct Lent(NonNull<Context<'static>>);
 
-#[expect(unsafe_code, reason = "the pointer is as good as the `&mut Context` it was made of")]
-// SAFETY: a `Context` may be used by any one thread at a time (`is_send` below), the mutex of `Loan`
-// sees to it that it is one.
+#[expect(unsafe_code, reason = "the pointer is as valid as the `&mut Context` it was made from")]
+// SAFETY: a `Context` may be used by any one thread at a time (`is_send` below), the mutex of
+// `Loan` sees to it that it is one.
 unsafe impl Send for Lent {}
 
 const _: () = {
@@ -29,7 +29,7 @@ const _: () = {
 pub(super) enum Refused {
     /// Its rule has returned.
     Over,
-    /// It is being used, by a rule inside of a jaxpr that it inlines or by another thread.
+    /// It is in use by a rule inside a jaxpr that it inlines, or by another thread.
     Busy,
 }
 
@@ -62,7 +62,7 @@ impl Loan {
     }
 }
 
-/// Ends a loan, whichever way its user returns.
+/// Ends a loan, however its user returns.
 struct End<'a, 'py> {
     py: Python<'py>,
     loan: &'a Loan,

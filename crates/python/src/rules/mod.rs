@@ -39,13 +39,13 @@ pub(crate) struct Shared {
     eqns: Vec<Py<PyAny>>,
     /// The jaxprs of the program, by the address of their objects.
     jaxprs: FxHashMap<Address, JaxprId>,
-    /// The failure of something inside of a rule, and the exception that stands for it.
+    /// The failure of something inside a rule, and the exception that represents it.
     inner: Mutex<Option<(Py<PyAny>, RuleError)>>,
     /// The failure of a rule.
     failure: Mutex<Option<Failure>>,
 }
 
-/// What is known of a failed rule beside the reason.
+/// What is known about a failed rule besides the reason.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The line of the rule.
@@ -60,7 +60,7 @@ impl Shared {
         Arc::new(Self { eqns, jaxprs, ..Self::default() })
     }
 
-    /// Takes what is known of the rule that failed.
+    /// Takes what is known about the failed rule.
     pub(crate) fn take_failure(&self) -> Option<Failure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -72,7 +72,7 @@ struct Function {
     function: Py<PyAny>,
     code: Py<PyAny>,
     name: &'static str,
-    /// The file as it is shown.
+    /// The file as displayed.
     file: &'static str,
     path: String,
     /// The line of its definition.
@@ -110,7 +110,7 @@ pub(crate) fn external(
     registered.into_iter().map(rule).collect()
 }
 
-/// Numbers the calls of rules, so that no value of one is used in another.
+/// Numbers the calls of rules, so that values of one call cannot be used in another.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// What a rule did wrong: the reason, and where if that is known.
@@ -190,7 +190,7 @@ impl Rule {
         }
         for (value, index, line) in assumed {
             if results[index].parts != Parts::Real(value) {
-                let reason = "the type of an operator's result is not known: give `out_types`";
+                let reason = "the type of an operator's result is unknown; pass `out_types`";
                 return Err(Mistake::Returned(reason.to_owned(), Some(line)));
             }
         }
@@ -230,7 +230,7 @@ impl Rule {
                 });
                 let place = self.place(py, &error).ok().flatten();
                 let cause = match text("message") {
-                    // Says nothing that is not said already.
+                    // Adds nothing new.
                     Some(_) => None,
                     None => Some(error),
                 };
@@ -282,11 +282,11 @@ fn returned_values(returned: &Bound<'_, PyAny>, owner: u64) -> Result<Vec<Value>
     let value = |object: &Bound<'_, PyAny>| -> Result<Value, String> {
         let Ok(value) = object.cast::<Value>() else {
             let ty = object.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
-            let hint = "rules return what `ctx.op` and `ctx.constant` return";
+            let hint = "rules must return values from `ctx.op` or `ctx.constant`";
             return Err(format!("the rule returned `{ty}` instead of a value; {hint}"));
         };
         if value.get().owner != owner {
-            return Err("the rule returned a value of another call".to_owned());
+            return Err("the rule returned a value from another call".to_owned());
         }
         Ok(value.get().clone())
     };

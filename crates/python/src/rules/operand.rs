@@ -1,4 +1,4 @@
-//! What rules give as operands, attributes and types, as the graph has it.
+//! Converts the operands, attributes and types that rules pass.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::jax_names::{attr, class};
 
 /// An operand of an operator.
 pub(super) enum Operand<'py> {
-    /// An optional one that is left out.
+    /// An optional one that is omitted.
     Nothing,
     Value(Value),
     Array(Tensor),
@@ -42,7 +42,7 @@ impl<'py> Operand<'py> {
             return Ok(Operand::Array(tensor(object, None)?));
         }
         let ty = object.get_type().name()?.to_string();
-        Err(format!("an operand is a value, an array, numbers or None, not `{ty}`").into())
+        Err(format!("an operand must be a value, an array, numbers or None, not `{ty}`").into())
     }
 
     fn dtype(&self) -> Option<DType> {
@@ -75,7 +75,7 @@ fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         || object.is_instance(class::jax_array(py)?)?)
 }
 
-/// A copy of an array, or of numbers, of which a fraction is no integer.
+/// A copy of an array or of numbers. It is an error if a fraction should be an integer.
 pub(super) fn tensor(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> Result<Tensor> {
     let py = object.py();
     let numpy = py.import("numpy")?;
@@ -87,7 +87,7 @@ pub(super) fn tensor(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> Result<
     if dtype != found {
         let count: usize = array.getattr("size")?.extract()?;
         if found.is_float() && !dtype.is_float() && !dtype.is_complex() && count > 0 {
-            return Err(format!("{} is no {dtype}", object.repr()?).into());
+            return Err(format!("{} is not of type {dtype}", object.repr()?).into());
         }
         array = array.call_method1("astype", (dtype.numpy_name(),))?;
     }
@@ -99,7 +99,8 @@ pub(super) fn tensor(object: &Bound<'_, PyAny>, dtype: Option<DType>) -> Result<
     Tensor::new(dtype, &shape, Arc::new(bytes)).map_err(|error| error.to_string().into())
 }
 
-/// The attribute `name` of `op`. ONNX's own operators say what it is, else its Python type does.
+/// The attribute `name` of `op`. Its kind follows from the operator if it is ONNX's own, or else
+/// from its Python type.
 pub(super) fn attribute(op: &Op, name: &str, value: &Bound<'_, PyAny>) -> Result<Attr> {
     let versions = schema::versions(op);
     let Some(latest) = versions.last() else { return by_type(name, value) };
@@ -136,7 +137,7 @@ pub(super) fn attribute(op: &Op, name: &str, value: &Bound<'_, PyAny>) -> Result
 fn its(schema: &Schema) -> String {
     let names: Vec<String> = schema.attrs.iter().map(|spec| format!("`{}`", spec.name)).collect();
     if names.is_empty() {
-        ", nor any other".to_owned()
+        " or any other".to_owned()
     } else {
         format!("; it has {}", names.join(", "))
     }
@@ -169,11 +170,11 @@ fn by_type(name: &str, value: &Bound<'_, PyAny>) -> Result<Attr> {
     };
     attr.ok_or_else(|| {
         let shown = value.repr().map(|r| r.to_string()).unwrap_or_default();
-        format!("the attribute `{name}` cannot be {shown}: give an integer, a number, a string, an array or a list").into()
+        format!("the attribute `{name}` cannot be {shown}; pass an integer, a number, a string, an array or a list").into()
     })
 }
 
-/// The element type that an object is, such as `np.dtype("int64")` or `jnp.int64`.
+/// The element type that an object represents, such as `np.dtype("int64")` or `jnp.int64`.
 pub(super) fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
     let py = object.py();
     let is_type = object.is_instance_of::<PyType>();
@@ -194,7 +195,7 @@ pub(super) fn type_of(object: &Bound<'_, PyAny>) -> Result<Type> {
     let parts = (object.getattr_opt(attr::shape(py))?, object.getattr_opt(attr::dtype(py))?);
     let (Some(shape), Some(dtype)) = parts else {
         let shown = object.repr()?;
-        return Err(format!("a type has a shape and a dtype, {shown} does not").into());
+        return Err(format!("a type must have a shape and a dtype, but {shown} does not").into());
     };
     let name: String = match dtype.getattr_opt(attr::name(py))? {
         Some(name) => name.extract()?,

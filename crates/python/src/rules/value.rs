@@ -39,7 +39,7 @@ impl Value {
         PyTuple::new(py, dims.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Its element type, as numpy's.
+    /// Its element type as a NumPy dtype.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let name = match (self.parts.is_complex(), self.ty.dtype) {
@@ -62,7 +62,7 @@ impl Value {
         self.parts.is_complex()
     }
 
-    /// The real part; a real value's is itself.
+    /// The real part; the value itself if it is real.
     #[getter]
     fn real(&self) -> Self {
         Self { parts: Parts::Real(self.parts.re()), ..self.clone() }

@@ -12,14 +12,14 @@ use crate::error::raise;
 
 pub(super) type Result<T> = std::result::Result<T, Wrong>;
 
-/// Why something that a rule asked for was not done.
+/// Why a rule's request failed.
 #[derive(Debug)]
 pub(super) enum Wrong {
-    /// The rule gave something that makes no sense.
+    /// The rule passed something invalid.
     Given(String),
     /// An equation of a jaxpr that the rule inlined cannot be lowered, or a built-in rule failed.
     Rule(RuleError),
-    /// Something that the rule gave raised an exception.
+    /// Something that the rule passed raised an exception.
     Python(PyErr),
 }
 
@@ -51,8 +51,8 @@ impl From<RuleError> for Wrong {
 }
 
 impl Wrong {
-    /// The exception that the rule sees. If it comes out of the rule, what it stands for is found
-    /// in `shared`.
+    /// The exception that the rule sees. If the rule does not catch it, its cause is found in
+    /// `shared`.
     pub(super) fn raise(self, py: Python<'_>, shared: &Shared) -> PyErr {
         let (family, message, help) = match &self {
             Wrong::Python(error) => return error.clone_ref(py),

@@ -12,8 +12,9 @@ use crate::{Context, RuleError};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (exponent, mantissa): (u32, u32) = (bits(cx, "exponent_bits")?, bits(cx, "mantissa_bits")?);
     let dtype = cx.dtype(x[0]);
-    let format = Format::of(dtype)
-        .ok_or_else(|| RuleError::unsupported(format!("the precision of {dtype}")))?;
+    let format = Format::of(dtype).ok_or_else(|| {
+        RuleError::unsupported(format!("reducing the precision of {dtype} is not supported"))
+    })?;
     if exponent >= format.exponent && mantissa >= format.mantissa {
         return Ok(vec![x[0]]);
     }
@@ -36,7 +37,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 fn bits(cx: &Context<'_>, name: &str) -> Result<u32> {
     let count: usize = cx.param(name)?;
-    u32::try_from(count).map_err(|_| RuleError::unsupported(format!("{name} of {count}")))
+    u32::try_from(count)
+        .map_err(|_| RuleError::unsupported(format!("{name} = {count} is not supported")))
 }
 
 /// How many bits of a float are the exponent and the mantissa.

@@ -35,7 +35,7 @@ pub(crate) fn eq(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     Ok(vec![cx.op("And", &[one, other], Attrs::new())?])
 }
 
-/// Only the reciprocals of zeros tell their signs.
+/// Only the reciprocals of zeros show their signs.
 fn is_zero_before_minus_zero(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
     let equal = cx.op("Equal", &[a, b], Attrs::new())?;
     let (a, b) =

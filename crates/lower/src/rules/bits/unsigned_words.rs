@@ -36,7 +36,7 @@ pub(crate) fn signed(dtype: DType) -> DType {
 /// A constant word.
 pub(crate) fn word(cx: &mut Context<'_>, dtype: DType, value: u64) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, i128::from(value));
-    let none = || RuleError::Internal(format!("{value} is no {dtype} constant"));
+    let none = || RuleError::Internal(format!("{value} cannot be a {dtype} constant"));
     Ok(cx.constant(tensor.ok_or_else(none)?))
 }
 

@@ -67,7 +67,7 @@ impl<'f> Divisor<'f> {
     fn of(z: Complex<'f>) -> Self {
         let wide = z.re.abs().at_least(z.im.abs());
         let (larger, smaller) = (wide.select(z.re, z.im), wide.select(z.im, z.re));
-        // Infinite parts have a ratio, too, so that a quotient by them is zero.
+        // Infinite parts also get a ratio, so that a quotient by them is zero.
         let most = largest(z.re);
         let finite = |part: Num<'f>| part.max(-most).min(most);
         let zero = larger.equals(0.0);

@@ -27,7 +27,9 @@ pub(in crate::rules) fn bitcast(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec
         Parts::Complex(re, _) if cx.is_complex() && cx.dtype(re) == cx.out(0).dtype => {
             Ok(vec![x[0]])
         }
-        _ => Err(RuleError::unsupported("the bits of complex numbers as those of another type")),
+        _ => Err(RuleError::unsupported(
+            "the bits of complex numbers cannot be reinterpreted as another type",
+        )),
     }
 }
 

@@ -58,14 +58,14 @@ pub(in crate::rules) fn log_add_exp(
     Ok(Entries { re, im: Some(im) })
 }
 
-/// `value`, but zero where `y` is: there an infinite factor has no say.
+/// `value`, but zero where `y` is zero, even if a factor is infinite there.
 #[track_caller]
 pub(super) fn zero_with<'f>(y: Num<'f>, value: Num<'f>) -> Num<'f> {
     y.equals(0.0).select(0.0, value)
 }
 
 impl<'f> Complex<'f> {
-    /// e to its power.
+    /// e to the power of this number.
     #[track_caller]
     pub(super) fn exp(self) -> Self {
         // Two halves of the exponent overflow later than the whole.
@@ -81,7 +81,7 @@ impl<'f> Complex<'f> {
         Self { re: Modulus::of(self).ln(), im: self.im.atan2(self.re) }
     }
 
-    /// The logarithm of one more.
+    /// The logarithm of one plus this number.
     #[track_caller]
     fn ln_1p(self) -> Self {
         let Self { re: x, im: y } = self;

@@ -40,14 +40,14 @@ pub(super) fn binary(
     Ok(vec![Parts::Complex(re, im)])
 }
 
-/// Whether a number is known to have no imaginary part, as those that were real once.
+/// Whether a number is known to have no imaginary part, such as one that was converted from a real.
 pub(super) fn is_real(cx: &Context<'_>, x: Parts) -> bool {
     let Parts::Complex(_, im) = x else { return true };
     cx.elements(im).and_then(|parts| parts.splat()) == Some(0.0)
 }
 
 impl<'f> Complex<'f> {
-    /// Each part for itself.
+    /// Part by part.
     #[track_caller]
     pub(super) fn each(self, f: impl Fn(Num<'f>) -> Num<'f>) -> Self {
         Self { re: f(self.re), im: f(self.im) }

@@ -43,7 +43,7 @@ pub(in crate::rules) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
         let size = modulus.value();
         let turned =
             polar(size.pow(w.re) * (-(angle * w.im)).exp(), angle * w.re + modulus.ln() * w.im);
-        // Zero has no logarithm, but some of its powers are clear.
+        // Zero has no logarithm, but some of its powers are defined.
         let real = w.im.equals(0.0);
         let nothing = size.equals(0.0) & real & w.re.greater(0.0);
         let one = real & w.re.equals(0.0);
@@ -69,7 +69,7 @@ pub(super) fn root_sides(z: Complex<'_>) -> (Num<'_>, Num<'_>) {
     let modulus = Modulus::of(z);
     let (re, im) = modulus.sides;
     let long = modulus.larger.sqrt() * half_cosine(modulus, re.at_least(im));
-    // Zero and infinity are what is left of themselves.
+    // Zero and infinity are their own roots.
     let short = (im + im).equals(im).select(im, im / (long + long));
     (long, short)
 }

@@ -1,4 +1,4 @@
-//! Loops that rules build: one body, however many rounds.
+//! Loops that rules build: one body, however many iterations.
 
 use std::panic::Location;
 
@@ -9,15 +9,15 @@ use crate::Context;
 use crate::rules::Result;
 use crate::rules::linear_algebra::complex_arrays::Entries;
 
-/// What a round hands on to the next one, and what it adds to the stacks. Of a whole loop: what the
-/// last round handed on, and the stacks, along a new first axis.
+/// What an iteration passes to the next one, and what it adds to the stacks. For a whole loop: what
+/// the last iteration passed on, and the stacks, along a new first axis.
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) carry: Vec<Entries>,
     pub(crate) stack: Vec<Entries>,
 }
 
-/// Runs `body` for every number below `trips`; it is given the number, as a vector of one.
+/// Runs `body` for every number below `trips`, which it takes as a vector with one element.
 #[track_caller]
 pub(crate) fn repeat(
     cx: &mut Context<'_>,
@@ -45,7 +45,7 @@ pub(crate) fn repeat(
     Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
 }
 
-/// Runs `body` until it says no, but at most `limit` times.
+/// Runs `body` while its condition holds, but at most `limit` times.
 #[track_caller]
 pub(crate) fn repeat_while(
     cx: &mut Context<'_>,

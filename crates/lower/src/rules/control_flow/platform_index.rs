@@ -25,5 +25,5 @@ pub(crate) fn chosen(platforms: &Platforms) -> Result<usize> {
     };
     let index = platforms.iter().position(for_cpu);
     let index = index.or_else(|| platforms.iter().position(Option::is_none));
-    index.ok_or_else(|| RuleError::unsupported("a computation that has no form for a CPU"))
+    index.ok_or_else(|| RuleError::unsupported("the computation has no implementation for CPUs"))
 }

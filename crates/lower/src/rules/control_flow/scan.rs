@@ -1,6 +1,6 @@
-//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; of one round, its
-//! body in place; without rounds, the carry as it is. Scans that carry nothing come here only if they
-//! are large: JAX applies their bodies to all rows at once
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; a single
+//! iteration is inlined; without iterations, the carry is the result. Scans without a carry come here
+//! only if they are large: otherwise JAX applies their bodies to all rows at once
 
 use std::panic::Location;
 
@@ -37,7 +37,7 @@ fn no_rounds(cx: &mut Context<'_>, num_carry: usize, carry: &[ValueId]) -> Resul
     Ok(results)
 }
 
-/// No loop is faster than one that runs once.
+/// Without a loop, a single iteration is faster.
 fn one_round(
     cx: &mut Context<'_>,
     consts: &[ValueId],

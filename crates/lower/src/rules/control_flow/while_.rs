@@ -1,5 +1,5 @@
-//! while[cond, body](x…) → Loop; the condition is computed before the first and after every round. If it
-//! has axes, the loop goes on while it holds anywhere, and changes only what it holds for
+//! while[cond, body](x…) → Loop; the condition is computed before the first and after every iteration. If it
+//! has axes, the loop runs while it holds anywhere, and changes only the elements it holds for
 
 use std::panic::Location;
 
@@ -20,7 +20,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
     let holds = cx.inline(cond, &[cond_consts, init].concat())?[0];
     let go_on = anywhere(cx, holds)?;
-    // The condition of single elements is carried along.
+    // The condition of each element is carried.
     let start = if go_on == holds { init.to_vec() } else { [init, &[holds]].concat() };
     let types: Vec<Type> = start.iter().map(|v| cx.ty(*v).clone()).collect();
     let block = cx.block(|cx, block| {
@@ -56,7 +56,7 @@ fn anywhere(cx: &mut Context<'_>, holds: ValueId) -> Result<ValueId> {
     Ok(cx.cast(any, DType::Bool)?)
 }
 
-/// `new` where the condition holds, which has the first axes of it; `old` elsewhere.
+/// `new` where the condition holds, which covers its first axes; `old` elsewhere.
 fn where_it_holds(
     cx: &mut Context<'_>,
     holds: ValueId,

@@ -1,4 +1,4 @@
-//! cbrt(x) → Sign(x) · Pow(|x|, 1/3), with one Newton step: a third is no float
+//! cbrt(x) → Sign(x) · Pow(|x|, 1/3), with one Newton step, since 1/3 is not a float
 
 use onnx::ValueId;
 

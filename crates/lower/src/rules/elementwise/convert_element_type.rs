@@ -1,5 +1,5 @@
-//! convert_element_type[new_dtype](x) → Cast(x); of a float, integers get the nearest that they have, and
-//! 0 of NaN; for what is too large, 8-bit floats get infinity or NaN
+//! convert_element_type[new_dtype](x) → Cast(x); a float becomes the nearest integer in range, and NaN
+//! becomes 0; numbers too large for an 8-bit float become infinity or NaN
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Kind, Tensor};
@@ -13,7 +13,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if from == to {
         return Ok(vec![x]);
     }
-    // A small float is a larger one too, of which conversions are better known.
+    // A small float is also a larger one, whose conversions are better defined.
     let x = if from.is_float() && from.bits() < 32 { cx.cast(x, DType::F32)? } else { x };
     let result = if from.is_float() && to.is_integer() {
         to_integer(cx, x, to)?
@@ -49,15 +49,15 @@ fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId
     Ok(cx.op("Cast", &[x], attrs)?)
 }
 
-/// ONNX leaves open what becomes of NaN and of numbers that are out of range.
+/// ONNX does not define the results for NaN and for numbers out of range.
 fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let none = || RuleError::Internal(format!("{to} has no range"));
     let (low, high) = to.int_range().ok_or_else(none)?;
     let nan = cx.op("IsNaN", &[x], Attrs::new())?;
     let zero = cx.scalar_like(x, 0.0)?;
     let number = cx.op("Where", &[nan, zero, x], Attrs::new())?;
-    // Of wide integers the upper bound is no float: everything from the next power of two on is above
-    // it, and the float before that is below.
+    // The upper bound of wide integers is not a float: everything from the next power of two on is
+    // above it, and the float before that is below.
     let above = round(high + 1);
     let (is_float, below) = match cx.dtype(x) {
         DType::F64 => (to.bits() <= 53, above.next_down()),
@@ -66,7 +66,7 @@ fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let last = if is_float { round(high) } else { below };
     let (low, last) = (cx.scalar_like(x, round(low))?, cx.scalar_like(x, last)?);
     let inside = cx.op("Clip", &[number, low, last], Attrs::new())?;
-    // Less than a byte is cut off from a byte, which has no fraction that could be rounded.
+    // Types below a byte are cut from a byte, which has no fraction to round.
     let inside = match to.kind() {
         _ if to.bits() >= 8 => inside,
         Kind::Signed => cx.cast(inside, DType::I8)?,

@@ -1,5 +1,5 @@
-//! div(x, y) → Div(x, y); rem(x, y) → Mod(x, y, fmod=1), which has the sign of x. ONNX leaves open what
-//! integers do that JAX defines: x / 0 is -1, x rem 0 is x, and the least number / -1 is itself
+//! div(x, y) → Div(x, y); rem(x, y) → Mod(x, y, fmod=1), which has the sign of x. ONNX does not define
+//! what JAX does for integers: x / 0 is -1, x rem 0 is x, and the least number / -1 is itself
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Kind, Tensor};
@@ -33,8 +33,8 @@ struct Divisor {
 }
 
 impl Divisor {
-    /// The divisor with 1 in the place of what cannot be divided by; nothing if the operands need no
-    /// such care.
+    /// The divisor with 1 in place of numbers that cannot be divided by; `None` if the operands are
+    /// safe.
     fn guarded(cx: &mut Context<'_>, x: &[ValueId]) -> Result<Option<Self>> {
         let dtype = cx.dtype(x[0]);
         if !dtype.is_integer() {
@@ -68,6 +68,6 @@ fn range(dtype: DType) -> Result<(i128, i128)> {
 
 fn int(cx: &mut Context<'_>, dtype: DType, value: i128) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, value);
-    let tensor = tensor.ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype}")))?;
+    let tensor = tensor.ok_or_else(|| RuleError::Internal(format!("{value} is not a {dtype}")))?;
     Ok(cx.constant(tensor))
 }

@@ -10,7 +10,7 @@ use crate::{Context, RuleError};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let dtype = cx.dtype(x[0]);
     let Some(float) = Float::of(dtype) else {
-        return Err(RuleError::unsupported(format!("the neighbours of numbers in {dtype}")));
+        return Err(RuleError::unsupported(format!("`nextafter` of {dtype} is not supported")));
     };
     // Narrower types are stepped through in wider ones; it is the conversion back that rounds.
     let wide = if dtype == DType::F32 { DType::F64 } else { dtype };

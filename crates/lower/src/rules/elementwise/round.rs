@@ -13,7 +13,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     match &*method {
         "TO_NEAREST_EVEN" => Ok(vec![cx.op("Round", x, Attrs::new())?]),
         "AWAY_FROM_ZERO" => away_from_zero(cx, x[0]),
-        other => Err(RuleError::unsupported(format!("the rounding method {other}"))),
+        other => {
+            Err(RuleError::unsupported(format!("the rounding method {other} is not supported")))
+        }
     }
 }
 
@@ -28,7 +30,7 @@ fn away_from_zero(cx: &mut Context<'_>, x: ValueId) -> Result {
     let rounded = cx.op("Where", &[up, next, floor], Attrs::new())?;
     let sign = cx.op("Sign", &[x], Attrs::new())?;
     let signed = cx.op("Mul", &[sign, rounded], Attrs::new())?;
-    // Infinity minus infinity is no fraction: infinite values are their own result.
+    // Infinity minus infinity is not a fraction, so infinite values are their own result.
     let infinite = cx.op("IsInf", &[x], Attrs::new())?;
     Ok(vec![cx.op("Where", &[infinite, x, signed], Attrs::new())?])
 }

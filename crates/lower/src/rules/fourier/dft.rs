@@ -19,7 +19,7 @@ use crate::{Context, RuleError};
 /// Up to this length, a transform is a product with a table.
 const SHORT: i64 = 64;
 
-/// Up to this length, one that has no factors is, too.
+/// Up to this length, so is one whose length has no factors.
 const SHORT_PRIME: i64 = 128;
 
 /// Σⱼ xⱼ e^(-2πi jk/n) for all k.
@@ -71,7 +71,7 @@ pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Entries> 
     forward(cx, x)?.slice(cx, -1, &Dim::Known(0), &half.into())
 }
 
-/// The real numbers of which `x` is the first half of the spectrum, n times as large.
+/// The real numbers, multiplied by n, whose spectrum has `x` as its first half.
 #[track_caller]
 pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<ValueId> {
     let half = length(cx, x)?;
@@ -101,7 +101,9 @@ pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<V
 /// The length of the last axis.
 fn length(cx: &Context<'_>, x: Entries) -> Result<i64> {
     let length = cx.shape(x.re).last().and_then(Dim::as_known);
-    length.ok_or_else(|| RuleError::Internal("a transform of symbolic length".to_owned()))
+    length.ok_or_else(|| {
+        RuleError::Internal("transforms along a symbolic dimension are not supported".to_owned())
+    })
 }
 
 /// The cosine and the sine of -2πk/n, exact in quarters and eighths of a turn.
@@ -132,7 +134,11 @@ fn table(cx: &mut Context<'_>, like: Entries, shape: &[i64], values: &[f64]) -> 
     let bytes: Vec<u8> = match dtype {
         DType::F64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         DType::F32 => values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect(),
-        other => return Err(RuleError::Internal(format!("a Fourier transform of {other}"))),
+        other => {
+            return Err(RuleError::Internal(format!(
+                "Fourier transforms of {other} are not supported"
+            )));
+        }
     };
     let shape: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
     let tensor = Tensor::new(dtype, &shape.unwrap_or_default(), Arc::new(bytes));
@@ -167,7 +173,7 @@ fn by_operator(cx: &mut Context<'_>, x: Entries, half: bool) -> Result<Entries> 
         [real] => *real,
         parts => cx.op("Concat", parts, attrs! { axis: -1 })?,
     };
-    // The operator wants an axis of signals in front.
+    // The operator needs a leading axis of signals.
     if rank == 1 {
         pairs = cx.unsqueeze(pairs, &[0])?;
     }
@@ -197,8 +203,8 @@ fn by_factors(cx: &mut Context<'_>, x: Entries, r: i64, s: i64) -> Result<Entrie
     x.each(cx, |cx, part| cx.reshape(part, &shape))
 }
 
-/// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since it
-/// is the difference of numbers much larger than itself.
+/// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since
+/// it is the difference of numbers much larger than itself.
 fn by_convolution(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<Entries> {
     let dtype = cx.dtype(x.re);
     let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;

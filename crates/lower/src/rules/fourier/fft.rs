@@ -15,7 +15,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let lengths: Vec<Dim> = cx.param("fft_lengths")?;
     let lengths: Option<Vec<i64>> = lengths.iter().map(Dim::as_known).collect();
     let Some(lengths) = lengths else {
-        return Err(RuleError::unsupported("a Fourier transform of symbolic length"));
+        return Err(RuleError::unsupported(
+            "Fourier transforms along a symbolic dimension are not supported",
+        ));
     };
     let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
     let x = Entries::read(cx, x[0])?;
@@ -37,7 +39,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
             let x = each_axis(cx, x, 1..count, inverse)?;
             Entries::real(dft::inverse_real(cx, x, last)?)
         }
-        other => return Err(RuleError::unsupported(format!("the Fourier transform {other}"))),
+        other => {
+            return Err(RuleError::unsupported(format!(
+                "the Fourier transform {other} is not supported"
+            )));
+        }
     };
     let result = match &*kind {
         "IFFT" | "IRFFT" => {

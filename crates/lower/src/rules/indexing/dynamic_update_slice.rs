@@ -91,7 +91,7 @@ fn select(
     Ok(vec![cx.op("Where", &[inside, update, operand], Attrs::new())?])
 }
 
-/// What is before the update, the update, and what is behind it.
+/// The parts before the update, the update itself, and after it.
 fn concat(
     cx: &mut Context<'_>,
     operand: ValueId,

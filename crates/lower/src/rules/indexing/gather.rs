@@ -1,5 +1,5 @@
-//! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise GatherND
-//! over the axes that are indexed; a constant index is a Slice
+//! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise
+//! GatherND over the axes that are indexed; a constant index is a Slice
 
 use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
@@ -68,7 +68,7 @@ pub(crate) fn fill_imaginary(cx: &mut Context<'_>, dtype: DType) -> Result<Value
     }
 }
 
-/// A number as JAX's parameters have it.
+/// A number as it occurs in JAX's parameters.
 enum Fill {
     Int(i128),
     Float(f64),
@@ -129,8 +129,8 @@ impl Gather {
         let shape = cx.shape(operand);
         let limits = map.iter().map(|&axis| shape[axis].clone() - sizes[axis].clone()).collect();
         let collapsed: Vec<usize> = numbers.get("collapsed_slice_dims")?;
-        // What is promised to be inside is clamped all the same: that is what XLA does, and JAX before
-        // 0.8 promises it of batches of dynamic slices, where it need not be so.
+        // Indices that are promised to be in bounds are clamped anyway: XLA does so, and JAX before
+        // 0.8 makes that promise for batches of dynamic slices, where it may be wrong.
         let mode = Mode::read(cx, Mode::Clip)?;
         Ok(Self {
             offset_dims: numbers.get("offset_dims")?,
@@ -259,7 +259,7 @@ impl Gather {
         Ok((value, (0..self.index_rank).map(Axis::Index).collect()))
     }
 
-    /// Windows along several axes, of which `places` are the elements of the index vectors.
+    /// Windows along several axes; `places` are their elements of the index vectors.
     fn tuples(
         &self,
         cx: &mut Context<'_>,

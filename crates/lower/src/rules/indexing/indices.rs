@@ -11,7 +11,7 @@ use crate::{Context, RuleError};
 /// Up to this many numbers are a constant; more are computed, or one axis at a time.
 const SMALL: i64 = 4096;
 
-/// What happens to a window that lies outside.
+/// What happens to a window that is outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// It is moved inside.
@@ -29,13 +29,15 @@ impl Mode {
             "CLIP" => Ok(Mode::Clip),
             "FILL_OR_DROP" => Ok(Mode::FillOrDrop),
             "PROMISE_IN_BOUNDS" => Ok(broken),
-            other => Err(RuleError::unsupported(format!("the index mode {other}"))),
+            other => {
+                Err(RuleError::unsupported(format!("the index mode {other} is not supported")))
+            }
         }
     }
 }
 
 /// Where windows start: vectors of 32 or 64-bit integers that are all inside, and which windows were inside to begin
-/// with (`None` if that was all of them, or if nobody asks).
+/// with (`None` if that was all of them, or if it is not needed).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starts {
     pub(crate) value: ValueId,
@@ -95,7 +97,7 @@ pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -
     Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
 }
 
-/// `value` brought into `0..=limits`, of which there is one per element of the last axis.
+/// `value` clamped to `0..=limits`, with one limit per element of the last axis.
 #[track_caller]
 pub(crate) fn clamp(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
     let dtype = cx.dtype(value);

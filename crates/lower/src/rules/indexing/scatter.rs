@@ -1,5 +1,6 @@
-//! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write nothing:
-//! they add the identity, or go to a place behind the operand that is cut off again
+//! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write
+//! nothing: they add the identity, or go to a place past the end of the operand that is cut off
+//! again
 
 use jaxpr::{Atom, Jaxpr, JaxprId, Params};
 use onnx::{Attrs, ValueId, attrs};
@@ -312,6 +313,7 @@ pub(crate) fn choose(
 fn zero(cx: &mut Context<'_>, like: ValueId) -> Result<ValueId> {
     let dtype = cx.dtype(like);
     let tensor = Tensor::scalar(dtype, 0.0);
-    let tensor = tensor.ok_or_else(|| RuleError::unsupported(format!("a scatter of {dtype}")))?;
+    let tensor = tensor
+        .ok_or_else(|| RuleError::unsupported(format!("scatters of {dtype} are not supported")))?;
     Ok(cx.constant(tensor))
 }

@@ -17,7 +17,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0]]);
     }
     let (n, _) = matrix::sides(cx, a);
-    // Only the lower triangle counts. What stands above it spoils nothing but what is above it.
+    // Only the lower triangle matters. Garbage above it affects only what is above it.
     let done = repeat(cx, &n, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
         let pivot = column.take(cx, -2, at)?.re;

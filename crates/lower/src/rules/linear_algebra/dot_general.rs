@@ -1,5 +1,5 @@
 //! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and
-//! (batch…, contracted, free), with Transpose and Reshape where the axes lie otherwise
+//! (batch…, contracted, free), with Transpose and Reshape where the axes are in another order
 
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};
@@ -23,7 +23,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let summed = product(&sizes(cx, left, &left_sum));
     let shape = [batch.as_slice(), &rows, &columns].concat();
 
-    // MatMul takes several row axes as they are when the other side is a plain matrix.
+    // MatMul accepts several row axes if the other side is a plain matrix.
     let stacked = batch.is_empty() && rows.len() > 1 && right_sum.len() == 1;
     let rows = if stacked { rows } else { vec![product(&rows)] };
     let columns = product(&columns);

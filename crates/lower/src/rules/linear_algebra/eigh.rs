@@ -18,15 +18,19 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
     if !whole {
         // Nor does JAX compute it anywhere but on a TPU.
-        return Err(RuleError::unsupported("a part of the eigenvalues")
-            .with_help("compute all of them, and take those you need"));
+        return Err(RuleError::unsupported(
+            "computing only some of the eigenvalues is not supported",
+        )
+        .with_help("compute all of them and select the ones you need"));
     }
     if matrix::is_empty(cx, a) {
         let values = Entries::real(a.re);
         return Ok(vec![x[0], Entries::zeros(cx, 1, values)?]);
     }
     let Some(n) = n.as_known() else {
-        return Err(RuleError::unsupported("eigenvalues of a matrix of symbolic size"));
+        return Err(RuleError::unsupported(
+            "eigenvalues of a matrix with a symbolic dimension are not supported",
+        ));
     };
     let a = matrix::hermitian(cx, a, is_lower)?;
     let finite = matrix::is_finite(cx, a)?;

@@ -15,8 +15,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let a = Entries::read(cx, x[0])?;
     let (n, _) = matrix::sides(cx, a);
     if n == Dim::Known(0) {
-        // JAX thinks that there are minus one factors.
-        return Err(RuleError::unsupported("a matrix without rows"));
+        // JAX would expect minus one factors.
+        return Err(RuleError::unsupported("matrices without rows are not supported"));
     }
     if matrix::is_empty(cx, a) || n == Dim::Known(1) {
         return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);

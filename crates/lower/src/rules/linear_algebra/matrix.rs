@@ -124,7 +124,7 @@ pub(crate) fn reversed(cx: &mut Context<'_>, x: Entries, axis: i64) -> Result<En
     })
 }
 
-/// `x` with zeros behind its last row and column, so that it has the given sides.
+/// `x`, padded with zeros after its last row and column to the given sizes.
 #[track_caller]
 pub(crate) fn padded(
     cx: &mut Context<'_>,
@@ -178,7 +178,7 @@ pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, Val
     let base = cx.scalar_like(x.re, base)?;
     let log = cx.op("Div", &[log, base], Attrs::new())?;
     let exponent = cx.op("Floor", &[log], Attrs::new())?;
-    // Beyond, either the power or its inverse is no normal number.
+    // Beyond that, the power or its inverse is not a normal number.
     let most = if cx.dtype(x.re) == DType::F64 { 1022.0 } else { 126.0 };
     let (low, high) = (cx.scalar_like(x.re, -most)?, cx.scalar_like(x.re, most)?);
     let exponent = cx.op("Clip", &[exponent, low, high], Attrs::new())?;

@@ -15,14 +15,14 @@ use crate::{Context, Parts, RuleError};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let vectors: bool = cx.param("compute_schur_vectors")?;
     if cx.param_or("sort_eig_vals", false)? {
-        return Err(RuleError::unsupported("eigenvalues in a given order"));
+        return Err(RuleError::unsupported("sorting the eigenvalues is not supported"));
     }
     let a = Entries::read(cx, x[0])?;
     if a.im.is_none() {
         return Err(RuleError::unsupported(
-            "the Schur form of a real matrix, which has a 2×2 block for every complex pair",
+            "the real Schur form, with a 2×2 block for every complex pair, is not supported",
         )
-        .with_help("convert the matrix to complex numbers first: `output=\"complex\"`"));
+        .with_help("compute the complex Schur form with `output=\"complex\"`"));
     }
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]; if vectors { 2 } else { 1 }]);
@@ -57,7 +57,9 @@ impl Form {
         let (n, _) = matrix::sides(cx, a);
         let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
         let Some(limit) = known else {
-            return Err(RuleError::unsupported("eigenvalues of a matrix of symbolic size"));
+            return Err(RuleError::unsupported(
+                "eigenvalues of a matrix with a symbolic dimension are not supported",
+            ));
         };
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;

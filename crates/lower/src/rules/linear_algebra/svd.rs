@@ -20,14 +20,18 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (m, n) = matrix::sides(cx, a);
     let least = Dim::op(DimOp::Min, &m, &n);
     if !subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == least) {
-        return Err(RuleError::unsupported("a part of the singular values")
-            .with_help("compute all of them, and take those you need"));
+        return Err(RuleError::unsupported(
+            "computing only some of the singular values is not supported",
+        )
+        .with_help("compute all of them and select the ones you need"));
     }
     if matrix::is_empty(cx, a) {
         return empty(cx, a, vectors);
     }
     let (Some(rows), Some(columns)) = (m.as_known(), n.as_known()) else {
-        return Err(RuleError::unsupported("singular values of a matrix of symbolic size"));
+        return Err(RuleError::unsupported(
+            "singular values of a matrix with a symbolic dimension are not supported",
+        ));
     };
     let finite = matrix::is_finite(cx, a)?;
     // One bad matrix must not end the sweeps for the rest of its batch.
@@ -83,7 +87,7 @@ fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Tri
         (Some(reflectors), triangle)
     };
     let Some(count) = n.as_known() else {
-        return Err(RuleError::Internal("a matrix of symbolic size".to_owned()));
+        return Err(RuleError::Internal("the matrix has a symbolic dimension".to_owned()));
     };
     // With sᴴ V = W, and W's columns orthogonal, s is V Wᴴ. Both are computed as rows.
     let conjugate = square.conj(cx)?;

@@ -39,7 +39,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// The x of ax = b, where `a` is lower triangular if `forward`, upper triangular otherwise. The
-/// other triangle may hold anything: it meets nothing but unknowns that are already solved.
+/// other triangle may hold anything: it only affects unknowns that are already solved.
 #[track_caller]
 pub(crate) fn solve(
     cx: &mut Context<'_>,

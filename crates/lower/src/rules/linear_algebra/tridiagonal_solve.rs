@@ -17,7 +17,9 @@ type Row = [Entries; 4];
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if cx.param_or("perturb_singular", false)? {
-        return Err(RuleError::unsupported("a singular tridiagonal system, made regular"));
+        return Err(RuleError::unsupported(
+            "perturbing singular tridiagonal systems is not supported",
+        ));
     }
     let b = Entries::read(cx, x[3])?;
     if matrix::is_empty(cx, b) {
@@ -31,7 +33,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     // The last number above the diagonal is outside of the matrix: it may be anything.
     diagonals[2] = diagonals[2].slice(cx, -2, &Dim::Known(0), &(n.clone() - ONE))?;
-    // A row of zeros behind the last one is never chosen as a pivot.
+    // A row of zeros after the last one is never chosen as a pivot.
     let more = n.clone() + ONE;
     let mut rows = [b; 4];
     for (row, diagonal) in rows.iter_mut().zip(diagonals) {

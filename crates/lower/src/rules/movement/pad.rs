@@ -22,7 +22,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match between.as_known() {
             Some(0) => {}
             Some(between) => value = spread(cx, value, fill, axis, between)?,
-            None => return Err(RuleError::unsupported("interior padding of a symbolic amount")),
+            None => {
+                return Err(RuleError::unsupported("symbolic interior padding is not supported"));
+            }
         }
         low.push(before.clone());
         high.push(after.clone());

@@ -22,7 +22,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (bits, used) = match &*algorithm {
         "RNG_DEFAULT" | "RNG_PHILOX" => state.philox(cx)?,
         "RNG_THREE_FRY" => state.threefry(cx)?,
-        other => return Err(RuleError::unsupported(format!("the algorithm {other}"))),
+        other => {
+            return Err(RuleError::unsupported(format!("the algorithm {other} is not supported")));
+        }
     };
     Ok(vec![state.advanced(cx, used)?, bits])
 }
@@ -116,7 +118,9 @@ impl State {
             return Ok((join(cx, [x0, x1])?, used));
         }
         let Some(sizes) = out.static_shape() else {
-            return Err(RuleError::unsupported("Threefry bits of a symbolic shape"));
+            return Err(RuleError::unsupported(
+                "Threefry bits with a symbolic shape are not supported",
+            ));
         };
         let Some(axis) = halved_axis(&sizes) else {
             let ([first, _], used) = self.threefry_hashes(cx, &[ONE])?;

@@ -19,7 +19,9 @@ pub(crate) fn min(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 fn choose(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
     let axes: Vec<i64> = cx.param("axes")?;
     let [axis] = axes.as_slice() else {
-        return Err(RuleError::unsupported("the index of an extremum over several axes"));
+        return Err(RuleError::unsupported(
+            "the index of an extremum over several axes is not supported",
+        ));
     };
     let dtype: DType = cx.param("index_dtype")?;
     let numbers = if cx.dtype(x) == DType::Bool { cx.cast(x, DType::U8)? } else { x };

@@ -24,8 +24,10 @@ fn each(
     reduce: fn(&mut Context<'_>, &[ValueId]) -> Result,
 ) -> Result {
     if cx.param::<Vec<usize>>("axes").is_err() {
-        return Err(RuleError::unsupported("a collective over the devices of a mesh")
-            .with_help("export the function of one device"));
+        return Err(RuleError::unsupported(
+            "collectives over the devices of a mesh are not supported",
+        )
+        .with_help("export the function that runs on one device"));
     }
     let mut results = Vec::new();
     for operand in x {

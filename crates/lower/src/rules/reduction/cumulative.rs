@@ -60,7 +60,7 @@ impl Step {
         }
     }
 
-    /// What `combine` makes of all elements along an axis.
+    /// All elements along an axis, combined by `combine`.
     fn reduce(self, cx: &mut Context<'_>, x: ValueId, axis: i64) -> Result<ValueId> {
         let op = match self {
             Step::Monoid(Monoid::Add) => "ReduceSum",
@@ -153,7 +153,9 @@ fn triangle(
     reverse: bool,
 ) -> Result<ValueId> {
     if cx.dtype(x) == DType::Bool {
-        return Err(RuleError::unsupported("a cumulative operation on booleans of symbolic size"));
+        return Err(RuleError::unsupported(
+            "cumulative operations on booleans along a symbolic dimension are not supported",
+        ));
     }
     let extent = cx.shape(x)[axis].clone();
     let identity = step.identity(cx, Entries::real(x))?.re;

@@ -120,7 +120,7 @@ impl Monoid {
             (Monoid::Max, None) => Tensor::scalar(dtype, 0.0),
             (Monoid::Min, None) => Tensor::scalar(dtype, 1.0),
         };
-        let none = || RuleError::unsupported(format!("the identity of {self:?} in {dtype}"));
+        let none = || RuleError::unsupported(format!("{self:?} has no identity in {dtype}"));
         Ok(cx.constant(tensor.ok_or_else(none)?))
     }
 

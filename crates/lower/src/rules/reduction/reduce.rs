@@ -120,7 +120,9 @@ fn halve(
     let perm: Vec<usize> = axes.iter().copied().chain(rest).collect();
     let mut count = axes.iter().map(|&axis| cx.shape(x)[axis].as_known());
     let Some(count) = count.try_fold(1, |n, size| Some(n * size?)) else {
-        return Err(RuleError::unsupported("a bitwise reduction over an axis of symbolic size"));
+        return Err(RuleError::unsupported(
+            "bitwise reductions along a symbolic dimension are not supported",
+        ));
     };
     let mut rows = cx.transpose(x, &perm)?;
     rows = cx.reshape(rows, &[&[Dim::Known(count)], out.as_slice()].concat())?;

@@ -1,5 +1,5 @@
-//! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for what is carried along;
-//! ONNX orders equal elements by their index, so every sort is stable
+//! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for what is carried
+//! along; ONNX orders equal elements by their index, so every sort is stable
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
@@ -19,7 +19,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     for key in &x[..count] {
         let dtype = cx.dtype(*key);
         if !(dtype.is_float() || dtype.is_integer() || dtype == DType::Bool) {
-            return Err(RuleError::unsupported(format!("the order of {dtype}")));
+            return Err(RuleError::unsupported(format!("sorting {dtype} is not supported")));
         }
     }
     let sort = Sort { axis: axis as i64, extent };
@@ -70,7 +70,7 @@ impl Sort {
     }
 
     /// The places of the elements in sorted order: sorted by the last key first, then by the one
-    /// before, and so on. NaN are behind all numbers, so whether one is NaN is a key of its own.
+    /// before, and so on. NaN come after all numbers, so whether a number is NaN is a separate key.
     fn order(&self, cx: &mut Context<'_>, keys: &[ValueId]) -> Result<ValueId> {
         let mut parts = Vec::new();
         for &key in keys.iter().rev() {

@@ -84,7 +84,9 @@ impl Convolution {
             }
         }
         if !(dtype.is_float() || dtype.is_integer()) {
-            return Err(RuleError::unsupported(format!("a convolution of {dtype}")));
+            return Err(RuleError::unsupported(format!(
+                "convolutions of {dtype} are not supported"
+            )));
         }
         let result = self.by_operator(cx, input, kernel)?;
         if flat { Ok(cx.squeeze(result, &[2])?) } else { Ok(result) }

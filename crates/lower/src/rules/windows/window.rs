@@ -130,7 +130,7 @@ impl Window {
     }
 
     /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
-    /// one to three axes, which may lie anywhere.
+    /// one to three axes, anywhere in the shape.
     fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
         let moving = self.moving_axes();
         if !(1..=3).contains(&moving.len()) {
@@ -194,7 +194,11 @@ impl Window {
         let x = match &*select {
             "ge" => x,
             "le" => cx.op("Neg", &[x], Attrs::new())?,
-            other => return Err(RuleError::unsupported(format!("a selection by `{other}`"))),
+            other => {
+                return Err(RuleError::unsupported(format!(
+                    "selection by `{other}` is not supported"
+                )));
+            }
         };
         let x = layout.enter(cx, x)?;
         Ok((layout, cx.op_many("MaxPool", &[x], attrs, 2)?[1]))
@@ -215,7 +219,7 @@ impl Window {
             let Some(size) = self.size[axis].as_known() else {
                 let size = &self.size[axis];
                 return Err(RuleError::unsupported(format!(
-                    "a window of the symbolic size `{size}` that does not span its axis"
+                    "a window of symbolic size `{size}` must span its axis"
                 )));
             };
             let (stride, dilation) = (self.stride[axis], self.dilation[axis]);

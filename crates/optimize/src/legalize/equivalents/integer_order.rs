@@ -80,7 +80,7 @@ fn flip(b: &mut Builder<'_>, x: ValueId, dtype: DType, mask: i128) -> Result<Val
     b.op("BitwiseXor", &[x, mask], Attrs::new())
 }
 
-/// The greatest or least upper half, and of the lower halves beside it the greatest or least.
+/// The greatest or least upper half, and the greatest or least of the lower halves that go with it.
 ///
 /// Both are 32-bit integers; the lower one is unsigned and has its highest bit flipped.
 pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {

@@ -1,7 +1,7 @@
-//! Operators in terms of others, for types that no cast leads away from.
+//! Operators in terms of others, for types that no cast can replace.
 //!
-//! Everything in double precision is accurate to a few units in the last place, of results near
-//! zero too.
+//! Everything in double precision is accurate to a few units in the last place, even for results
+//! near zero.
 
 mod activations;
 mod bits;
@@ -42,7 +42,7 @@ type Results = std::result::Result<Vec<ValueId>, Lack>;
 /// Emits it.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
-/// What to put in place of `op` on elements of type `dtype`.
+/// What replaces `op` on elements of type `dtype`.
 pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
@@ -56,7 +56,7 @@ pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     Some(equivalent)
 }
 
-/// What to put in place of `op` at an opset that is too old for it.
+/// What replaces `op` at an opset that is too old for it.
 pub(super) fn find_older(op: &str) -> Option<Equivalent> {
     match op {
         "BitCast" => Some(bits::bit_cast),
@@ -117,7 +117,7 @@ fn find_f64(op: &str) -> Option<Equivalent> {
     })
 }
 
-/// The operand at `index`, which must be there.
+/// The operand at `index`, which must be present.
 fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
@@ -126,11 +126,11 @@ fn operand(node: &Node, index: usize) -> Result<ValueId> {
 /// An integer constant.
 fn int(b: &mut Builder<'_>, dtype: DType, value: i128) -> Result<ValueId> {
     let tensor = Tensor::int_scalar(dtype, value);
-    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is no {dtype}")))?;
+    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is not a {dtype}")))?;
     Ok(b.constant(tensor))
 }
 
-/// `result`, or a copy if it is nothing but the operand `x`: a result takes over a name.
+/// `result`, or a copy if it is just the operand `x`: a result inherits a name.
 #[track_caller]
 fn fresh(b: &mut Builder<'_>, x: ValueId, result: ValueId) -> Result<ValueId> {
     if result == x { b.op("Identity", &[x], Attrs::new()) } else { Ok(result) }

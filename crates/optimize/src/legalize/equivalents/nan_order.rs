@@ -1,11 +1,11 @@
-//! The largest and the smallest of numbers among which NaN may be, which wins.
+//! The largest and the smallest of numbers that may include NaN, which wins.
 
 use onnx::{Attr, Attrs, Builder, Node, ValueId, attrs};
 use tensor::DType;
 
 use super::{Lack, operand};
 
-/// A reduction of the numbers alone, unless there is NaN.
+/// A reduction of the numbers only, unless there is a NaN.
 pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let x = operand(node, 0)?;
     let dtype = b.dtype(x);
@@ -29,13 +29,13 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
     Ok(vec![b.cast(result, dtype)?])
 }
 
-/// Updates by the larger or the smaller of numbers, and of marks for what is NaN.
+/// Updates by the larger or the smaller number, and likewise of marks for NaN.
 pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let (data, indices, updates) = (operand(node, 0)?, operand(node, 1)?, operand(node, 2)?);
     let last = match node.attr("reduction") {
         Some(Attr::String(how)) if how.as_ref() == "max" => f64::NEG_INFINITY,
         Some(Attr::String(how)) if how.as_ref() == "min" => f64::INFINITY,
-        _ => return Err(Lack::Because("it is not about order")),
+        _ => return Err(Lack::Because("it does not compare")),
     };
     let dtype = b.dtype(data);
     let wide = if dtype == DType::F64 { dtype } else { DType::F32 };

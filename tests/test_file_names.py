@@ -69,7 +69,8 @@ def test_explain_shows_the_line_of_the_right_file(
         both, [(2,)], stacktrace_metadata="sourcemap", return_mode="file", output_path=str(path)
     )
     for op, code in (("Sin", "jnp.sin(x)"), ("Cos", "jnp.cos(x)")):
-        log = f"Non-zero status code returned while running {op} node. Name:'/{op}' Status Message: x"
+        failed = f"Non-zero status code returned while running {op} node. "
+        log = f"{failed}Name:'/{op}' Status Message: no"
         (project / "log.txt").write_text(log)
         assert main(["explain", str(path), str(project / "log.txt")]) == 0
         assert code in capfd.readouterr().out

@@ -2,11 +2,12 @@
 
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
-from jax2onnx._metadata import Level, detail
+from jax2onnx._metadata import SOURCE_MAP, Level, detail
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
@@ -31,6 +32,8 @@ class Options:
     source_map: str | None
     record: str | None
     functions: str
+    source_text: bool = False
+    absolute_paths: bool = False
 
     def check_sources(self, files: Mapping[str, str]) -> None:
         """Raises when the export would replace one of the user's files, given with what it is."""
@@ -74,6 +77,7 @@ def check_options(
     normalization_mode: object,
     stacktrace_metadata: Level | None,
     source_map: object,
+    source_text: object,
     paths: object,
     record_primitive_calls_file: object,
     functions: object,
@@ -84,7 +88,6 @@ def check_options(
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
     _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
-    _choice("paths", paths, PATHS)
     path = _path("output_path", output_path)
     if mode == "file" and path is None:
         raise InvalidInputError(
@@ -98,6 +101,12 @@ def check_options(
             f'`output_path` has no effect with `return_mode="{mode}"`',
             help='add return_mode="file" to write the model',
         )
+    if mode != "file" and export == "web":
+        warnings.warn(
+            f'`export_mode="web"` has no effect with `return_mode="{mode}"`: '
+            "a model that is not written to a file always holds its weights",
+            stacklevel=3,
+        )
     options = Options(
         model_name=model_name,
         opset=_opset(opset),
@@ -108,7 +117,15 @@ def check_options(
         source_map=_path("source_map", source_map),
         record=_path("record_primitive_calls_file", record_primitive_calls_file),
         functions=_choice("functions", functions, FUNCTIONS),
+        source_text=bool(source_text),
+        absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
+    if options.source_text and options.source_map is None and options.detail != SOURCE_MAP:
+        raise InvalidInputError(
+            "unused-source-text",
+            "`source_text` has no effect without a source map",
+            help='add stacktrace_metadata="sourcemap", or a file: source_map="model.onnx.map"',
+        )
     options.check_apart()
     return options
 

@@ -2,10 +2,10 @@
 //!
 //! A profile knows nodes by their names alone, and runtimes rename what they change.
 
+use provenance::originals;
 use rustc_hash::FxHashMap;
 
 use super::read::{Kernel, Profile};
-use crate::log::originals;
 use crate::model::{Index, Origin};
 
 /// What ran.

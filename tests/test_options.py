@@ -67,6 +67,11 @@ from jax2onnx._options import positions
             "[invalid-option] `output_path` is 3\n  help: pass a path",
         ),
         (
+            {"source_text": True, "stacktrace_metadata": "full"},
+            "[unused-source-text] `source_text` has no effect without a source map\n"
+            '  help: add stacktrace_metadata="sourcemap", or a file: source_map="model.onnx.map"',
+        ),
+        (
             {"record_primitive_calls_file": b"calls"},
             "[invalid-option] `record_primitive_calls_file` is b'calls'\n  help: pass a path",
         ),
@@ -79,6 +84,22 @@ def test_wrong_options_list_the_right_ones(options: Any, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         to_onnx(untraced, [(2,)], **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("mode", ["proto", "ir"])
+def test_a_model_that_is_returned_is_self_contained_anyway(mode: Any) -> None:
+    with pytest.warns(UserWarning, match=f'no effect with `return_mode="{mode}"`') as caught:
+        to_onnx(lambda x: x + 1, [(2,)], return_mode=mode, export_mode="web")
+    assert caught[0].filename == __file__
+
+
+def test_texts_of_sources_may_be_asked_for_by_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
+    monkeypatch.setenv("JAX2ONNX_STACKTRACE_DETAIL", "sourcemap")
+    model = to_onnx(lambda x: x + 1, [(2,)], source_text=True)
+    assert "pkg.jax2onnx.sourcemap" in {entry.key for entry in model.metadata_props}
 
 
 def test_layouts_are_chosen_by_position_or_name() -> None:

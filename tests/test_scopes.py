@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from checking import scopes
-from jax2onnx import _scopes
+from jax2onnx import _calls
 from jax2onnx._trace import trace
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import Attention, Block, gpt
@@ -165,7 +165,7 @@ def test_classes_are_restored() -> None:
     with pytest.raises(RuntimeError, match="on purpose"):
         traced(Failing())
     assert Failing.__dict__["__call__"] is call
-    assert getattr(_scopes._thread, "scopes", None) is None
+    assert getattr(_calls._thread, "watch", None) is None
 
 
 def test_other_threads_are_not_affected() -> None:

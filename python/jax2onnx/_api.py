@@ -156,22 +156,22 @@ def to_onnx(
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
             a dictionary.
-        export_mode: "web" writes one self-contained file.
+        export_mode: "web" writes one self-contained file. Models that are returned always are.
         normalization_mode: How normalisation layers are written: "auto", "prefer_native" for ONNX's
-        own operators, or "force_decomposed" for elementary ones. The model computes the same.
-        stacktrace_metadata: Whether every node records the line of Python and the rule it came
-            from. True or "minimal" records these, "full" adds complete stacks, "sourcemap" adds a
-            source map to the model's own metadata, which survives optimisers, and False records
-            nothing. None uses the context manager `jax2onnx.stacktrace_metadata` or else the
-            environment (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
-        source_map: Writes the source map to this file. The model holds only its digest, so you can
-        ship the model and keep the map.
-        source_text: Adds the text of the user's files to the source map.
-        paths: "relative" records paths relative to the working directory or to their package,
-        "absolute" records absolute paths.
-        functions: Which calls become ONNX functions: "decorated" for those decorated with
-        `onnx_function`, "modules" also for those of all modules inside the model, so that
-        layers of the same kind share one body.
+            own operators, "force_decomposed" for elementary ones. The model computes the same.
+        stacktrace_metadata: Whether every node says which line of Python and which rule it came
+            from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
+            the model's own metadata, which survives optimisers, False for none. None means what the
+            context manager `jax2onnx.stacktrace_metadata` or else the environment says
+            (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
+        source_map: Writes the source map to this file; the model carries only its digest. So a
+            model can be shipped while the map stays at home.
+        source_text: Puts the text of the user's files into the source map; there has to be one.
+        paths: "relative" writes files relative to the working directory or to their package,
+            "absolute" writes whole paths.
+        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
+            decorates, "modules" for those of all modules inside the model as well, so that layers
+            of one kind share one body.
 
     Returns:
         The model, in the form given by `return_mode`.
@@ -194,6 +194,7 @@ def to_onnx(
         normalization_mode=normalization_mode,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
+        source_text=source_text,
         paths=paths,
         record_primitive_calls_file=record_primitive_calls_file,
         record=record,
@@ -210,8 +211,6 @@ def to_onnx(
         outputs_as_nchw=outputs_as_nchw,
         input_names=input_names,
         output_names=output_names,
-        source_text=source_text,
-        absolute_paths=paths == "absolute",
     )
     model = converted.model
     _progress.stage("writing")
@@ -250,8 +249,6 @@ def convert(
     outputs_as_nchw: Layout = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    source_text: bool = False,
-    absolute_paths: bool = False,
     keep_results: bool = False,
 ) -> Converted:
     """Traces and converts a function. `keep_results` keeps track of what its equations become."""
@@ -306,8 +303,8 @@ def convert(
             outputs_as_nchw=out_nchw,
             detail=options.detail,
             source_map=options.source_map is not None,
-            embed_sources=source_text,
-            absolute_paths=absolute_paths,
+            embed_sources=options.source_text,
+            absolute_paths=options.absolute_paths,
             entry=_jax.traceback(),
             function=function,
             calls=options.calls,

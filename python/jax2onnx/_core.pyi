@@ -22,6 +22,7 @@ __all__ = [
     "explain",
     "main",
     "primitives",
+    "same_values",
 ]
 __version__: Final[str]
 
@@ -142,11 +143,14 @@ class SourceMap:
     def lookup(self, name: str) -> list[Source]:
         """The sources of the node that computes the value `name`, or is named `name`."""
 
-    def lookup_between(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[Source]:
-        """The sources of everything between the values `inputs` and `outputs`."""
+    def lookup_nodes(
+        self, nodes: Sequence[tuple[str, int, Sequence[str], Sequence[str]]]
+    ) -> list[list[Source]]:
+        """The sources of the nodes of a model that a runtime may have optimised.
 
-    def has_value(self, name: str) -> bool:
-        """Whether `name` is a value of the exported model: a result or an input."""
+        Each is its name, the number of the graph or function that it stands in, and the names of
+        the values that it reads and of those that it computes.
+        """
 
     def __len__(self) -> int: ...
 
@@ -300,6 +304,11 @@ def expansions() -> list[str]:
 
 def explain(model: str | bytes, message: str) -> str | None:
     """What a runtime error means for a model, given as a file or bytes."""
+
+def same_values(one: bytes, other: bytes) -> dict[str, str]:
+    """The names in the model `other` of the values of `one` that are computed in the same way: by
+    the same operators, from the same inputs by position and the same weights by name.
+    """
 
 def main(argv: Sequence[str]) -> int:
     """Runs the command line tool and returns its exit status."""

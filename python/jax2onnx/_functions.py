@@ -7,7 +7,6 @@ of each call, so arguments need no flattening and transformations work as usual.
 import functools
 import itertools
 import re
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,16 +16,12 @@ from typing import Any, TypeVar, overload
 
 import jax
 
+from jax2onnx import _frameworks
+from jax2onnx._mentions import layers_of
+from jax2onnx._parameters import Tree
 from jax2onnx.errors import InvalidInputError
 
 T = TypeVar("T")
-
-# Frameworks with a hook for running the methods of their modules.
-_INTERCEPTING = ("flax.linen", "haiku")
-
-# Frameworks whose modules may be created while a function is traced, from parameters that it is
-# given. Then there is no instance that shows which classes are used.
-_REBUILDING = ("flax.nnx", "equinox")
 
 
 @dataclass(frozen=True)
@@ -74,11 +69,10 @@ class Functions:
     def __bool__(self) -> bool:
         return self._marks
 
-    @property
-    def classes(self) -> list[type]:
-        """The classes whose calls may be functions, besides those of existing modules."""
-        decorated = [cls for cls in list(_classes) if not intercepts(cls)]
-        return [*decorated, *_loaded_modules()] if self._modules else decorated
+    def classes(self, tree: Tree) -> list[type]:
+        """The classes whose calls may be functions, beside those of the modules in the tree."""
+        decorated = [cls for cls in list(_classes) if not _frameworks.intercepts(cls)]
+        return [*decorated, *layers_of(tree)] if self._modules else decorated
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -87,21 +81,21 @@ class Functions:
         _thread.functions = self
         try:
             with ExitStack() as stack:
-                for framework in map(sys.modules.get, _INTERCEPTING) if self else ():
-                    if framework is not None:
-                        stack.enter_context(framework.intercept_methods(self._intercept))
+                for context in _frameworks.interceptions(self._intercepted) if self else ():
+                    stack.enter_context(context)
                 yield
         finally:
             _thread.functions = outer
 
-    def _intercept(self, call: Any, args: Any, kwargs: Any, context: Any) -> Any:
-        if context.method_name != "__call__" or getattr(_thread, "functions", None) is not self:
+    def _intercepted(
+        self, module: Any, call: Any, is_root: bool, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        if getattr(_thread, "functions", None) is not self:  # an export inside this one
             return call(*args, **kwargs)
-        is_root = not self._running and getattr(context.module, "path", None) == ()
-        return self.run(context.module, call, args, kwargs, is_root=is_root)
+        return self.run(module, call, is_root and not self._running, *args, **kwargs)
 
-    def run(self, module: Any, call: Any, args: Any, kwargs: Any, *, is_root: bool) -> Any:
-        """Runs the call of a module, as a function if it should be one."""
+    def run(self, module: Any, call: Any, is_root: bool, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs the call of a module: as a function, if it is to be one."""
         # A method that calls the one it overrides is still the same call.
         again = bool(self._running) and self._running[-1] is module
         function = None if again else self._of(type(module), is_root=is_root)
@@ -118,26 +112,6 @@ class Functions:
         if chosen is None and self._modules and not is_root:
             return Function(_identifier(kind.__name__), module=True)
         return chosen
-
-
-def _loaded_modules() -> Iterator[type]:
-    """All module classes that have been defined, except those that frameworks use themselves."""
-    bases = [sys.modules[name].Module for name in _REBUILDING if name in sys.modules]
-    seen = set(bases)
-    while bases:
-        for kind in bases.pop().__subclasses__():
-            if kind not in seen:
-                seen.add(kind)
-                bases.append(kind)
-                inside = kind.__module__.startswith("equinox.")
-                if not inside or kind.__module__.startswith("equinox.nn"):
-                    yield kind
-
-
-def intercepts(kind: type) -> bool:
-    """Whether a module's framework has a hook for running its methods."""
-    frameworks = filter(None, map(sys.modules.get, _INTERCEPTING))
-    return any(issubclass(kind, framework.Module) for framework in frameworks)
 
 
 @overload

@@ -10,7 +10,8 @@ from jax2onnx.errors import bad_option
 
 ENABLE = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL = "JAX2ONNX_STACKTRACE_DETAIL"
-LEVELS = ("minimal", "full", "sourcemap")
+SOURCE_MAP = "sourcemap"
+LEVELS = ("minimal", "full", SOURCE_MAP)
 OFF = "off"
 
 Level = bool | Literal["minimal", "full", "sourcemap"]

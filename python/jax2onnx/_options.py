@@ -2,11 +2,12 @@
 
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
-from jax2onnx._metadata import Level, detail
+from jax2onnx._metadata import SOURCE_MAP, Level, detail
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
@@ -33,6 +34,8 @@ class Options:
     record: str | None
     record_weights: bool
     functions: str
+    source_text: bool = False
+    absolute_paths: bool = False
 
     def check_sources(self, files: Mapping[str, str]) -> None:
         """Raises if the export would overwrite one of the user's files, given by description."""
@@ -79,6 +82,7 @@ def check_options(
     normalization_mode: object,
     stacktrace_metadata: Level | None,
     source_map: object,
+    source_text: object,
     paths: object,
     record_primitive_calls_file: object,
     record: object,
@@ -91,7 +95,6 @@ def check_options(
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
     _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
-    _choice("paths", paths, PATHS)
     path = _path("output_path", output_path)
     if mode == "file" and path is None:
         raise InvalidInputError(
@@ -105,6 +108,12 @@ def check_options(
             f'`output_path` has no effect with `return_mode="{mode}"`',
             help='add return_mode="file" to write the model',
         )
+    if mode != "file" and export == "web":
+        warnings.warn(
+            f'`export_mode="web"` has no effect with `return_mode="{mode}"`: '
+            "a model that is not written to a file always holds its weights",
+            stacklevel=3,
+        )
     options = Options(
         model_name=model_name,
         opset=_opset(opset),
@@ -117,12 +126,14 @@ def check_options(
         record=_path("record", record),
         record_weights=record_weights,
         functions=_choice("functions", functions, FUNCTIONS),
+        source_text=bool(source_text),
+        absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
-    if record_weights and options.record is None:
+    if options.source_text and options.source_map is None and options.detail != SOURCE_MAP:
         raise InvalidInputError(
-            "unused-record-weights",
-            "`record_weights` has no effect without `record`",
-            help='give the path of the recording, such as record="model.jaxpr"',
+            "unused-source-text",
+            "`source_text` has no effect without a source map",
+            help='add stacktrace_metadata="sourcemap", or a file: source_map="model.onnx.map"',
         )
     options.check_apart()
     return options

@@ -7,16 +7,17 @@ same parameter `blocks.3.q.kernel`. Parameters are found by the identity of thei
 import functools
 import sysconfig
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from jax2onnx import _jax
+from jax2onnx import _frameworks, _jax
 from jax2onnx._names import Names, argument_names, signature_of
-from jax2onnx._walk import Branch, Walker, call_definitions, cells, instance_dict, join
+from jax2onnx._objects import cells, global_names
+from jax2onnx._walk import Branch, Walker, call_definitions, join
 
 # Code in these folders refers to its own globals, not to the user's model.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -30,11 +31,15 @@ class Tree:
         modules: Every module (an object with a Python `__call__`) with its path.
         objects: Every array and every object that can hold others, and whether it is a variable of
             a function rather than part of another object.
-        key: Differs if anything differs that a traced function could depend on.
+        functions: The functions that the callable consists of.
+        classes: The classes that objects refer to.
+        key: Differs when anything differs that a traced function could depend on.
     """
 
     modules: list[tuple[Any, str]]
     objects: list[tuple[Any, bool]]
+    functions: list[types.FunctionType]
+    classes: list[type]
     key: str
     _arrays: dict[object, str]
 
@@ -42,26 +47,31 @@ class Tree:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
         return self._arrays.get(_identity(array))
 
+    def holds(self, objects: Iterable[Any]) -> bool:
+        """Whether one of the objects is among what the callable holds."""
+        known = {id(obj) for obj, _ in self.objects}
+        return any(id(obj) in known for obj in objects)
+
 
 def tree_of(fn: Any) -> Tree:
     """Walks `fn` and everything that it refers to."""
     walker = Walker()
-    roots = list(_Roots(fn))
-    branches = [(name, obj, walker.walk(obj)) for name, obj in roots]
+    roots = _Roots(fn)
+    branches = [(name, obj, walker.walk(obj)) for name, obj in list(roots)]
     alone = _the_model(branches)
     modules: list[tuple[Any, str]] = []
     arrays: dict[object, str] = {}
     names = Names()
     for index, (name, obj, branch) in enumerate(branches):
         prefix = "" if index == alone else name
-        collection = "params." if _has_collection(obj) else ""
+        collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(obj) else ""
         modules.extend((module, join(prefix, path)) for module, path in branch.modules)
         for array, path in branch.arrays:
             full = join(prefix, path.removeprefix(collection)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
     key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
     objects = [(obj, id(obj) in walker.loose) for obj in walker.seen.values()]
-    return Tree(modules, objects, f"{key:x}", arrays)
+    return Tree(modules, objects, roots.functions, walker.classes, f"{key:x}", arrays)
 
 
 def function_of(fn: Any) -> tuple[str, str, int] | None:
@@ -81,24 +91,12 @@ def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
     modules = [bool(b.modules) for _, _, b in branches]
     if not any(b.arrays for _, _, b in branches):
         return single(modules)
-    # Besides the parameters there may be state, such as batch statistics, in another variable.
-    for marks in (holds, modules, [name == "params" for name, *_ in branches]):
+    # Beside the parameters there may be a state, such as batch statistics, in another variable.
+    for marks in (holds, modules, [name == _frameworks.PARAMETERS for name, *_ in branches]):
         index = single([a and b for a, b in zip(holds, marks, strict=True)])
         if index is not None:
             return index
     return None
-
-
-def _has_collection(root: Any) -> bool:
-    """Whether it is a variables dictionary with `params`, or a module bound to one."""
-    variables = root if isinstance(root, Mapping) else _scope_variables(root)
-    return variables is not None and isinstance(variables.get("params"), Mapping)
-
-
-def _scope_variables(module: Any) -> Mapping[str, Any] | None:
-    scope = instance_dict(module).get("scope")
-    variables = instance_dict(scope).get("_variables")
-    return variables if isinstance(variables, Mapping) else None
 
 
 def _identity(array: Any) -> object:
@@ -115,12 +113,16 @@ def _identity(array: Any) -> object:
 class _Roots:
     """The objects that a callable refers to directly, each with the name of its variable.
 
-    The parts of the callable itself have no name.
+    What the callable itself consists of has no name.
+
+    Attributes:
+        functions: The functions among them, once all objects were asked for.
     """
 
     def __init__(self, fn: Any) -> None:
         self._fn = fn
         self._seen: set[int] = set()
+        self.functions: list[types.FunctionType] = []
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return self._of("", self._fn, own=True)
@@ -152,31 +154,22 @@ class _Roots:
                 yield from self._of(name, type(value).__call__, own=True)
 
     def _variables(self, function: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
+        if isinstance(function, types.FunctionType):
+            self.functions.append(function)
         for name, value in cells(function):
             yield from self._of(name, value)
         code = getattr(function, "__code__", None)
         if code is None or not (own or not code.co_filename.startswith(_INSTALLED)):
             return
         namespace = function.__globals__
-        for name in _global_names(code):
+        for name in global_names(code):
             if name in namespace:
                 yield from self._of(name, namespace[name])
 
 
 def _is_method(value: Any) -> bool:
-    """A bound method, Python's or Equinox's."""
-    if isinstance(value, types.MethodType):
-        return True
-    stored = instance_dict(value)
-    return "__self__" in stored and "__func__" in stored
-
-
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    """The global names that a function and the functions inside it read."""
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _global_names(const)
+    """A bound method, Python's or a framework's."""
+    return isinstance(value, types.MethodType) or _frameworks.is_method(value)
 
 
 def _code(fn: Any) -> types.CodeType | None:

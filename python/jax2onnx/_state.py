@@ -4,22 +4,15 @@ A module in training mode updates its batch statistics and random counters when 
 tracing these updates are tracers, which must not be left behind.
 """
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from operator import is_
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from jax2onnx._walk import has_dict, instance_dict, once_per_type, slots
-
-# Flax modules may be updated only in the trace that created them. These are the attribute that
-# records it, and its value in the current trace.
-_TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
-    "_trace_state": lambda mark: type(mark)(),
-    "trace_level": lambda _: sys.modules["flax.core.tracers"].current_trace(),
-}
+from jax2onnx._frameworks import TRACE_MARKS
+from jax2onnx._objects import has_dict, instance_dict, once_per_type, slots
 
 _MISSING = object()
 _CONTAINERS: tuple[Any, ...] = (dict, list, set)
@@ -67,15 +60,15 @@ class Snapshot:
 
         def renew(name: str, mark: Any) -> Any:
             if name not in renewed:
-                renewed[name] = _TRACE_MARKS[name](mark)
+                renewed[name] = TRACE_MARKS[name](mark)
             return renewed[name]
 
         for stored, saved, _ in self._containers:
             if isinstance(saved, dict):
-                for name in _TRACE_MARKS.keys() & saved.keys():
+                for name in TRACE_MARKS.keys() & saved.keys():
                     stored[name] = renew(name, saved[name])
         for slot, obj, value in self._slots:
-            if slot.__name__ in _TRACE_MARKS and value is not _MISSING:
+            if slot.__name__ in TRACE_MARKS and value is not _MISSING:
                 slot.__set__(obj, renew(slot.__name__, value))
 
     def restore(self) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _jax
+from jax2onnx import _frameworks, _jax
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
 
-# Tracing temporarily modifies the user's model: its state, and the classes of its modules.
+# Tracing writes into the user's model for a while.
 _one_at_a_time = threading.RLock()
 
 
@@ -43,7 +43,7 @@ def trace(
     # that `fn` holds may have changed since.
     def call(*args: Any, **kwargs: Any) -> Any:
         snapshot.adopt()
-        return fn(*args, **kwargs)
+        return own(*args, **kwargs)
 
     # So that JAX's own messages mention the user's function, not this one. For a callable object,
     # JAX would print all the weights to find a name.
@@ -53,9 +53,9 @@ def trace(
 
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
-        tree = tree_of(fn)
+        own, tree = _isolated(fn)
         snapshot = Snapshot(tree.objects)
-        scopes = Scopes(tree.modules, functions)
+        scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
         if scopes or functions:
             stack.enter_context(_jax.tracing_key(tree.key + functions.key))
@@ -64,6 +64,14 @@ def trace(
         stack.callback(snapshot.restore)
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
     return Traced(jaxpr, outputs, tree)
+
+
+def _isolated(fn: Any) -> tuple[Any, Tree]:
+    """`fn` on copies of what it updates, which nobody else sees, and what it holds."""
+    own, originals = _frameworks.isolated(fn)
+    tree = tree_of(own)
+    # An object that is there in two forms would be updated in one of them only.
+    return (fn, tree_of(fn)) if tree.holds(originals) else (own, tree)
 
 
 @contextmanager

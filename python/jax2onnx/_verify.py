@@ -15,7 +15,6 @@ from jax2onnx._compare import difference, statistics
 from jax2onnx._evaluate import Path, Step, evaluate
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
-from jax2onnx._structure import same_values
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -143,6 +142,8 @@ class _Comparison:
         rtol: float | None,
         atol: float | None,
     ) -> None:
+        from jax2onnx import _core
+
         results = converted.model.results
         assert results is not None
         self._results: Results = results
@@ -150,7 +151,9 @@ class _Comparison:
         self._leaves = leaves
         self._outputs_as_nchw = converted.outputs_as_nchw
         self._tolerance = (rtol, atol)
-        self._names = same_values(_result.skeleton(converted.model), runnable.proto)
+        self._names = _core.same_values(
+            converted.model.skeleton(), runnable.proto.SerializeToString()
+        )
         self._closed = converted.traced.jaxpr
         self._feeds = [as_tensor(leaf) for leaf in leaves]
         for i in converted.inputs_as_nchw:

@@ -11,12 +11,14 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-T = TypeVar("T")
+from jax2onnx import _frameworks
+from jax2onnx._objects import cells, has_dict, instance_dict, once_per_type, slots
+
 Pairs = Iterable[tuple[str, Any]]
 Children = Callable[[Any], Pairs]
 
@@ -31,18 +33,6 @@ _OPAQUE_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy"})
 _STDLIB = sysconfig.get_path("stdlib")
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
-
-# Types for which only the named attributes are walked. These add nothing to a path.
-_ONLY = {
-    ("equinox.nn._stateful", "State"): frozenset({"_state"}),
-    ("flax.core.scope", "Scope"): frozenset({"_variables", "rng_counters", "reservations"}),
-}
-
-# Attributes that Flax uses for bookkeeping.
-_BOOKS = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
-
-# Attributes in which variables and mappings of Flax and Haiku keep their value.
-_CONTENT = frozenset({"_dict", "_mapping", "_raw_value", "raw_value"})
 
 
 @dataclass
@@ -75,12 +65,15 @@ class Walker:
         such variables, by their id.
         fingerprint: Types, arrays and plain values in the order of the walk. It differs if
             anything differs that a traced function could depend on.
+        classes: The classes that objects refer to, as the description of a model does that is
+            merged with parameters later.
     """
 
     def __init__(self) -> None:
         self.seen: dict[int, Any] = {}
         self.loose: set[int] = set()
         self.fingerprint: list[object] = []
+        self.classes: list[type] = []
         self._readers: dict[type, _Reader | None] = {}
 
     def walk(self, root: Any) -> Branch:
@@ -96,6 +89,8 @@ class Walker:
                 if reader is None:
                     if kind in _PLAIN:
                         fingerprint.append(obj)
+                    elif isinstance(obj, type):
+                        self.classes.append(obj)
                     continue
                 if (identity := id(obj)) in seen:
                     continue
@@ -118,25 +113,24 @@ class Walker:
         return self._readers.setdefault(type(obj), _reader_of(obj))
 
 
-def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
-    """A function of types that caches its results."""
-    remember: Any = functools.lru_cache(maxsize=1024)
-    return remember(function)  # type: ignore[no-any-return]
-
-
 def join(path: str, name: str) -> str:
     """Appends a name to a path; an empty name leaves the path as it is."""
     return f"{path}.{name}" if path and name else path or name
 
 
 @once_per_type
-def _is_opaque(kind: type) -> bool:
+def is_opaque(kind: type) -> bool:
     """Whether a type holds no parameters because of where it is defined."""
-    package = kind.__module__.partition(".")[0]
+    return is_opaque_module(kind.__module__)
+
+
+def is_opaque_module(name: str) -> bool:
+    """Whether what a Python module defines holds no parameters."""
+    package = name.partition(".")[0]
     if package not in sys.stdlib_module_names:
         return package in _OPAQUE_PACKAGES
-    # A user's file may have the name of a standard module.
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    # A file of the user may have the name of a standard module.
+    file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or file.startswith(_STDLIB)
 
 
@@ -148,7 +142,7 @@ def call_definitions(kind: type) -> tuple[type, ...]:
     return tuple(
         base
         for base in kind.__mro__
-        if not _is_opaque(base)
+        if not is_opaque(base)
         and "__call__" in base.__dict__
         and not isinstance(base.__dict__["__call__"], types.WrapperDescriptorType)
     )
@@ -165,15 +159,15 @@ def _reader_of(obj: Any) -> _Reader | None:
     for base, read in _BUILTIN:
         if issubclass(kind, base):
             return _Reader(read, is_module=is_module)
-    if _is_opaque(kind) and kind is not types.SimpleNamespace:
-        # Of these, only JAX's function wrappers matter, such as jitted functions.
+    if is_opaque(kind) and kind is not types.SimpleNamespace:
+        # Of these only what JAX makes of a function matters, such as a jitted one.
         return _Reader(_wrapped, is_module=is_module) if callable(obj) else None
-    if (only := _ONLY.get((kind.__module__, kind.__qualname__))) is not None:
+    if (only := _frameworks.HOLDERS.get((kind.__module__, kind.__qualname__))) is not None:
         chosen = _chosen(kind, only)
         return _Reader(chosen, is_module=is_module, is_object=True, is_step=False)
     # An array or a mapping in a box. The box adds nothing to a path.
     is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
-    read = _attributes(kind, unnamed=_CONTENT if is_box else frozenset())
+    read = _attributes(kind, unnamed=_frameworks.CONTENT if is_box else frozenset())
     return _Reader(read, is_module=is_module, is_object=True)
 
 
@@ -203,6 +197,15 @@ def _tuple(obj: Any) -> Pairs:
     return _sequence(obj) if fields is None else zip(fields, obj, strict=True)
 
 
+def _node_types(tree: Any) -> Iterator[type]:
+    """The types of the objects that a pytree is made of."""
+    node = tree.node_data()
+    if node is not None:
+        yield node[0]
+    for child in tree.children():
+        yield from _node_types(child)
+
+
 _BUILTIN: tuple[tuple[type, Children], ...] = (
     (dict, _dict),
     (list, _sequence),
@@ -211,6 +214,7 @@ _BUILTIN: tuple[tuple[type, Children], ...] = (
     (types.FunctionType, lambda obj: [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]),
     (types.MethodType, lambda obj: [("", obj.__self__)]),
     (functools.partial, lambda obj: [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]),
+    (jax.tree_util.PyTreeDef, lambda obj: [("", kind) for kind in _node_types(obj)]),
 )
 
 
@@ -219,15 +223,16 @@ def _attributes(kind: type, unnamed: frozenset[str] = frozenset()) -> Children:
     `unnamed` add nothing to a path.
     """
     stored = instance_dict if has_dict(kind) else None
+    books = _frameworks.BOOKS
     members = [
         ("" if slot.__name__ in unnamed else slot.__name__, slot.__get__)
         for slot in slots(kind)
-        if slot.__name__ not in _BOOKS
+        if slot.__name__ not in books
     ]
 
     def read(obj: Any) -> Pairs:
         items = stored(obj).items() if stored else ()
-        found = [("" if n in unnamed else n, value) for n, value in items if n not in _BOOKS]
+        found = [("" if n in unnamed else n, value) for n, value in items if n not in books]
         for name, get in members:
             try:
                 found.append((name, get(obj)))
@@ -242,42 +247,3 @@ def _chosen(kind: type, names: frozenset[str]) -> Children:
     """Reads only the named attributes, which add nothing to a path."""
     read = _attributes(kind, unnamed=names)
     return lambda obj: [(name, value) for name, value in read(obj) if not name]
-
-
-@once_per_type
-def has_dict(kind: type) -> bool:
-    """Whether the objects of a type have dictionaries."""
-    return any("__dict__" in base.__dict__ for base in kind.__mro__)
-
-
-def instance_dict(obj: Any) -> dict[str, Any]:
-    """The dictionary of an object; empty if it has none."""
-    try:
-        return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
-    except AttributeError:
-        return {}
-
-
-@once_per_type
-def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
-    """The slots that a type and its bases declare."""
-    return tuple(
-        member
-        for base in kind.__mro__
-        if base.__dict__.get("__slots__")
-        for member in base.__dict__.values()
-        if isinstance(member, types.MemberDescriptorType)
-    )
-
-
-def cells(function: Any) -> Iterator[tuple[str, Any]]:
-    """The variables that a function closes over."""
-    code = getattr(function, "__code__", None)
-    closure = getattr(function, "__closure__", None)
-    if code is None or closure is None:
-        return
-    for name, cell in zip(code.co_freevars, closure, strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue

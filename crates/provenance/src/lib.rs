@@ -3,7 +3,9 @@
 
 mod detail;
 mod diagnostic;
+mod fused;
 mod origin;
+mod renamed;
 mod render;
 mod source_map;
 mod source_text;
@@ -11,7 +13,9 @@ mod stack;
 
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
+pub use fused::{Fused, OptimizedNode};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
+pub use renamed::{is_inlined, originals};
 pub use render::{
     ALSO_FROM, CALLSITE, JAX_TRACEBACK, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE, WEIGHTS,
 };

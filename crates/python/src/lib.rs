@@ -16,6 +16,7 @@ mod results;
 mod rules;
 mod source_map;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ mod _core {
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
     #[pymodule_export]
-    use super::{explain, main};
+    use super::{explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -70,6 +71,18 @@ fn explain(py: Python<'_>, model: Explained, message: String) -> PyResult<Option
 enum Explained {
     Bytes(PyBackedBytes),
     File(PathBuf),
+}
+
+/// The names in the model `other` of the values of `one` that are computed in the same way: by the
+/// same operators, from the same inputs by position and the same weights by name.
+#[pyfunction]
+fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<String, String>> {
+    let read = |bytes: &[u8]| {
+        onnx::skim(bytes).map_err(|error| PyValueError::new_err(format!("not a model: {error}")))
+    };
+    let (one, other) = (read(&one)?, read(&other)?);
+    let found = onnx::same_values(&one, &other);
+    Ok(found.into_iter().map(|(name, same)| (name.to_owned(), same.to_owned())).collect())
 }
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use pipeline::Family;
-use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
+use provenance::{Diagnostic, Fused, MapFrame, OptimizedNode, SOURCE_MAP};
 use pyo3::prelude::*;
 
 use crate::error::{raise, writing};
@@ -75,6 +75,9 @@ impl Source {
     }
 }
 
+/// A node, as Python describes it.
+type Node = (String, usize, Vec<String>, Vec<String>);
+
 /// Where the nodes of a model came from.
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
@@ -117,18 +120,18 @@ impl SourceMap {
         self.0.find(name).map(|node| self.sources(node)).unwrap_or_default()
     }
 
-    /// The sources of everything between the values `inputs` and `outputs`, which is what a node
-    /// of an optimised model with these inputs and outputs stands for.
-    fn lookup_between(&self, inputs: Vec<String>, outputs: Vec<String>) -> Vec<Source> {
-        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
-        let nodes = self.0.between(&inputs, &outputs);
-        nodes.into_iter().flat_map(|node| self.sources(node)).collect()
-    }
-
-    /// Whether `name` is a value of the exported model: a result or an input.
-    fn has_value(&self, name: &str) -> bool {
-        self.0.has_value(name)
+    /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, the
+    /// number of the graph or function that it stands in, and the names that it reads and writes.
+    fn lookup_nodes(&self, nodes: Vec<Node>) -> Vec<Vec<Source>> {
+        let optimized = nodes.iter().map(|(name, body, inputs, outputs)| OptimizedNode {
+            name,
+            body: *body,
+            inputs,
+            outputs,
+        });
+        let fused = Fused::new(&self.0, optimized.collect());
+        let sources = |node| fused.exported(node).into_iter().flat_map(|node| self.sources(node));
+        (0..nodes.len()).map(|node| sources(node).collect()).collect()
     }
 
     /// How many nodes the map lists.

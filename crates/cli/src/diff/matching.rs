@@ -1,9 +1,11 @@
 //! Which node of one model is which of the other.
 //!
-//! Names are numbered and lines move, so neither identifies a node. Nodes match if they are in the
-//! same module and look the same, in the same order as far as possible. Of the rest, nodes match
-//! that compute the same in another function, or use the same operator in the same function.
+//! Names are numbered and lines move, so neither tells. Nodes are the same if they stand in the
+//! same module and look the same, in the same order as far as possible, those that compute the same
+//! from the same before others; of what is left, if they compute the same in another function, or
+//! something else with the same operator in the same.
 
+use onnx::Structures;
 use onnx::proto::{AttributeProto, NodeProto};
 use prost::Message;
 use rustc_hash::FxHashMap;
@@ -22,15 +24,16 @@ pub(super) struct Matching {
     by_body: FxHashMap<usize, usize>,
 }
 
-/// How many rounds the remaining nodes get, each less strict than the one before.
-const PASSES: usize = 3;
+/// How many times what is left is looked at, less and less closely.
+const PASSES: usize = 4;
 
 /// Finds the partners of all nodes.
 pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
     let mut tokens = Tokens::default();
     let looks = |side: &Side<'_>, tokens: &mut Tokens| {
+        let values = tokens.structures.of(&side.index.model.proto);
         let nodes = 0..side.index.nodes.len();
-        nodes.map(|node| tokens.of(side, node)).collect::<Vec<_>>()
+        nodes.map(|node| tokens.of(side, node, &values)).collect::<Vec<_>>()
     };
     let (looks_a, looks_b) = (looks(a, &mut tokens), looks(b, &mut tokens));
     let mut matching = Matching {
@@ -138,11 +141,12 @@ fn modules(
 #[derive(Default)]
 struct Tokens {
     known: FxHashMap<String, u32>,
+    structures: Structures,
 }
 
 impl Tokens {
-    /// What a node looks like, less precisely with each level.
-    fn of(&mut self, side: &Side<'_>, node: usize) -> [u32; PASSES] {
+    /// What a node looks like, more and more vaguely.
+    fn of(&mut self, side: &Side<'_>, node: usize, values: &FxHashMap<&str, u32>) -> [u32; PASSES] {
         let entry = &side.index.nodes[node];
         let origin = side.origins[node].as_ref();
         let function = origin.and_then(|o| o.site.as_ref()).map_or("", |site| site.function);
@@ -150,8 +154,12 @@ impl Tokens {
         let rule = rule.split(':').next().unwrap_or_default();
         let (op, results) = (entry.op(), side.index.results(entry));
         let computes = format!("{op}\0{results}\0{}", attributes(entry.proto));
+        let looks = format!("{computes}\0{function}\0{rule}");
+        let result = entry.proto.output.first().and_then(|name| values.get(name.as_str()));
+        let structure = result.filter(|_| entry.body == 0).copied().unwrap_or_default();
         [
-            self.number(format!("{computes}\0{function}\0{rule}")),
+            self.number(format!("{looks}\0{structure}")),
+            self.number(looks),
             self.number(computes),
             self.number(format!("{op}\0{function}")),
         ]

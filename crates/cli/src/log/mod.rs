@@ -3,13 +3,11 @@
 mod forms;
 mod meaning;
 pub(crate) mod pattern;
-mod renamed;
 mod severity;
 mod wrapped;
 
 pub(crate) use forms::{Mention, Runtime, mentions, paragraph};
 pub(crate) use meaning::{Meaning, NAMED, meaning};
-pub(crate) use renamed::originals;
 pub(crate) use severity::{Severity, guessed, severity};
 pub(crate) use wrapped::{unfolded, unwrapped};
 

@@ -1,9 +1,10 @@
 //! All nodes of a model in one list: those of the graph, of graphs inside nodes, and of functions.
 
 use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use provenance::{Fused, OptimizedNode};
 use rustc_hash::FxHashMap;
 
-use super::{Model, fused::Groups, tensor_text, type_text};
+use super::{Model, tensor_text, type_text};
 
 /// What a body belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,8 @@ pub(crate) struct Index<'m> {
     by_name: FxHashMap<&'m str, usize>,
     by_output: FxHashMap<&'m str, usize>,
     by_input: FxHashMap<&'m str, usize>,
-    pub(super) groups: Groups,
+    /// The nodes beside the source map, if there is one.
+    fused: Option<Fused<'m>>,
 }
 
 impl<'m> Index<'m> {
@@ -77,7 +79,7 @@ impl<'m> Index<'m> {
             by_name: FxHashMap::default(),
             by_output: FxHashMap::default(),
             by_input: FxHashMap::default(),
-            groups: Groups::default(),
+            fused: None,
         };
         index.add_graph(BodyKind::Main, graph, None);
         for function in &model.proto.functions {
@@ -95,6 +97,14 @@ impl<'m> Index<'m> {
                 index.by_input.entry(input).or_insert(position);
             }
         }
+        let optimized = |node: &Node<'m>| OptimizedNode {
+            name: &node.proto.name,
+            body: node.body,
+            inputs: &node.proto.input,
+            outputs: &node.proto.output,
+        };
+        let fused = |map| Fused::new(map, index.nodes.iter().map(optimized).collect());
+        index.fused = model.map.as_ref().map(fused);
         index.by_name.remove("");
         index.by_input.remove("");
         index.by_output.remove("");
@@ -121,7 +131,12 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The node named `name`.
+    /// The nodes of the source map that a node stands for, those that compute its results first.
+    pub(super) fn exported(&self, node: usize) -> Vec<usize> {
+        self.fused.as_ref().map(|fused| fused.exported(node)).unwrap_or_default()
+    }
+
+    /// The node called `name`.
     pub(crate) fn named(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }

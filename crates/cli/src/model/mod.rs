@@ -1,6 +1,5 @@
 //! A model file, its nodes, and where they came from.
 
-mod fused;
 mod index;
 mod makers;
 mod open;

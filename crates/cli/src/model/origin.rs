@@ -57,7 +57,7 @@ impl<'m> Index<'m> {
     /// The sources of a node, its own first; empty if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
         if let Some(map) = &self.model.map {
-            let exported = self.exported(map, node);
+            let exported = self.exported(node);
             let found = origins_of(map, &exported);
             if !found.is_empty() {
                 return found;
@@ -80,7 +80,7 @@ impl<'m> Index<'m> {
     /// The first source of a node.
     pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
         let map = self.model.map.as_ref();
-        let own = map.and_then(|map| map.own_source(*self.exported(map, node).first()?));
+        let own = map.and_then(|map| map.own_source(*self.exported(node).first()?));
         let own = own.as_ref().map(origin_of_map);
         own.or_else(|| self.of_metadata(node).into_iter().next())
     }

@@ -2,10 +2,10 @@
 //!
 //! A profile identifies nodes by name only, and runtimes rename the nodes that they change.
 
+use provenance::originals;
 use rustc_hash::FxHashMap;
 
 use super::read::{Kernel, Profile};
-use crate::log::originals;
 use crate::model::{Index, Origin};
 
 /// What ran.

@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{CallEntry, SourceMap, Tables, default_output};
 use crate::Span;
 use crate::origin::function;
+use crate::renamed::before_inlining;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,18 +51,6 @@ pub struct Source<'a> {
     pub stack: Vec<MapFrame<'a>>,
     /// The frames of the other calls of the functions that contain it, innermost function first.
     pub callers: Vec<Vec<MapFrame<'a>>>,
-}
-
-/// The name that an inlined node or value had in its function. onnxruntime prepends the function's
-/// name, and possibly the number of the call: `_inlfunc_F_token_2_/F/Add`. ONNX's own inliner
-/// appends a number: `/F/Add__2`.
-fn before_inlining(name: &str) -> Option<&str> {
-    if let Some(at) = name.find("_inlfunc_") {
-        return name[at..].find('/').map(|slash| &name[at + slash..]);
-    }
-    let (name, number) = name.rsplit_once("__")?;
-    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    is_number.then_some(name)
 }
 
 impl SourceMap {
@@ -222,27 +211,6 @@ impl SourceMap {
                 is_jax: frame.6 == crate::FrameKind::Jax as u8,
             });
             link = if into.len() < DEEPEST { entry.1 } else { -1 };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::before_inlining;
-
-    #[test]
-    fn names_of_inlined_nodes_lead_back_to_the_function() {
-        let names = [
-            ("_inlfunc_Block_/Block/q/MatMul_output_0", Some("/Block/q/MatMul_output_0")),
-            ("_inlfunc_my_F_token_12_/my_F/Add", Some("/my_F/Add")),
-            ("fused _inlfunc_F_/F/Gemm", Some("/F/Gemm")),
-            ("/Block/Add__12", Some("/Block/Add")),
-            ("/Block/Add__", None),
-            ("/Block/Add", None),
-            ("_inlfunc_F_const", None),
-        ];
-        for (name, original) in names {
-            assert_eq!(before_inlining(name), original, "{name}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Which nodes a log is about.
 
-use rustc_hash::FxHashSet;
 use std::cell::LazyCell;
+
+use provenance::{is_inlined, originals};
+use rustc_hash::FxHashSet;
 
 use super::refine::{refine, stranger};
 use crate::log::{
-    Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, originals, paragraph,
-    severity, unfolded, unwrapped,
+    Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, paragraph, severity, unfolded,
+    unwrapped,
 };
 use crate::model::{Index, Origin};
 use crate::nearest::nearest;
@@ -247,9 +249,9 @@ pub(super) fn resolve<'m>(index: &Index<'m>, name: &str) -> Option<(Subject<'m>,
     if name.is_empty() {
         return None;
     }
-    // The source map also lists nodes of functions under their inlined names. The node in the model
-    // says more.
-    let is_inlined = name.contains("_inlfunc_") && index.named(name).is_none();
+    // The source map knows nodes of functions by the names that inlining gives them, too; the node
+    // of the model says more.
+    let is_inlined = is_inlined(name) && index.named(name).is_none();
     if let Some(subject) = subject(index, name).filter(|s| !(is_inlined && s.is_gone())) {
         return Some((subject, None));
     }

@@ -5,7 +5,7 @@ const STEPS: usize = 6;
 
 /// The names that `name` may have had in the model, most likely first. `functions` are the names of
 /// the model's functions.
-pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
+pub fn originals(name: &str, functions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut name = name;
     for _ in 0..STEPS {
@@ -24,23 +24,52 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
         .or_else(|| name.strip_prefix("InsertedCast_"))
         .or_else(|| ["_nchwc", "_nhwc", "_quant"].iter().find_map(|end| name.strip_suffix(end)))
+        .or_else(|| numbered(name))
         .or_else(|| counted(name, "_token_"))
         .or_else(|| counted(name, "_output_"))
         .or_else(|| name.strip_suffix('/').filter(|rest| !rest.is_empty()))
 }
 
-/// `_inlfunc_f_body_add`, and for calls after the first `_inlfunc_f_token_0_body_add`.
+/// What onnxruntime writes before the names of what it inlines, with the name of the function.
+const INLINED: &str = "_inlfunc_";
+
+/// Whether a runtime gave a node or a value this name when it inlined a function.
+pub fn is_inlined(name: &str) -> bool {
+    name.contains(INLINED) || numbered(name).is_some()
+}
+
+/// The name that a node or a value of a function had in the function, where names of functions are
+/// not known. onnxruntime writes the function's name, and perhaps the number of the call, before
+/// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner writes a number behind it: `/F/Add__2`.
+pub(crate) fn before_inlining(name: &str) -> Option<&str> {
+    match name.find(INLINED) {
+        Some(at) => inlined(&name[at..], &[]),
+        None => numbered(name),
+    }
+}
+
+/// `_inlfunc_f_body_add`, and for calls after the first `_inlfunc_f_token_0_body_add`. Where no
+/// function has such a name, the node's own begins at the first slash, if it is one of ours.
 fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
-    let rest = name.strip_prefix("_inlfunc_")?;
+    let rest = name.strip_prefix(INLINED)?;
     let called = |function: &&str| rest.strip_prefix(*function)?.strip_prefix('_');
-    // `f_g` may be the function `f_g`, or `g` inside `f`. The longest name is the best guess.
-    let rest = functions.iter().filter_map(called).min_by_key(|rest| rest.len())?;
+    // `f_g` may be the function `f_g`, or `g` inside `f`: the longest name fits best.
+    let Some(rest) = functions.iter().filter_map(called).min_by_key(|rest| rest.len()) else {
+        return rest.find('/').map(|slash| &rest[slash..]);
+    };
     let Some(numbered) = rest.strip_prefix("token_") else { return Some(rest) };
     let (number, rest) = numbered.split_once('_')?;
     number.parse::<u64>().is_ok().then_some(rest)
 }
 
-/// `x/MatMulAddFusion`, possibly with a trailing slash.
+/// `/F/Add__2`
+fn numbered(name: &str) -> Option<&str> {
+    let (name, number) = name.rsplit_once("__")?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(name)
+}
+
+/// `x/MatMulAddFusion`, also with a slash at the end.
 fn fused(name: &str) -> Option<&str> {
     let (rest, last) = name.trim_end_matches('/').rsplit_once('/')?;
     let is_fusion = last.ends_with("Fusion") || last.ends_with("fusion") || last == "duplicated";
@@ -69,6 +98,7 @@ mod tests {
             ("_inlfunc_f_long_body_add", "body_add"),
             ("_inlfunc_f__inlfunc_g_/a/Add", "/a/Add"),
             ("/a/Add_token_7", "/a/Add"),
+            ("/a/Add__7", "/a/Add"),
             ("/a/Add_output_0", "/a/Add"),
         ] {
             let found = originals(name, &["f", "g", "f_long"]);
@@ -77,5 +107,23 @@ mod tests {
         assert!(originals("/q/MatMul", &[]).is_empty());
         assert!(originals("_inlfunc_unknown_x", &["f"]).is_empty());
         assert!(originals("////////", &[]).len() <= STEPS);
+    }
+
+    #[test]
+    fn names_of_inlined_nodes_lead_back_to_the_function() {
+        let names = [
+            ("_inlfunc_Block_/Block/q/MatMul_output_0", Some("/Block/q/MatMul_output_0")),
+            ("_inlfunc_my_F_token_12_/my_F/Add", Some("/my_F/Add")),
+            ("fused _inlfunc_F_/F/Gemm", Some("/F/Gemm")),
+            ("/Block/Add__12", Some("/Block/Add")),
+            ("/Block/Add__", None),
+            ("/Block/Add", None),
+            ("_inlfunc_F_const", None),
+        ];
+        for (name, original) in names {
+            assert_eq!(before_inlining(name), original, "{name}");
+            assert!(is_inlined(name) || original.is_none(), "{name}");
+        }
+        assert!(!is_inlined("/Block/Add_12"));
     }
 }

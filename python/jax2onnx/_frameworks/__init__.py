@@ -1,0 +1,108 @@
+"""The frameworks that people write their modules in, and what the package asks of them.
+
+All that is known of one beyond its documented API is in its own file. None is imported here: a
+framework matters once the user's program has loaded it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from jax2onnx._frameworks.equinox import Equinox
+from jax2onnx._frameworks.framework import Framework, Run
+from jax2onnx._frameworks.haiku import Haiku
+from jax2onnx._frameworks.linen import PARAMETERS, Linen
+from jax2onnx._frameworks.nnx import NNX
+
+__all__ = [
+    "BOOKS",
+    "CONTENT",
+    "HOLDERS",
+    "PARAMETERS",
+    "TRACE_MARKS",
+    "bare",
+    "has_parameters",
+    "interceptions",
+    "intercepts",
+    "is_layer",
+    "is_method",
+    "isolated",
+    "names_scopes",
+]
+
+ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku())
+
+#: Types of which only some attributes are walked.
+HOLDERS = {kind: names for framework in ALL for kind, names in framework.holders.items()}
+
+#: Attributes that are not walked.
+BOOKS = frozenset[str]().union(*(framework.books for framework in ALL))
+
+#: Attributes that add nothing to a path.
+CONTENT = frozenset[str]().union(*(framework.content for framework in ALL))
+
+#: Attributes that say which trace may update an object, and what they are in the current one.
+TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
+    name: renew for framework in ALL for name, renew in framework.trace_marks.items()
+}
+
+
+def names_scopes(kind: type) -> bool:
+    """Whether calls of a class's instances open a scope for each instance already."""
+    return any(framework.names_scopes and framework.owns(kind) for framework in ALL)
+
+
+def bare(call: Any) -> Any:
+    """The `__call__` of a class without a scope that is named after the class."""
+    for framework in ALL:
+        call = framework.bare(call)
+    return call
+
+
+def interceptions(run: Run) -> Iterator[AbstractContextManager[Any]]:
+    """Has calls in this thread run by `run`, in the frameworks that let others do that."""
+    for framework in ALL:
+        context = framework.interception(run)
+        if context is not None:
+            yield context
+
+
+def intercepts(kind: type) -> bool:
+    """Whether the framework of a module lets others run its calls."""
+    return any(
+        type(framework).interception is not Framework.interception and framework.owns(kind)
+        for framework in ALL
+    )
+
+
+def is_layer(kind: type) -> bool:
+    """Whether a class is one of those whose instances may be made anew while they are traced."""
+    return any(
+        framework.rebuilds
+        and framework.owns(kind)
+        and kind is not framework.modules()
+        and not framework.is_internal(kind)
+        for framework in ALL
+    )
+
+
+def is_method(value: Any) -> bool:
+    """Whether an object is a bound method of a framework's own kind."""
+    return any(framework.is_method(value) for framework in ALL)
+
+
+def has_parameters(root: Any) -> bool:
+    """Whether it is a dictionary of variables with parameters, or a module bound to one."""
+    found = [root, *(framework.variables(root) for framework in ALL)]
+    return any(isinstance(v, Mapping) and isinstance(v.get(PARAMETERS), Mapping) for v in found)
+
+
+def isolated(fn: Any) -> tuple[Any, list[Any]]:
+    """`fn` with copies in place of the objects that it updates while it is traced, as far as these
+    can be copied, and the objects that were.
+    """
+    originals: list[Any] = []
+    for framework in ALL:
+        fn, copied = framework.isolated(fn)
+        originals += copied
+    return fn, originals

@@ -1,0 +1,117 @@
+"""Flax NNX."""
+
+import functools
+import sys
+import types
+from typing import Any, ClassVar
+
+from jax2onnx._frameworks.framework import Framework, Marks
+from jax2onnx._objects import has_dict, instance_dict, slots
+
+
+class NNX(Framework):
+    """Modules are objects that hold variables and update them when they are called."""
+
+    module = "flax.nnx"
+    books = frozenset({"_object__nodes", "_pytree__nodes", "_trace_state", "_var_metadata"})
+    content = frozenset({"_raw_value", "raw_value"})  # of a Variable
+    trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}
+    rebuilds = True
+
+    def isolated(self, fn: Any, /) -> tuple[Any, list[Any]]:
+        """A model, a method of one, or a function that closes over one, on a copy of the model.
+
+        While it is traced, a model in training mode holds tracers, which another thread that calls
+        it must not meet. The copy holds the same arrays. Models that are global variables or parts
+        of other objects are not copied.
+        """
+        nnx: Any = sys.modules.get(self.module)
+        base = getattr(nnx, "Pytree", None) or getattr(nnx, "Object", None)
+        if base is None:
+            return fn, []
+        copies = _Copies((base, nnx.Variable))
+        return copies.callable(fn), copies.originals
+
+
+class _Copies:
+    """Copies of modules and variables, each made once, so that what is shared stays shared.
+
+    Attributes:
+        originals: What was copied. The references keep its ids valid.
+    """
+
+    def __init__(self, kinds: tuple[type, ...]) -> None:
+        self._kinds = kinds
+        self._made: dict[int, Any] = {}
+        self.originals: list[Any] = []
+
+    def callable(self, fn: Any) -> Any:
+        """A callable that refers to copies in place of what it refers to directly."""
+        if isinstance(fn, self._kinds):
+            return self._of(fn)
+        if isinstance(fn, types.MethodType) and isinstance(fn.__self__, self._kinds):
+            return types.MethodType(fn.__func__, self._of(fn.__self__))
+        if type(fn) is functools.partial:
+            keywords = {name: self.callable(value) for name, value in fn.keywords.items()}
+            return functools.partial(
+                self.callable(fn.func), *map(self.callable, fn.args), **keywords
+            )
+        if isinstance(fn, types.FunctionType) and fn.__closure__:
+            return self._function(fn)
+        return fn
+
+    def _function(self, fn: types.FunctionType) -> Any:
+        if id(fn) in self._made:
+            return self._made[id(fn)]
+        self._made[id(fn)] = fn  # for a function that closes over itself
+        closure = fn.__closure__ or ()
+        cells = tuple(self._cell(cell) for cell in closure)
+        if all(new is old for new, old in zip(cells, closure, strict=True)):
+            return fn
+        copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, cells)
+        copy.__kwdefaults__ = fn.__kwdefaults__
+        copy.__dict__.update(fn.__dict__)
+        self._made[id(fn)] = copy
+        return copy
+
+    def _cell(self, cell: types.CellType) -> types.CellType:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not assigned yet
+            return cell
+        copy = self.callable(value)
+        return cell if copy is value else types.CellType(copy)
+
+    def _of(self, obj: Any) -> Any:
+        """The copy of an object. Objects of the framework are copied, and the containers in which
+        they keep others.
+        """
+        kind = type(obj)
+        if id(obj) in self._made:
+            return self._made[id(obj)]
+        if kind is tuple:
+            return tuple(map(self._of, obj))
+        if kind not in (dict, list) and not isinstance(obj, self._kinds) and not _is_mark(kind):
+            return obj
+        copy: Any = object.__new__(kind) if kind not in (dict, list) else kind()
+        self._made[id(obj)] = copy
+        self.originals.append(obj)
+        if kind is list:
+            copy.extend(map(self._of, obj))
+        elif kind is dict:
+            copy.update((key, self._of(value)) for key, value in obj.items())
+        if has_dict(kind):
+            instance_dict(copy).update((k, self._of(v)) for k, v in instance_dict(obj).items())
+        for slot in slots(kind):
+            try:
+                value = slot.__get__(obj)
+            except AttributeError:  # not assigned yet
+                continue
+            slot.__set__(copy, self._of(value))
+        return copy
+
+
+def _is_mark(kind: type) -> bool:
+    """Whether objects of a type remember, for a module, the trace that may update it."""
+    inside = kind.__module__.startswith("flax.nnx.")
+    return inside and any(slot.__name__ == "_trace_state" for slot in slots(kind))

@@ -1,0 +1,61 @@
+"""Reads what objects store without running any of their code."""
+
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
+    """A function of types that remembers what it said of each."""
+    remember: Any = functools.lru_cache(maxsize=1024)
+    return remember(function)  # type: ignore[no-any-return]
+
+
+@once_per_type
+def has_dict(kind: type) -> bool:
+    """Whether the objects of a type have dictionaries."""
+    return any("__dict__" in base.__dict__ for base in kind.__mro__)
+
+
+def instance_dict(obj: Any) -> dict[str, Any]:
+    """The dictionary of an object; empty where it has none."""
+    try:
+        return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
+
+
+@once_per_type
+def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
+    """The slots that a type and its bases declare."""
+    return tuple(
+        member
+        for base in kind.__mro__
+        if base.__dict__.get("__slots__")
+        for member in base.__dict__.values()
+        if isinstance(member, types.MemberDescriptorType)
+    )
+
+
+def cells(function: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a function closes over."""
+    code = getattr(function, "__code__", None)
+    closure = getattr(function, "__closure__", None)
+    if code is None or closure is None:
+        return
+    for name, cell in zip(code.co_freevars, closure, strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+
+
+def global_names(code: types.CodeType) -> Iterator[str]:
+    """The global names and the attributes that a function and the functions inside it read."""
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from global_names(const)

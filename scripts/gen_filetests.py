@@ -78,6 +78,7 @@ def programs() -> dict[str, dict[str, tuple[Any, ...]]]:
         "random": random(),
         "complex": complex_numbers(),
         "unsupported": unsupported(),
+        "variants": variants(),
     }
 
 
@@ -409,7 +410,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
 
     def printing(x: Any) -> Any:
         jax.debug.print("x is {}", x)
-        jax.debug.callback(lambda x: None, x)
+        jax.debug.callback(lambda _: None, x)
         return x + 1
 
     def over_rows(collective: Any) -> Callable[..., Any]:
@@ -496,6 +497,310 @@ def complex_numbers() -> dict[str, tuple[Any, ...]]:
         "dot_general.complex": (jnp.matmul, Z, c64(3, 2)),
         "cholesky.complex": (lax.linalg.cholesky, c64(2, 2)),
     }
+
+
+def variants() -> dict[str, tuple[Any, ...]]:
+    """Other types, shapes and parameters: one for each way that a rule can take."""
+    linalg = lax.linalg
+    converted = {
+        "bool_to_float": (B, jnp.float32),
+        "float_to_unsigned": (X, jnp.uint8),
+        "float_to_bfloat16": (X, jnp.bfloat16),
+        "bfloat16_to_float": (bf16(3), jnp.float32),
+        "integer_to_float": (N, jnp.float32),
+        "integer_to_bool": (N, jnp.bool_),
+        "unsigned_to_signed": (u32(3), jnp.int8),
+        "float_to_half": (X, jnp.float16),
+        "float_to_float8": (X, jnp.float8_e4m3fn),
+        "integer_to_complex": (N, jnp.complex64),
+    }
+    bits = {
+        "to_bytes": (f32(2), jnp.uint8),
+        "from_bytes": (spec(jnp.uint8, 2, 4), jnp.float32),
+        "bfloat16": (bf16(2), jnp.uint16),
+        "double": (f64(2), jnp.int64),
+        "unsigned": (u32(2), jnp.int32),
+        "half_to_float": (spec(jnp.float16, 3, 2), jnp.float32),
+    }
+    transforms = {
+        "fft.odd": ("FFT", (3,), c64(3)),
+        "fft.prime": ("FFT", (7,), c64(2, 7)),
+        "fft.two_axes": ("FFT", (2, 4), c64(2, 4)),
+        "fft.real_odd": ("RFFT", (5,), f32(5)),
+        "fft.real_inverse": ("IRFFT", (6,), c64(4)),
+        "fft.real_two_axes": ("RFFT", (2, 4), f32(2, 4)),
+        "fft.inverse_two_axes": ("IRFFT", (2, 4), c64(2, 3)),
+        "fft.double": ("FFT", (2,), spec(jnp.complex128, 2)),
+    }
+    b = spec(jnp.float32, *BATCH)
+    convolution = functools.partial(lax.conv_general_dilated, window_strides=(1,), padding="SAME")
+    plain = ("NCH", "OIH", "NCH")
+    windowed = functools.partial(lax.reduce_window, window_dimensions=(1, 3), window_strides=(1, 1))
+    one_way = {
+        "argmax.integers": (lambda n: lax.argmax(n, 0, jnp.int32), N),
+        "argmax.bools": (lambda n: lax.argmax(n, 1, jnp.int32), B),
+        "argmin.double": (lambda x: lax.argmin(x, 0, jnp.int64), f64(3)),
+        "argmax.symbolic": (lambda x: lax.argmax(x, 1, jnp.int32), b),
+        "cumsum.integers": (lambda n: lax.cumsum(n, 1), N),
+        "cumsum.symbolic": (lambda x: lax.cumsum(x, 0), b),
+        "cumprod.integers": (lambda n: lax.cumprod(n, 1), N),
+        "cummax.integers": (lambda n: lax.cummax(n, 0, reverse=True), N),
+        "cummin.symbolic": (lambda x: lax.cummin(x, 0), b),
+        "cumlogsumexp.symbolic": (lambda x: lax.cumlogsumexp(x, 0), b),
+        "dynamic_slice.many": (
+            lambda x, i, j: lax.dynamic_slice(x, (i, j), (1, 2)),
+            X,
+            i32(),
+            i32(),
+        ),
+        "dynamic_slice.known": (lambda x: lax.dynamic_slice(x, (1, 1), (1, 2)), X),
+        "dynamic_slice.unsigned": (lambda x, i: lax.dynamic_slice(x, (i,), (2,)), V, u32()),
+        "dynamic_slice.symbolic": (lambda x, i: lax.dynamic_slice_in_dim(x, i, 2, 1), b, i32()),
+        "scatter.row": (lambda x, u, i: x.at[i].set(u), X, f32(3), i32()),
+        "dynamic_update_slice.all": (
+            lambda x, u, i, j: lax.dynamic_update_slice(x, u, (i, j)),
+            X,
+            f32(1, 2),
+            i32(),
+            i32(),
+        ),
+        "gather.clip": (lambda x, i: x.at[i].get(mode="clip"), f32(4, 3), i32(2)),
+        "gather.promise": (
+            lambda x, i: x.at[i].get(mode="promise_in_bounds"),
+            f32(4, 3),
+            i32(2),
+        ),
+        "gather.batch": (jax.vmap(lambda x, i: x[i]), f32(2, 4), i32(2, 3)),
+        "gather.windows": (
+            jax.vmap(lambda x, i: lax.dynamic_slice(x, (i,), (2,)), (None, 0)),
+            V,
+            i32(3),
+        ),
+        "gather.bools": (lambda x, i: x[i], B, i32(2)),
+        "gather.integers_fill": (lambda x, i: x.at[i].get(mode="fill"), N, i32(2)),
+        "gather.symbolic": (lambda x, i: x[i], b, i32(2)),
+        "scatter.drop": (lambda x, i, u: x.at[i].set(u, mode="drop"), V, i32(2), f32(2)),
+        "scatter.clip": (lambda x, i, u: x.at[i].set(u, mode="clip"), V, i32(2), f32(2)),
+        "scatter.unique": (lambda x, i, u: x.at[i].set(u, unique_indices=True), V, i32(2), f32(2)),
+        "scatter.columns": (lambda x, i, u: x.at[:, i].set(u), X, i32(2), f32(2, 2)),
+        "scatter.batch": (jax.vmap(lambda x, i, u: x.at[i].set(u)), X, i32(2, 1), f32(2, 1)),
+        "scatter.bools": (lambda x, i, u: x.at[i].set(u), boolean(4), i32(2), boolean(2)),
+        "scatter-add.integers": (lambda x, i, u: x.at[i].add(u), i32(4), i32(2), i32(2)),
+        "scatter-add.batch": (jax.vmap(lambda x, i, u: x.at[i].add(u)), X, i32(2, 2), f32(2, 2)),
+        "scatter-add.windows": (
+            lambda x, i, u: x.at[jnp.stack([i, i + 1])].add(u),
+            V,
+            i32(),
+            f32(2),
+        ),
+        "scatter-mul.integers": (lambda x, i, u: x.at[i].multiply(u), i32(4), i32(2), i32(2)),
+        "sort.descending": (lambda x: -lax.sort(-x), V),
+        "sort.two_keys": (lambda k, v: lax.sort((k, v), num_keys=2), i32(3), f32(3)),
+        "sort.bools": (lambda x: lax.sort(x), boolean(3)),
+        "sort.stable_integers": (lambda x: lax.sort(x, is_stable=False), u32(3)),
+        "sort.double": (lax.sort, f64(3)),
+        "top_k.integers": (lambda n: lax.top_k(n, 1), N),
+        "pad.negative": (lambda x: lax.pad(x, 1.0, ((-1, 0, 0), (2, -1, 0))), X),
+        "pad.integers": (lambda n, v: lax.pad(n, v, ((1, 0, 0), (0, 1, 0))), N, i32()),
+        "pad.bools": (lambda x: lax.pad(x, False, ((0, 1, 0), (0, 0, 0))), B),
+        "pad.symbolic": (lambda x: lax.pad(x, 0.0, ((1, 1, 0), (0, 0, 1))), b),
+        "conv_general_dilated.two_groups_of_batches": (
+            lambda x, k: convolution(x, k, dimension_numbers=plain, batch_group_count=2),
+            f32(4, 2, 5),
+            f32(4, 2, 3),
+        ),
+        "conv_general_dilated.dilated_input": (
+            lambda x, k: lax.conv_general_dilated(
+                x, k, (1,), [(1, 2)], lhs_dilation=(2,), dimension_numbers=plain
+            ),
+            f32(1, 2, 4),
+            f32(3, 2, 3),
+        ),
+        "conv_general_dilated.integers": (
+            lambda x, k: convolution(x, k, dimension_numbers=plain),
+            i32(1, 2, 4),
+            i32(3, 2, 3),
+        ),
+        "conv_general_dilated.complex": (
+            lambda x, k: convolution(x, k, dimension_numbers=plain),
+            c64(1, 2, 4),
+            c64(3, 2, 3),
+        ),
+        "conv_general_dilated.negative_padding": (
+            lambda x, k: lax.conv_general_dilated(x, k, (1,), [(-1, 1)], dimension_numbers=plain),
+            f32(1, 2, 5),
+            f32(3, 2, 3),
+        ),
+        "conv_general_dilated.three_axes": (
+            lambda x, k: lax.conv_general_dilated(x, k, (1, 2, 1), "VALID"),
+            f32(1, 1, 3, 3, 3),
+            f32(1, 1, 2, 2, 2),
+        ),
+        "conv_general_dilated.symbolic": (
+            lambda x, k: convolution(x, k, dimension_numbers=plain),
+            spec(jnp.float32, *export.symbolic_shape("b, 2, 8")),
+            f32(3, 2, 3),
+        ),
+        "reduce_window_sum.dilated": (
+            lambda x: windowed(x, 0.0, lax.add, padding="SAME", window_dilation=(1, 2)),
+            f32(2, 6),
+        ),
+        "reduce_window_sum.integers": (
+            lambda x: windowed(x, 0, lax.add, padding="VALID"),
+            i32(2, 6),
+        ),
+        "reduce_window_max.base_dilated": (
+            lambda x: windowed(x, -jnp.inf, lax.max, padding="SAME", base_dilation=(1, 2)),
+            f32(2, 4),
+        ),
+        "reduce_window_max.integers": (
+            lambda x: windowed(x, np.iinfo(np.int32).min, lax.max, padding="SAME"),
+            i32(2, 4),
+        ),
+        "reduce_window_min.negative_padding": (
+            lambda x: windowed(x, jnp.inf, lax.min, padding=((0, 0), (-1, 1))),
+            f32(2, 6),
+        ),
+        "reduce_max.bools": (lambda x: lax.reduce_max(x, (1,)), B),
+        "reduce_max.symbolic": (lambda x: lax.reduce_max(x, (0,)), b),
+        "reduce_sum.bfloat16": (lambda x: lax.reduce_sum(x, (0,)), bf16(4)),
+        "reduce_sum.unsigned": (lambda x: lax.reduce_sum(x, (0,)), u32(4)),
+        "reduce_prod.symbolic": (lambda x: lax.reduce_prod(x, (0, 1)), b),
+        "reduce_and.unsigned": (lambda x: lax.reduce_and(x, (0,)), u32(5)),
+        "rng_bit_generator.threefry": (
+            lambda k: lax.rng_bit_generator(k, (2, 3), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY),
+            u32(4),
+        ),
+        "rng_bit_generator.bytes": (
+            lambda k: lax.rng_bit_generator(k, (5,), dtype=np.uint8),
+            u32(4),
+        ),
+        "iota.columns": (lambda: lax.broadcasted_iota(jnp.float32, (2, 3), 0),),
+        "iota.symbolic": (lambda x: lax.iota(jnp.int32, x.shape[0]), b),
+        "select_n.scalar": (lambda p, x, y: lax.select_n(p, x, y), boolean(), X, X),
+        "clamp.integers": (lambda n: lax.clamp(0, n, 7), N),
+        "rem.unsigned": (lax.rem, u32(3), u32(3)),
+        "div.unsigned": (lax.div, u32(3), u32(3)),
+        "max.bools": (lax.max, B, B),
+        "min.integers": (lax.min, N, N),
+        "integer_pow.integers": (lambda n: lax.integer_pow(n, 4), N),
+        "sign.unsigned": (lax.sign, u32(3)),
+        "mulhi.signed": (lax.mulhi, N, N),
+        "nextafter.bfloat16": (lax.nextafter, bf16(2), bf16(2)),
+        "population_count.bytes": (lax.population_count, spec(jnp.uint8, 3)),
+        "clz.bytes": (lax.clz, spec(jnp.uint8, 3)),
+        "reduce_precision.bfloat16": (lambda x: lax.reduce_precision(x, 8, 7), f32(3)),
+        "reduce_precision.half": (lambda x: lax.reduce_precision(x, 4, 3), bf16(3)),
+        "round.double": (lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), f64(3)),
+        "broadcast_in_dim.scalar": (lambda x: lax.broadcast_in_dim(x, (2, 3), ()), f32()),
+        "reshape.split": (lambda x: x.reshape(x.shape[0], 1, 3), b),
+        "split.symbolic": (lambda x: lax.split(x, (1, 2), axis=1), b),
+        "concatenate.symbolic": (lambda x: lax.concatenate((x, x), 0), b),
+        "transpose.symbolic": (lambda x: x.T, b),
+        "dim_as_value.sum": (lambda x: x * (2 * x.shape[0] + x.shape[0] // 2), b),
+        "scan.symbolic": (lambda x: lax.scan(lambda c, r: (c + r, c), jnp.zeros(3), x), b),
+        "scan.constants": (
+            lambda w, x: lax.scan(lambda c, r: (c @ w + r, None), x[0], x)[0],
+            SQUARE,
+            f32(2, 3),
+        ),
+        "scan.unrolled": (lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x[:1]), X),
+        "while.condition_constants": (
+            lambda n, x: lax.while_loop(lambda s: s.sum() < n, lambda s: s * 2, x),
+            f32(),
+            V,
+        ),
+        "cond.results": (
+            lambda p, x: lax.cond(p, lambda x: (x, x[0] + 1), lambda x: (-x, x[1]), x),
+            boolean(),
+            V,
+        ),
+        "cholesky.batch": (linalg.cholesky, f32(2, 3, 3)),
+        "eig.left": (lambda a: linalg.eig(a, compute_left_eigenvectors=True), f32(2, 2)),
+        "eig.values": (
+            lambda a: linalg.eig(
+                a, compute_left_eigenvectors=False, compute_right_eigenvectors=False
+            ),
+            SQUARE,
+        ),
+        "eig.complex": (linalg.eig, c64(2, 2)),
+        "eigh.batch": (linalg.eigh, f32(2, 3, 3)),
+        "eigh.complex": (linalg.eigh, c64(2, 2)),
+        "geqrf.tall": (bind("geqrf"), f32(3, 2)),
+        "hessenberg.complex": (linalg.hessenberg, c64(3, 3)),
+        "householder_product.complex": (linalg.householder_product, c64(3, 2), c64(2)),
+        "lu.wide": (linalg.lu, f32(2, 3)),
+        "lu.complex": (linalg.lu, c64(2, 2)),
+        "lu.batch": (linalg.lu, f32(2, 3, 3)),
+        "ormqr.right": (bind("ormqr", left=False, transpose=True), f32(3, 2), f32(2), f32(1, 3)),
+        "qr.full": (lambda x: linalg.qr(x, full_matrices=True), f32(3, 2)),
+        "qr.complex": (lambda x: linalg.qr(x, full_matrices=False), c64(2, 2)),
+        "qr.pivoting": (lambda x: linalg.qr(x, pivoting=True), f32(2, 2)),
+        "svd.full": (lambda x: linalg.svd(x, full_matrices=True), f32(3, 2)),
+        "svd.values": (lambda x: linalg.svd(x, compute_uv=False), f32(2, 3)),
+        "svd.complex": (lambda x: linalg.svd(x, full_matrices=False), c64(2, 2)),
+        "triangular_solve.right": (
+            lambda a, b: linalg.triangular_solve(a, b, lower=False, transpose_a=True),
+            SQUARE,
+            f32(2, 3),
+        ),
+        "triangular_solve.unit": (
+            lambda a, b: linalg.triangular_solve(a, b, left_side=True, unit_diagonal=True),
+            SQUARE,
+            f32(3, 1),
+        ),
+        "triangular_solve.complex": (
+            lambda a, b: linalg.triangular_solve(
+                a, b, left_side=True, lower=True, conjugate_a=True, transpose_a=True
+            ),
+            c64(2, 2),
+            c64(2, 1),
+        ),
+        "tridiagonal.complex": (lambda a: linalg.tridiagonal(a, lower=False), c64(3, 3)),
+        "dot_general.bfloat16": (jnp.matmul, bf16(2, 3), bf16(3, 4)),
+        "dot_general.bools": (lambda a, b: jnp.matmul(a, b), B, boolean(3, 4)),
+        "dot_general.wide_integers": (jnp.matmul, N, i32(3, 4)),
+        "dot_general.symbolic_inner": (lambda x: x.T @ x, b),
+        "custom_linear_solve.transposed": (
+            lambda a, b: jax.grad(lambda b: _solve(a, b).sum())(b),
+            SQUARE,
+            f32(3),
+        ),
+        "random_bits.bytes": (lambda k: jax.random.bits(k, (3,), np.uint8), key),
+        "random_wrap.rbg": (
+            lambda k: jax.random.key_data(jax.random.wrap_key_data(k, impl="rbg")),
+            u32(4),
+        ),
+        "onnx_function.constants": (_layers, f32(2, 5)),
+    }
+    return (
+        {f"convert_element_type.{n}": (_to(to), x) for n, (x, to) in converted.items()}
+        | {f"bitcast_convert_type.{n}": (_as(to), x) for n, (x, to) in bits.items()}
+        | {n: (functools.partial(_fft, kind, size), x) for n, (kind, size, x) in transforms.items()}
+        | one_way
+    )
+
+
+def _to(dtype: Any) -> Callable[..., Any]:
+    return lambda x: lax.convert_element_type(x, dtype)
+
+
+def _as(dtype: Any) -> Callable[..., Any]:
+    return lambda x: lax.bitcast_convert_type(x, dtype)
+
+
+def _fft(kind: str, size: Any, x: Any) -> Any:
+    return lax.fft(x, kind, size)
+
+
+@onnx_function
+def _layer(x: Any, w: Any) -> Any:
+    return jnp.sin(x) @ w
+
+
+def _layers(x: Any) -> Any:
+    first, second = np.arange(50, dtype=np.float32).reshape(2, 5, 5)
+    return _layer(_layer(x, jnp.asarray(first)), jnp.asarray(second))
 
 
 def unsupported() -> dict[str, tuple[Any, ...]]:
@@ -587,7 +892,8 @@ def is_long(program: str) -> bool:
 
 def trace(function: Any, *operands: Any) -> str:
     """The program of a function, without what does not matter to a rule."""
-    double = any(o.dtype in (jnp.float64, jnp.complex128) for o in operands)
+    wide = (jnp.float64, jnp.complex128)
+    double = any(o.dtype in wide for o in operands)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.jaxpr"
         try:

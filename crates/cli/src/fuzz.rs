@@ -6,6 +6,7 @@
 use std::io;
 
 use clap::Parser;
+use jaxpr::text::{Document, Printed};
 use provenance::{Origins, SourceMap};
 
 use crate::commands::Command;
@@ -77,4 +78,23 @@ pub fn text(bytes: &[u8]) {
         let again = read(&printed).map(|graph| onnx::text::print(&graph));
         assert_eq!(again.ok().as_ref(), Some(&printed), "{text}");
     }
+}
+
+/// Reads a program; what was read is printed, and read again.
+///
+/// # Panics
+/// If what was printed cannot be read, or reads as something else.
+pub fn program(bytes: &[u8]) {
+    const LIMIT: usize = 1 << 20;
+    let text = String::from_utf8_lossy(bytes);
+    let read = |text: &str| jaxpr::text::parse(text, LIMIT);
+    let print = |document: &Document| {
+        let Document { header, program, stacks, entry, .. } = document;
+        let stacks = Some(stacks);
+        jaxpr::text::print(&Printed { header, program, stacks, entry: *entry, weights: true })
+    };
+    let Ok(document) = read(&text) else { return };
+    let printed = print(&document);
+    let again = read(&printed).map(|document| print(&document));
+    assert_eq!(again.as_ref(), Ok(&printed), "{text}");
 }

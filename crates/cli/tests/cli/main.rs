@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
+mod convert;
 mod diff;
 mod explain;
 mod profile;

@@ -109,3 +109,31 @@ twice (float[1,1,4,4] c) => (float[1,1,4,4] e)
     let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     run(&texts, fuzz::text);
 }
+
+#[test]
+fn programs() {
+    let texts = [
+        r#"model[name="mlp" opset=None inputs=("x",)]
+%0 = f32[2,2] {1.0, -0.0, nan, 0x7fc00001}
+%1 = f32[4] %0
+@0 = { lambda a:f32[4] = %1; b:f32[2,2]. let
+    c:f32[2,2] = mul b b
+  in (c,) }
+{ lambda a:f32[2,2] "kernel" = %0 d:f32[64] = ...; c:f32[2,b + 1]. let
+    e:f32[2,2] = jit[jaxpr=@0 name="square"] a :: "mlp/first" #0
+    f:f32[2,2] = jit[jaxpr={ lambda ; a:f32[2,2]. let in (a,) } ty=bf16 mode=CLIP] e :: #1 external
+    h:f32[] _:bool[2] = reduce[dims=[x=() y=(1,)] size=dim "2*b + 1" t={1, 2}:i64[2]] f 2.5:f32[]
+  in (h, e) }
+frames
+  0 user "train.py" "main" 9:0 9:12
+  1 library "model.py" "MLP" 41:8 41:30
+links 0 0 1 1 from 0
+stacks #0 1 #1 1
+entry #0
+"#,
+        "{ lambda a:u8[3] = base64 \"AQID\"; . let = f[a=opaque \"x\" b=enum \"f32\"] ...:f32[9] in (a,) } // end",
+        "{ lambda ; a:c64[max(b, 2)]. let b:c64[] = g a {1.0, -inf}:c64[] in (b, True:bool[]) }",
+    ];
+    let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    run(&texts, fuzz::program);
+}

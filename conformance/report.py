@@ -6,7 +6,9 @@ from importlib.metadata import version
 
 from conformance import corpus, walks
 from conformance.evaluate import FAILED, MATCH, MISMATCH, REFUSED, SKIPPED, UNSUPPORTED, Result
+from jax2onnx import _core
 
+_PRIMITIVES = "## Primitives"
 _BAD = (MISMATCH, REFUSED, FAILED)
 
 
@@ -48,8 +50,40 @@ def page(results: dict[str, Result]) -> str:
         *(_row(group, members) for group, members in sorted(groups.items())),
         "",
         *_functions(results),
+        *primitives(),
     ]
     return "\n".join(lines)
+
+
+def with_primitives(page: str) -> str:
+    """The page with the table of primitives as it is now."""
+    measured, _, _ = page.partition(_PRIMITIVES)
+    return measured + "\n".join(primitives())
+
+
+def primitives() -> list[str]:
+    """The table of primitives: what each can be exported with."""
+    rows = _core.primitives()
+    cells = (
+        f"| {row.name} | {_support(row.without_complex)} | {_support(row.without_keys)} |"
+        for row in rows
+    )
+    return [
+        _PRIMITIVES,
+        "",
+        f"The {len(rows)} primitives that have a rule. A dash: JAX itself has no such equation.",
+        "",
+        "| primitive | complex numbers | PRNG keys |",
+        "|---|---|---|",
+        *cells,
+        "",
+    ]
+
+
+def _support(refusal: str | None) -> str:
+    if refusal is None:
+        return "yes"
+    return "—" if refusal == "JAX has none" else f"no: {refusal}"
 
 
 def versions() -> list[str]:

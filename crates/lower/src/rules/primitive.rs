@@ -89,71 +89,62 @@ pub enum Expands {
     Rounds(Expansion),
 }
 
-/// The ways in which JAX puts an equation in terms of others. Each is a function in Python, which
-/// knows it by this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the functions in Python say it")]
-pub enum Expansion {
-    AllEqual,
-    AnyDiffers,
-    Apply,
-    ChooseAndGather,
-    ChooseAndScatter,
-    Fold,
-    FoldWindows,
-    HiPrimitive,
-    KeyBits,
-    KeyFoldIn,
-    KeyGamma,
-    KeySeed,
-    KeySplit,
-    Map,
-    Moved,
-    TopK,
+macro_rules! expansions {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// The ways in which JAX puts an equation in terms of others. Each is a function in Python,
+        /// which knows it by its name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Expansion {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Expansion {
+            /// All of them.
+            pub const ALL: &[Expansion] = &[$(Expansion::$variant),*];
+
+            /// What Python calls it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Expansion::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Expansion {
-    /// All of them.
-    pub const ALL: &[Expansion] = &[
-        Expansion::AllEqual,
-        Expansion::AnyDiffers,
-        Expansion::Apply,
-        Expansion::ChooseAndGather,
-        Expansion::ChooseAndScatter,
-        Expansion::Fold,
-        Expansion::FoldWindows,
-        Expansion::HiPrimitive,
-        Expansion::KeyBits,
-        Expansion::KeyFoldIn,
-        Expansion::KeyGamma,
-        Expansion::KeySeed,
-        Expansion::KeySplit,
-        Expansion::Map,
-        Expansion::Moved,
-        Expansion::TopK,
-    ];
-
-    /// What Python calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Expansion::AllEqual => "all-equal",
-            Expansion::AnyDiffers => "any-differs",
-            Expansion::Apply => "apply",
-            Expansion::ChooseAndGather => "choose-and-gather",
-            Expansion::ChooseAndScatter => "choose-and-scatter",
-            Expansion::Fold => "fold",
-            Expansion::FoldWindows => "fold-windows",
-            Expansion::HiPrimitive => "hi-primitive",
-            Expansion::KeyBits => "key-bits",
-            Expansion::KeyFoldIn => "key-fold-in",
-            Expansion::KeyGamma => "key-gamma",
-            Expansion::KeySeed => "key-seed",
-            Expansion::KeySplit => "key-split",
-            Expansion::Map => "map",
-            Expansion::Moved => "moved",
-            Expansion::TopK => "top-k",
-        }
-    }
+expansions! {
+    /// Keys are equal if all their integers are.
+    AllEqual = "all-equal",
+    /// Keys differ if any of their integers does.
+    AnyDiffers = "any-differs",
+    /// A function is applied to the elements that indices point to.
+    Apply = "apply",
+    /// Of each window, the element that belongs to the preferred number.
+    ChooseAndGather = "choose-and-gather",
+    /// What belongs to each window is added where its preferred number is.
+    ChooseAndScatter = "choose-and-scatter",
+    /// Axes are reduced by a function.
+    Fold = "fold",
+    /// Windows are reduced by a function.
+    FoldWindows = "fold-windows",
+    /// A function that is a primitive is called.
+    HiPrimitive = "hi-primitive",
+    /// What the implementation of keys makes random bits of.
+    KeyBits = "key-bits",
+    /// What it folds numbers into keys with.
+    KeyFoldIn = "key-fold-in",
+    /// Random numbers of the gamma distribution.
+    KeyGamma = "key-gamma",
+    /// What the implementation of keys makes them of.
+    KeySeed = "key-seed",
+    /// What it makes several keys of one with.
+    KeySplit = "key-split",
+    /// A loop's body is applied to all rows at once.
+    Map = "map",
+    /// The primitive is applied to each integer that keys are made of.
+    Moved = "moved",
+    /// The largest elements, exactly.
+    TopK = "top-k",
 }
 
 /// An equation that has been read, for the decision whether its rule takes it.

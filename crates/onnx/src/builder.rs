@@ -181,6 +181,13 @@ impl Builder<'_> {
         Ok(self.constant(tensor))
     }
 
+    /// An integer constant of the given type, which may have more digits than a float.
+    pub fn int(&mut self, dtype: DType, value: i128) -> Result<ValueId> {
+        let tensor = Tensor::int_scalar(dtype, value)
+            .ok_or_else(|| Error::Graph(format!("{value} cannot be a {dtype} constant")))?;
+        Ok(self.constant(tensor))
+    }
+
     /// `value` converted to `dtype`, or `value` itself if it has that type.
     #[track_caller]
     pub fn cast(&mut self, value: ValueId, dtype: DType) -> Result<ValueId> {

@@ -154,6 +154,11 @@ impl Context<'_> {
         self.builder.i64s(values)
     }
 
+    /// An integer constant of the given type, which may have more digits than a float.
+    pub fn int(&mut self, dtype: DType, value: i128) -> onnx::Result<ValueId> {
+        self.builder.int(dtype, value)
+    }
+
     /// A scalar constant of the given type.
     pub fn scalar(&mut self, dtype: DType, value: f64) -> onnx::Result<ValueId> {
         self.builder.scalar(dtype, value)

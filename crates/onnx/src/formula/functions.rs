@@ -39,6 +39,7 @@ impl<'f> Num<'f> {
         is_inf => "IsInf";
         is_nan => "IsNaN";
         ln => "Log";
+        reciprocal => "Reciprocal";
         sigmoid => "Sigmoid";
         sign => "Sign";
         sin => "Sin";

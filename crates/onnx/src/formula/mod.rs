@@ -15,7 +15,7 @@ pub use repeat::repeat;
 use std::fmt;
 use std::panic::Location;
 
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 use crate::{Attrs, Builder, Result, ValueId, attrs};
 use sheet::{Page, Sheet};
@@ -92,7 +92,12 @@ impl<'f> Num<'f> {
 
     /// A constant of the same element type.
     pub fn constant(self, number: f64) -> Self {
-        Num { id: self.sheet.constant(self.id, number), ..self }
+        Num { id: self.sheet.constant(self.id, Tensor::scalar(self.dtype(), number)), ..self }
+    }
+
+    /// A constant of the same element type, which may have more digits than a float.
+    pub fn integer(self, number: i128) -> Self {
+        Num { id: self.sheet.constant(self.id, Tensor::int_scalar(self.dtype(), number)), ..self }
     }
 
     /// The element type.

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
-use tensor::{DType, Type};
+use tensor::{DType, Tensor, Type};
 
 use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
@@ -19,8 +19,8 @@ pub(super) trait Sheet {
         at: &'static Location<'static>,
     ) -> Vec<ValueId>;
 
-    /// A constant of the element type that `like` has.
-    fn constant(&self, like: ValueId, number: f64) -> ValueId;
+    /// A constant; `like` instead, whose element type it should have, if there is none.
+    fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId;
 
     /// The type of a value.
     fn ty(&self, id: ValueId) -> Type;
@@ -79,13 +79,14 @@ impl Sheet for Page<'_, '_> {
         })
     }
 
-    fn constant(&self, like: ValueId, number: f64) -> ValueId {
+    fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId {
         let mut builder = self.builder.borrow_mut();
+        if let Some(tensor) = tensor {
+            return builder.constant(tensor);
+        }
         let dtype = builder.dtype(like);
-        builder.scalar(dtype, number).unwrap_or_else(|problem| {
-            self.complain(problem);
-            like
-        })
+        self.complain(Error::Graph(format!("a constant is no {dtype}")));
+        like
     }
 
     fn ty(&self, id: ValueId) -> Type {

@@ -4,42 +4,39 @@
 use onnx::{Attrs, ValueId};
 
 use crate::Context;
+use crate::formula::{Num, formulas};
 use crate::rules::Result;
 
 pub(crate) fn le(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let [a, b] = [x[0], x[1]];
-    if !cx.dtype(a).is_float() {
-        return Ok(vec![cx.op("LessOrEqual", x, Attrs::new())?]);
-    }
-    let smaller = cx.op("LessOrEqual", x, Attrs::new())?;
-    let behind = is_zero_before_minus_zero(cx, a, b)?;
-    let ahead = cx.op("Not", &[behind], Attrs::new())?;
-    let smaller = cx.op("And", &[smaller, ahead], Attrs::new())?;
-    let last = cx.op("IsNaN", &[b], Attrs::new())?;
-    Ok(vec![cx.op("Or", &[smaller, last], Attrs::new())?])
+    compare(cx, x, "LessOrEqual", is_at_most)
 }
 
 pub(crate) fn lt(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    if !cx.dtype(x[0]).is_float() {
-        return Ok(vec![cx.op("Less", x, Attrs::new())?]);
-    }
-    let reversed = le(cx, &[x[1], x[0]])?;
-    Ok(vec![cx.op("Not", &reversed, Attrs::new())?])
+    compare(cx, x, "Less", |a, b| !is_at_most(b, a))
 }
 
 pub(crate) fn eq(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    if !cx.dtype(x[0]).is_float() {
-        return Ok(vec![cx.op("Equal", x, Attrs::new())?]);
-    }
-    let (one, other) = (le(cx, x)?[0], le(cx, &[x[1], x[0]])?[0]);
-    Ok(vec![cx.op("And", &[one, other], Attrs::new())?])
+    compare(cx, x, "Equal", |a, b| is_at_most(a, b) & is_at_most(b, a))
 }
 
-/// Only the reciprocals of zeros show their signs.
-fn is_zero_before_minus_zero(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> {
-    let equal = cx.op("Equal", &[a, b], Attrs::new())?;
-    let (a, b) =
-        (cx.op("Reciprocal", &[a], Attrs::new())?, cx.op("Reciprocal", &[b], Attrs::new())?);
-    let above = cx.op("Greater", &[a, b], Attrs::new())?;
-    Ok(cx.op("And", &[equal, above], Attrs::new())?)
+/// Floats by a formula, all others by an operator.
+#[track_caller]
+fn compare(
+    cx: &mut Context<'_>,
+    x: &[ValueId],
+    op: &'static str,
+    floats: impl for<'f> FnOnce(Num<'f>, Num<'f>) -> Num<'f>,
+) -> Result {
+    if cx.dtype(x[0]).is_float() {
+        let [result] = formulas(cx, [x[0], x[1]], |[a, b]| [floats(a, b)])?;
+        return Ok(vec![result]);
+    }
+    Ok(vec![cx.op(op, x, Attrs::new())?])
+}
+
+fn is_at_most<'f>(a: Num<'f>, b: Num<'f>) -> Num<'f> {
+    let smaller = a.at_most(b);
+    // Only the reciprocals of zeros tell their signs.
+    let behind = a.equals(b) & a.reciprocal().greater(b.reciprocal());
+    (smaller & !behind) | b.is_nan()
 }

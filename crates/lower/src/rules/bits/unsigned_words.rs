@@ -1,10 +1,10 @@
 //! Arithmetic on unsigned integers as words of bits.
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Tensor};
+use tensor::DType;
 
+use crate::Context;
 use crate::rules::Result;
-use crate::{Context, RuleError};
 
 /// The unsigned type of the same width.
 pub(crate) fn unsigned(dtype: DType) -> DType {
@@ -35,9 +35,7 @@ pub(crate) fn signed(dtype: DType) -> DType {
 
 /// A constant word.
 pub(crate) fn word(cx: &mut Context<'_>, dtype: DType, value: u64) -> Result<ValueId> {
-    let tensor = Tensor::int_scalar(dtype, i128::from(value));
-    let none = || RuleError::Internal(format!("{value} cannot be a {dtype} constant"));
-    Ok(cx.constant(tensor.ok_or_else(none)?))
+    Ok(cx.int(dtype, i128::from(value))?)
 }
 
 macro_rules! binary {

@@ -1,26 +1,29 @@
 //! eq, ne, max, min: two numbers are equal if both parts are; the order is that of the real
 //! parts, and among equal ones that of the imaginary parts
 
-use onnx::{Attrs, ValueId};
+use onnx::Attrs;
 
 use super::Result;
+use crate::formula::{Num, formulas};
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![Parts::Real(equal(cx, x)?)])
+    compare(cx, x, |equal| equal)
 }
 
 pub(in crate::rules) fn ne(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let equal = equal(cx, x)?;
-    Ok(vec![Parts::Real(cx.op("Not", &[equal], Attrs::new())?)])
+    compare(cx, x, |equal| !equal)
 }
 
-#[track_caller]
-fn equal(cx: &mut Context<'_>, x: &[Parts]) -> Result<ValueId> {
-    let re = cx.op("Equal", &[x[0].re(), x[1].re()], Attrs::new())?;
-    let im = cx.op("Equal", &[x[0].im(), x[1].im()], Attrs::new())?;
-    Ok(cx.op("And", &[re, im], Attrs::new())?)
+fn compare(
+    cx: &mut Context<'_>,
+    x: &[Parts],
+    answer: impl for<'f> FnOnce(Num<'f>) -> Num<'f>,
+) -> Result<Vec<Parts>> {
+    let operands = [x[0].re(), x[1].re(), x[0].im(), x[1].im()];
+    let [result] = formulas(cx, operands, |[a, c, b, d]| [answer(a.equals(c) & b.equals(d))])?;
+    Ok(vec![Parts::Real(result)])
 }
 
 pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {

@@ -1,9 +1,10 @@
 //! convert_element_type[new_dtype](x) → Cast(x); a float becomes the nearest integer in range, and NaN
 //! becomes 0; numbers too large for an 8-bit float become infinity or NaN
 
-use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Kind, Tensor};
+use onnx::{ValueId, attrs};
+use tensor::{DType, Kind};
 
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -35,12 +36,7 @@ fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId
         _ => None,
     };
     if let Some(overflow) = overflow {
-        let (overflow, infinity) =
-            (cx.scalar_like(x, overflow)?, cx.scalar_like(x, f64::INFINITY)?);
-        let size = cx.op("Abs", &[x], Attrs::new())?;
-        let is_over = cx.op("GreaterOrEqual", &[size, overflow], Attrs::new())?;
-        let infinite = cx.op("Mul", &[x, infinity], Attrs::new())?;
-        x = cx.op("Where", &[is_over, infinite, x], Attrs::new())?;
+        [x] = formulas(cx, [x], |[x]| [x.abs().at_least(overflow).select(x * f64::INFINITY, x)])?;
     }
     let mut attrs = attrs! { to: to, saturate: false };
     if to == DType::F8E8M0FNU {
@@ -53,33 +49,29 @@ fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId
 fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let none = || RuleError::Internal(format!("{to} has no range"));
     let (low, high) = to.int_range().ok_or_else(none)?;
-    let nan = cx.op("IsNaN", &[x], Attrs::new())?;
-    let zero = cx.scalar_like(x, 0.0)?;
-    let number = cx.op("Where", &[nan, zero, x], Attrs::new())?;
-    // The upper bound of wide integers is not a float: everything from the next power of two on is
-    // above it, and the float before that is below.
+    // Of wide integers the upper bound is no float: everything from the next power of two on is above
+    // it, and the float before that is below.
     let above = round(high + 1);
     let (is_float, below) = match cx.dtype(x) {
         DType::F64 => (to.bits() <= 53, above.next_down()),
         _ => (to.bits() <= 24, above - above * f64::from(f32::EPSILON) / 2.0),
     };
     let last = if is_float { round(high) } else { below };
-    let (low, last) = (cx.scalar_like(x, round(low))?, cx.scalar_like(x, last)?);
-    let inside = cx.op("Clip", &[number, low, last], Attrs::new())?;
-    // Types below a byte are cut from a byte, which has no fraction to round.
-    let inside = match to.kind() {
-        _ if to.bits() >= 8 => inside,
-        Kind::Signed => cx.cast(inside, DType::I8)?,
-        _ => cx.cast(inside, DType::U8)?,
-    };
-    let result = cx.cast(inside, to)?;
-    if is_float {
-        return Ok(result);
-    }
-    let (above, high) = (cx.scalar_like(x, above)?, Tensor::int_scalar(to, high));
-    let high = cx.constant(high.ok_or_else(none)?);
-    let is_above = cx.op("GreaterOrEqual", &[x, above], Attrs::new())?;
-    Ok(cx.op("Where", &[is_above, high, result], Attrs::new())?)
+    let [result] = formulas(cx, [x], |[x]| {
+        let inside = x.is_nan().select(0.0, x).clip(round(low), last);
+        // Less than a byte is cut off from a byte, which has no fraction that could be rounded.
+        let inside = match to.kind() {
+            _ if to.bits() >= 8 => inside,
+            Kind::Signed => inside.cast(DType::I8),
+            _ => inside.cast(DType::U8),
+        };
+        let result = inside.cast(to);
+        if is_float {
+            return [result];
+        }
+        [x.at_least(above).select(result.integer(high), result)]
+    })?;
+    Ok(result)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "powers of two, or few bits")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use onnx::{Attrs, ValueId};
 
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -20,17 +21,13 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 }
 
 fn away_from_zero(cx: &mut Context<'_>, x: ValueId) -> Result {
-    let half = cx.scalar_like(x, 0.5)?;
-    let one = cx.scalar_like(x, 1.0)?;
-    let size = cx.op("Abs", &[x], Attrs::new())?;
-    let floor = cx.op("Floor", &[size], Attrs::new())?;
-    let fraction = cx.op("Sub", &[size, floor], Attrs::new())?;
-    let up = cx.op("GreaterOrEqual", &[fraction, half], Attrs::new())?;
-    let next = cx.op("Add", &[floor, one], Attrs::new())?;
-    let rounded = cx.op("Where", &[up, next, floor], Attrs::new())?;
-    let sign = cx.op("Sign", &[x], Attrs::new())?;
-    let signed = cx.op("Mul", &[sign, rounded], Attrs::new())?;
-    // Infinity minus infinity is not a fraction, so infinite values are their own result.
-    let infinite = cx.op("IsInf", &[x], Attrs::new())?;
-    Ok(vec![cx.op("Where", &[infinite, x, signed], Attrs::new())?])
+    let [rounded] = formulas(cx, [x], |[x]| {
+        let size = x.abs();
+        let floor = size.floor();
+        let up = (size - floor).at_least(0.5);
+        let rounded = x.sign() * up.select(floor + 1.0, floor);
+        // Infinity minus infinity is no fraction: infinite values are their own result.
+        [x.is_inf().select(x, rounded)]
+    })?;
+    Ok(vec![rounded])
 }

@@ -228,6 +228,24 @@ impl Entries {
         self.each(cx, |cx, part| Ok(cx.op("Gather", &[part, index], attrs! { axis: axis })?))
     }
 
+    /// The elements at `index`, of which there is one per element of the result, along an axis.
+    #[track_caller]
+    pub(crate) fn pick(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
+        self.each(cx, |cx, part| {
+            Ok(cx.op("GatherElements", &[part, index], attrs! { axis: axis })?)
+        })
+    }
+
+    /// The rows (…, 1, n) at the places (…, 1, 1).
+    #[track_caller]
+    pub(crate) fn row(self, cx: &mut Context<'_>, at: ValueId) -> Result<Self> {
+        let mut shape = cx.shape(self.re).to_vec();
+        let rank = shape.len();
+        shape[rank - 2] = Dim::Known(1);
+        let at = cx.expand(at, &shape)?;
+        self.pick(cx, -2, at)
+    }
+
     /// The matrices with rows and columns exchanged.
     #[track_caller]
     pub(crate) fn transpose(self, cx: &mut Context<'_>) -> Result<Self> {

@@ -8,6 +8,7 @@ use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors;
 use super::schur::Form;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::rules::indexing::indices;
@@ -74,11 +75,11 @@ fn realigned(cx: &mut Context<'_>, values: Entries, triangle: Entries) -> Result
     let norm = matrix::norm(cx, triangle)?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
     let count = n.as_known().unwrap_or(1) as f64;
-    let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, values) * count.max(8.0))?;
-    let limit = cx.op("Mul", &[norm, epsilon], Attrs::new())?;
-    let (size, zero) = (cx.op("Abs", &[im], Attrs::new())?, cx.scalar_like(im, 0.0)?);
-    let real = cx.op("LessOrEqual", &[size, limit], Attrs::new())?;
-    let im = cx.op("Where", &[real, zero, im], Attrs::new())?;
+    let epsilon = matrix::epsilon(cx, values) * count.max(8.0);
+    let [im] = formulas(cx, [im, norm], |[im, norm]| {
+        let limit = norm * epsilon;
+        [im.abs().at_most(limit).select(0.0, im)]
+    })?;
     Ok(Entries { re: values.re, im: Some(im) })
 }
 
@@ -89,11 +90,10 @@ fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
     let values = diagonal(cx, triangle)?;
     let above = matrix::upper(cx, triangle, 1)?;
     let (norm, epsilon) = (matrix::norm(cx, triangle)?, matrix::epsilon(cx, triangle));
-    let epsilon = cx.scalar_like(norm, epsilon)?;
-    let least = cx.op("Mul", &[norm, epsilon], Attrs::new())?;
-    let zero = cx.scalar_like(norm, 0.0)?;
-    let nothing = cx.op("Equal", &[least, zero], Attrs::new())?;
-    let least = cx.op("Where", &[nothing, epsilon, least], Attrs::new())?;
+    let [least] = formulas(cx, [norm], |[norm]| {
+        let least = norm * epsilon;
+        [least.equals(0.0).select(epsilon, least)]
+    })?;
 
     let eye = matrix::eye(cx, cx.dtype(triangle.re), &n, &n)?;
     let eye = Entries::real(matrix::batched(cx, eye, triangle)?).in_kind_of(cx, triangle)?;
@@ -128,9 +128,7 @@ fn normalized(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
     let x = x.over(cx, norm)?;
     let square = x.square(cx)?;
     let largest = cx.op("ArgMax", &[square], attrs! { axis: -2, keepdims: true })?;
-    let largest = x.each(cx, |cx, part| {
-        Ok(cx.op("GatherElements", &[part, largest], attrs! { axis: -2 })?)
-    })?;
+    let largest = x.pick(cx, -2, largest)?;
     let modulus = largest.square(cx)?;
     let modulus = cx.op("Sqrt", &[modulus], Attrs::new())?;
     let phase = largest.conj(cx)?.over(cx, modulus)?;

@@ -1,12 +1,11 @@
 //! hessenberg(a) → Loop over columns, a Householder reflector each, from both sides; packed as
 //! LAPACK does
 
-use onnx::Attrs;
 use tensor::Dim;
 
 use super::complex_arrays::Entries;
 use super::matrix;
-use super::reflectors::Reflector;
+use super::reflectors::reduce_column;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::{Context, Parts, RuleError};
@@ -22,16 +21,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
     }
     let places = matrix::places(cx, &n)?;
-    let one = cx.i64s(&[1]);
     let steps = n.clone() - Dim::Known(1);
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
-        let column = carry[0].take(cx, -1, at)?;
-        let next = cx.op("Add", &[at, one], Attrs::new())?;
-        let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
-        let rest = reflector.apply_right(cx, carry[0])?;
-        let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
-        let packed = reflector.packed(cx, column, beta, places, next)?;
-        Ok(Round { carry: vec![rest], stack: vec![packed, reflector.tau] })
+        let step = reduce_column(cx, carry[0], places, at)?;
+        Ok(Round { carry: vec![step.rest], stack: vec![step.packed, step.reflector.tau] })
     })?;
     let columns = matrix::from_columns(cx, done.stack[0])?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;

@@ -9,6 +9,7 @@ use tensor::Dim;
 
 use super::complex_arrays::Entries;
 use crate::Context;
+use crate::formula::formulas;
 use crate::rules::Result;
 
 /// Sweeps after which no more precision is to be had; five to ten are usual.
@@ -63,28 +64,18 @@ impl Pairs {
     ) -> Result<Rotations> {
         // For complex numbers, the second column first takes the phase away from c.
         let (c, phase) = modulus_and_phase(cx, c)?;
-        let (zero, one) = (cx.scalar_like(c, 0.0)?, cx.scalar_like(c, 1.0)?);
-        let difference = cx.op("Sub", &[b, a], Attrs::new())?;
-        let twice = cx.op("Add", &[c, c], Attrs::new())?;
-        let zeta = cx.op("Div", &[difference, twice], Attrs::new())?;
-        // The smaller root of t² + 2ζt = 1: the angle is at most an eighth of a turn.
-        let square = cx.op("Mul", &[zeta, zeta], Attrs::new())?;
-        let square = cx.op("Add", &[square, one], Attrs::new())?;
-        let root = cx.op("Sqrt", &[square], Attrs::new())?;
-        let size = cx.op("Abs", &[zeta], Attrs::new())?;
-        let sum = cx.op("Add", &[size, root], Attrs::new())?;
-        let tangent = cx.op("Reciprocal", &[sum], Attrs::new())?;
-        let minus = cx.op("Neg", &[tangent], Attrs::new())?;
-        let negative = cx.op("Less", &[zeta, zero], Attrs::new())?;
-        let tangent = cx.op("Where", &[negative, minus, tangent], Attrs::new())?;
-        let nothing = cx.op("Equal", &[c, zero], Attrs::new())?;
-        let tangent = cx.op("Where", &[nothing, zero, tangent], Attrs::new())?;
-        let square = cx.op("Mul", &[tangent, tangent], Attrs::new())?;
-        let square = cx.op("Add", &[square, one], Attrs::new())?;
-        let root = cx.op("Sqrt", &[square], Attrs::new())?;
-        let sine = Entries::real(cx.op("Div", &[tangent, root], Attrs::new())?);
-        let root = cx.op("Add", &[root, one], Attrs::new())?;
-        let half = Entries::real(cx.op("Div", &[tangent, root], Attrs::new())?);
+        let [sine, half] = formulas(cx, [a, b, c], |[a, b, c]| {
+            let zeta = (b - a) / (c + c);
+            // The smaller root of t² + 2ζt = 1: the angle is at most an eighth of a turn.
+            let root = (zeta.squared() + 1.0).sqrt();
+            let tangent = (zeta.abs() + root).reciprocal();
+            let minus = -tangent;
+            let tangent = zeta.less(0.0).select(minus, tangent);
+            let tangent = c.equals(0.0).select(0.0, tangent);
+            let root = (tangent.squared() + 1.0).sqrt();
+            [tangent / root, tangent / (root + 1.0)]
+        })?;
+        let (sine, half) = (Entries::real(sine), Entries::real(half));
 
         let sine = sine.neg(cx)?.concat(cx, -2, sine)?.take(cx, -2, self.own)?;
         let minus = half.neg(cx)?;
@@ -170,7 +161,7 @@ pub(crate) fn sorted(
 pub(crate) fn reordered(cx: &mut Context<'_>, rows: Entries, order: ValueId) -> Result<Entries> {
     let shape = cx.shape(rows.re).to_vec();
     let order = cx.expand(order, &shape)?;
-    rows.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, order], attrs! { axis: -2 })?))
+    rows.pick(cx, -2, order)
 }
 
 #[cfg(test)]

@@ -33,13 +33,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let mine = cx.op("Equal", &[places, chosen], Attrs::new())?;
         let used = cx.op("Or", &[used, mine], Attrs::new())?;
 
-        let mut shape = cx.shape(rest.re).to_vec();
-        let rank = shape.len();
-        shape[rank - 2] = Dim::Known(1);
-        let wide = cx.expand(chosen, &shape)?;
-        let row = rest.each(cx, |cx, part| {
-            Ok(cx.op("GatherElements", &[part, wide], attrs! { axis: -2 })?)
-        })?;
+        let row = rest.row(cx, chosen)?;
         let factors = factors(cx, column, row, at, used)?;
         let share = factors.mul(cx, row)?;
         let rest = rest.sub(cx, share)?;
@@ -50,8 +44,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let left = matrix::from_columns(cx, done.stack[0])?;
     let shape = cx.shape(left.re).to_vec();
     let wide = cx.expand(order, &shape)?;
-    let left = left
-        .each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, wide], attrs! { axis: -2 })?))?;
+    let left = left.pick(cx, -2, wide)?;
     let right = matrix::from_rows(cx, done.stack[1])?;
     let right = matrix::upper(cx, right, 0)?;
     let (left, right) = (matrix::padded(cx, left, &m, &n)?, matrix::padded(cx, right, &m, &n)?);

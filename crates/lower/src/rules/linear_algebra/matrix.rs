@@ -1,10 +1,13 @@
 //! Batches of matrices: the last two axes are rows and columns, those in front are independent.
 
+use std::f64::consts::LN_2;
+
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use super::complex_arrays::Entries;
 use crate::Context;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::indexing::indices;
 use crate::rules::movement::pad;
@@ -171,19 +174,13 @@ pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Entries) -> Result<En
 pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, ValueId)> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2, -1]));
     let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
-    let (zero, one) = (cx.scalar_like(x.re, 0.0)?, cx.scalar_like(x.re, 1.0)?);
-    let nothing = cx.op("Equal", &[largest, zero], Attrs::new())?;
-    let largest = cx.op("Where", &[nothing, one, largest], Attrs::new())?;
-    let (log, base) = (cx.op("Log", &[largest], Attrs::new())?, std::f64::consts::LN_2);
-    let base = cx.scalar_like(x.re, base)?;
-    let log = cx.op("Div", &[log, base], Attrs::new())?;
-    let exponent = cx.op("Floor", &[log], Attrs::new())?;
-    // Beyond that, the power or its inverse is not a normal number.
+    // Beyond, either the power or its inverse is no normal number.
     let most = if cx.dtype(x.re) == DType::F64 { 1022.0 } else { 126.0 };
-    let (low, high) = (cx.scalar_like(x.re, -most)?, cx.scalar_like(x.re, most)?);
-    let exponent = cx.op("Clip", &[exponent, low, high], Attrs::new())?;
-    let two = cx.scalar_like(x.re, 2.0)?;
-    let power = cx.op("Pow", &[two, exponent], Attrs::new())?;
+    let [power] = formulas(cx, [largest], |[largest]| {
+        let largest = largest.equals(0.0).select(1.0, largest);
+        let exponent = (largest.ln() / LN_2).floor().clip(-most, most);
+        [largest.constant(2.0).pow(exponent)]
+    })?;
     Ok((x.over(cx, power)?, power))
 }
 

@@ -103,8 +103,7 @@ fn exchange(
     let here = x.take(cx, -1, at)?;
     let shape = cx.shape(here.re).to_vec();
     let wide = cx.expand(other, &shape)?;
-    let there =
-        x.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, wide], attrs! { axis: -1 })?))?;
+    let there = x.pick(cx, -1, wide)?;
     let is_other = cx.op("Equal", &[numbers, other], Attrs::new())?;
     let swapped = here.or(cx, is_other, x)?;
     let is_here = cx.op("Equal", &[numbers, at], Attrs::new())?;

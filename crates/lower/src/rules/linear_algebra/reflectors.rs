@@ -150,6 +150,35 @@ pub(crate) fn factor(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, En
     Ok((Reflectors { vectors, taus }, matrix::upper(cx, triangle, 0)?))
 }
 
+/// What one step makes of a matrix that is reduced to its diagonals from both sides.
+pub(crate) struct Step {
+    pub(crate) column: Entries,
+    pub(crate) reflector: Reflector,
+    pub(crate) beta: ValueId,
+    /// The column as LAPACK leaves it.
+    pub(crate) packed: Entries,
+    /// The matrix, with the reflector applied to its rows and its columns.
+    pub(crate) rest: Entries,
+}
+
+/// Reduces the column `at` of `a` to what is above the place behind the diagonal, and that place.
+#[track_caller]
+pub(crate) fn reduce_column(
+    cx: &mut Context<'_>,
+    a: Entries,
+    places: ValueId,
+    at: ValueId,
+) -> Result<Step> {
+    let column = a.take(cx, -1, at)?;
+    let one = cx.i64s(&[1]);
+    let next = cx.op("Add", &[at, one], Attrs::new())?;
+    let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
+    let rest = reflector.apply_right(cx, a)?;
+    let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
+    let packed = reflector.packed(cx, column, beta, places, next)?;
+    Ok(Step { column, reflector, beta, packed, rest })
+}
+
 /// Which way to go through reflectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {

@@ -2,11 +2,12 @@
 //! first; NaN if that never happens. Of complex matrices only: real ones have another form
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim};
+use tensor::DType;
 
 use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
@@ -142,9 +143,9 @@ impl Limits {
         let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
         let previous = cx.op("Sub", &[last, one], Attrs::new())?;
         let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
-        let (upper, lower) = (row(cx, x, previous)?, row(cx, x, last)?);
-        let (a, b) = (element(cx, upper, previous)?, element(cx, upper, last)?);
-        let (c, d) = (element(cx, lower, previous)?, element(cx, lower, last)?);
+        let (upper, lower) = (x.row(cx, previous)?, x.row(cx, last)?);
+        let (a, b) = (upper.pick(cx, -1, previous)?, upper.pick(cx, -1, last)?);
+        let (c, d) = (lower.pick(cx, -1, previous)?, lower.pick(cx, -1, last)?);
         let half = cx.scalar_like(x.re, 0.5)?;
         let half = a.sub(cx, d)?.mul(cx, Entries::real(half))?;
         let product = b.mul(cx, c)?;
@@ -176,44 +177,20 @@ impl Limits {
     }
 }
 
-/// The rows (…, 1, n) at the places (…, 1, 1).
-fn row(cx: &mut Context<'_>, x: Entries, at: ValueId) -> Result<Entries> {
-    let mut shape = cx.shape(x.re).to_vec();
-    let rank = shape.len();
-    shape[rank - 2] = Dim::Known(1);
-    let at = cx.expand(at, &shape)?;
-    x.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, at], attrs! { axis: -2 })?))
-}
-
-/// The elements (…, 1, 1) of rows.
-fn element(cx: &mut Context<'_>, row: Entries, at: ValueId) -> Result<Entries> {
-    row.each(cx, |cx, part| Ok(cx.op("GatherElements", &[part, at], attrs! { axis: -1 })?))
-}
-
 /// The roots with a real part that is not negative.
 fn square_root(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
     let Some(im) = x.im else {
         return Err(RuleError::Internal("the root of real numbers".to_owned()));
     };
-    let (zero, one) = (cx.scalar_like(im, 0.0)?, cx.scalar_like(im, 1.0)?);
-    let half = cx.scalar_like(im, 0.5)?;
-    let square = x.square(cx)?;
-    let modulus = cx.op("Sqrt", &[square], Attrs::new())?;
-    let size = cx.op("Abs", &[x.re], Attrs::new())?;
-    let sum = cx.op("Add", &[modulus, size], Attrs::new())?;
-    let sum = cx.op("Mul", &[sum, half], Attrs::new())?;
-    let larger = cx.op("Sqrt", &[sum], Attrs::new())?;
-    let nothing = cx.op("Equal", &[larger, zero], Attrs::new())?;
-    let divisor = cx.op("Where", &[nothing, one, larger], Attrs::new())?;
-    let smaller = cx.op("Div", &[im, divisor], Attrs::new())?;
-    let smaller = cx.op("Mul", &[smaller, half], Attrs::new())?;
-    // The parts of the root of -z are those of the root of z, exchanged.
-    let negative = cx.op("Less", &[x.re, zero], Attrs::new())?;
-    let below = cx.op("Less", &[im, zero], Attrs::new())?;
-    let minus = cx.op("Neg", &[larger], Attrs::new())?;
-    let signed = cx.op("Where", &[below, minus, larger], Attrs::new())?;
-    let size = cx.op("Abs", &[smaller], Attrs::new())?;
-    let re = cx.op("Where", &[negative, size, larger], Attrs::new())?;
-    let im = cx.op("Where", &[negative, signed, smaller], Attrs::new())?;
+    let [re, im] = formulas(cx, [x.re, im], |[re, im]| {
+        let modulus = (re.squared() + im.squared()).sqrt();
+        let larger = ((modulus + re.abs()) * 0.5).sqrt();
+        let divisor = larger.equals(0.0).select(1.0, larger);
+        let smaller = im / divisor * 0.5;
+        // The parts of the root of -z are those of the root of z, exchanged.
+        let (negative, below) = (re.less(0.0), im.less(0.0));
+        let signed = below.select(-larger, larger);
+        [negative.select(smaller.abs(), larger), negative.select(signed, smaller)]
+    })?;
     Ok(Entries { re, im: Some(im) })
 }

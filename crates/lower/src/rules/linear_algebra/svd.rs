@@ -8,6 +8,7 @@ use super::complex_arrays::Entries;
 use super::jacobi::{self, Pairs};
 use super::matrix;
 use super::reflectors;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
 use crate::{Context, Parts, RuleError};
@@ -199,9 +200,6 @@ fn normalized(cx: &mut Context<'_>, rows: Entries) -> Result<Entries> {
     let unitary = reflectors.product(cx, &n)?;
     let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
     let diagonal = Entries::real(triangle.re).keep(cx, eye)?.sum(cx, -2)?.re;
-    let (zero, one) = (cx.scalar_like(diagonal, 0.0)?, cx.scalar_like(diagonal, 1.0)?);
-    let minus = cx.scalar_like(diagonal, -1.0)?;
-    let negative = cx.op("Less", &[diagonal, zero], Attrs::new())?;
-    let sign = cx.op("Where", &[negative, minus, one], Attrs::new())?;
+    let [sign] = formulas(cx, [diagonal], |[x]| [x.less(0.0).select(x.constant(-1.0), 1.0)])?;
     unitary.mul(cx, Entries::real(sign))
 }

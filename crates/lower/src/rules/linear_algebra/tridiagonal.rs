@@ -6,7 +6,7 @@ use tensor::Dim;
 
 use super::complex_arrays::Entries;
 use super::matrix;
-use super::reflectors::Reflector;
+use super::reflectors::reduce_column;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::rules::indexing::indices;
@@ -37,18 +37,12 @@ fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
     let (n, _) = matrix::sides(cx, given);
     let a = matrix::hermitian(cx, given, true)?;
     let places = matrix::places(cx, &n)?;
-    let one = cx.i64s(&[1]);
     let steps = n.clone() - Dim::Known(1);
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
-        let column = carry[0].take(cx, -1, at)?;
-        let next = cx.op("Add", &[at, one], Attrs::new())?;
-        let (reflector, beta) = Reflector::of_column(cx, column, places, next)?;
-        let rest = reflector.apply_right(cx, carry[0])?;
-        let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
-        let packed = reflector.packed(cx, column, beta, places, next)?;
-        let diagonal = Entries::real(column.take(cx, -2, at)?.re);
-        let stack = vec![packed, diagonal, Entries::real(beta), reflector.tau];
-        Ok(Round { carry: vec![rest], stack })
+        let step = reduce_column(cx, carry[0], places, at)?;
+        let diagonal = Entries::real(step.column.take(cx, -2, at)?.re);
+        let stack = vec![step.packed, diagonal, Entries::real(step.beta), step.reflector.tau];
+        Ok(Round { carry: vec![step.rest], stack })
     })?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;
     let packed = matrix::from_columns(cx, done.stack[0])?.concat(cx, -1, last)?;

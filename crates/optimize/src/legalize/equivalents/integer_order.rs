@@ -3,7 +3,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::DType;
 
-use super::{Results, fresh, int, operand};
+use super::{Results, fresh, operand};
 
 /// `x` where it is greater or less (`op`) than `y`, else `y`.
 fn pick(b: &mut Builder<'_>, op: &'static str, x: ValueId, y: ValueId) -> Result<ValueId> {
@@ -40,13 +40,13 @@ pub(super) fn clip(b: &mut Builder<'_>, node: &Node) -> Results {
 }
 
 pub(super) fn relu(b: &mut Builder<'_>, node: &Node) -> Results {
-    let zero = int(b, DType::I64, 0)?;
+    let zero = b.int(DType::I64, 0)?;
     Ok(vec![pick(b, "Greater", operand(node, 0)?, zero)?])
 }
 
 pub(super) fn sign(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
-    let zero = int(b, DType::I64, 0)?;
+    let zero = b.int(DType::I64, 0)?;
     let above = b.op("Greater", &[x, zero], Attrs::new())?;
     let below = b.op("Less", &[x, zero], Attrs::new())?;
     let above = b.cast(above, DType::I64)?;
@@ -76,7 +76,7 @@ pub(super) fn through_signed(b: &mut Builder<'_>, node: &Node) -> Results {
 
 /// `x` with the bits of `mask` inverted.
 fn flip(b: &mut Builder<'_>, x: ValueId, dtype: DType, mask: i128) -> Result<ValueId> {
-    let mask = int(b, dtype, mask)?;
+    let mask = b.int(dtype, mask)?;
     b.op("BitwiseXor", &[x, mask], Attrs::new())
 }
 
@@ -87,7 +87,7 @@ pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let last = if node.is("ReduceMax") { i32::MIN } else { i32::MAX };
     let bits = b.cast(x, DType::U64)?;
-    let width = int(b, DType::U64, 32)?;
+    let width = b.int(DType::U64, 32)?;
     let upper = b.op("BitShift", &[bits, width], attrs! { direction: "RIGHT" })?;
     let upper = b.cast(upper, DType::I32)?;
     let lower = b.cast(x, DType::I32)?;
@@ -95,7 +95,7 @@ pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
 
     let best = reduce(b, node, upper, true)?;
     let beside = b.op("Equal", &[upper, best], Attrs::new())?;
-    let last = int(b, DType::I32, i128::from(last))?;
+    let last = b.int(DType::I32, i128::from(last))?;
     let lower = b.op("Where", &[beside, lower, last], Attrs::new())?;
     let upper = reduce(b, node, upper, false)?;
     let lower = reduce(b, node, lower, false)?;
@@ -104,7 +104,7 @@ pub(super) fn reduce_by_halves(b: &mut Builder<'_>, node: &Node) -> Results {
     let lower = b.cast(lower, DType::U32)?;
     let lower = b.cast(lower, DType::I64)?;
     let upper = b.cast(upper, DType::I64)?;
-    let factor = int(b, DType::I64, 1 << 32)?;
+    let factor = b.int(DType::I64, 1 << 32)?;
     let upper = b.op("Mul", &[upper, factor], Attrs::new())?;
     Ok(vec![b.op("Add", &[upper, lower], Attrs::new())?])
 }

@@ -6,7 +6,7 @@
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use super::{Lack, Results, int, operand};
+use super::{Lack, Results, operand};
 
 pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
@@ -16,7 +16,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
         let sum = in_double(b, node, x)?;
         // The low bits, taken apart from the cast: onnxruntime makes one cast of two in a row, and
         // one from double precision does not wrap.
-        let mask = int(b, DType::I64, (1 << dtype.bits()) - 1)?;
+        let mask = b.int(DType::I64, (1 << dtype.bits()) - 1)?;
         let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;
         return Ok(vec![b.cast(low, dtype)?]);
     }
@@ -26,7 +26,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     for shift in (0..dtype.bits()).step_by(width as usize) {
         let piece = cut(b, bits, shift, width)?;
         let sum = in_double(b, node, piece)?;
-        let factor = int(b, DType::I64, 1 << shift)?;
+        let factor = b.int(DType::I64, 1 << shift)?;
         let part = b.op("Mul", &[sum, factor], Attrs::new())?;
         total = Some(match total {
             None => part,
@@ -69,11 +69,11 @@ fn in_double(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<ValueId> {
 fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueId> {
     let mut piece = x;
     if shift > 0 {
-        let shift = int(b, DType::U64, i128::from(shift))?;
+        let shift = b.int(DType::U64, i128::from(shift))?;
         piece = b.op("BitShift", &[piece, shift], attrs! { direction: "RIGHT" })?;
     }
     if shift + width < 64 {
-        let mask = int(b, DType::U64, (1 << width) - 1)?;
+        let mask = b.int(DType::U64, (1 << width) - 1)?;
         piece = b.op("BitwiseAnd", &[piece, mask], Attrs::new())?;
     }
     Ok(piece)

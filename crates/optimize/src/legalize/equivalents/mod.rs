@@ -20,7 +20,7 @@ mod windows;
 
 use onnx::formula::{Num, formulas};
 use onnx::{Attrs, Builder, Node, Result, ValueId};
-use tensor::{DType, Tensor};
+use tensor::DType;
 
 /// Why an equivalent does not apply to a node.
 pub(super) enum Lack {
@@ -121,13 +121,6 @@ fn find_f64(op: &str) -> Option<Equivalent> {
 fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
-}
-
-/// An integer constant.
-fn int(b: &mut Builder<'_>, dtype: DType, value: i128) -> Result<ValueId> {
-    let tensor = Tensor::int_scalar(dtype, value);
-    let tensor = tensor.ok_or_else(|| onnx::Error::Graph(format!("{value} is not a {dtype}")))?;
-    Ok(b.constant(tensor))
 }
 
 /// `result`, or a copy if it is just the operand `x`: a result inherits a name.

@@ -49,7 +49,7 @@ def test_an_unknown_level_lists_the_known_ones(monkeypatch: pytest.MonkeyPatch) 
         detail(None)
     assert str(caught.value) == (
         "[invalid-option] `JAX2ONNX_STACKTRACE_DETAIL` is 'verbose'\n"
-        "  help: `JAX2ONNX_STACKTRACE_DETAIL` is one of: minimal, full, sourcemap"
+        "  help: choose one of: minimal, full, sourcemap"
     )
 
 

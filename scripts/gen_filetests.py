@@ -486,6 +486,32 @@ def complex_numbers() -> dict[str, tuple[Any, ...]]:
         "scatter-add": lambda z: z.at[jnp.array([1, 0])].add(z),
         "dynamic_slice": lambda z: lax.dynamic_slice(z, (0, 1), (2, 2)),
         "sort": lambda z: lax.sort(z, dimension=1),
+        "add_any": lambda z: primitive("add_any").bind(z, z),
+        "copy": lambda z: primitive("copy").bind(z),
+        "device_put": jax.device_put,
+        "stop_gradient": lambda z: primitive("stop_gradient").bind(z),
+        "optimization_barrier": lambda z: lax.optimization_barrier((z, z.real)),
+        "dynamic_update_slice": lambda z: lax.dynamic_update_slice(z, z[:1, :2], (1, 0)),
+        "exp2": lambda z: lax.exp2(z),
+        "max": lambda z: lax.max(z, z[::-1]),
+        "min": lambda z: lax.min(z, z[::-1]),
+        "reduce_max": lambda z: lax.reduce_max(z, (1,)),
+        "reduce_min": lambda z: lax.reduce_min(z, (0,)),
+        "scatter": lambda z: z.at[jnp.array([1, 0])].set(z),
+        "scatter-max": lambda z: z.at[jnp.array([1, 0])].max(z),
+        "scatter-min": lambda z: z.at[jnp.array([1, 0])].min(z),
+        "scatter-mul": lambda z: z.at[jnp.array([1, 0])].multiply(z),
+        "scatter-sub": lambda z: z.at[jnp.array([1, 0])].subtract(z),
+        "split": lambda z: lax.split(z, (1, 2), axis=1),
+        "stack": lambda z: primitive("stack").bind(z, z, axis=0),
+        "unstack": lambda z: primitive("unstack").bind(z, axis=0),
+        "tile": lambda z: primitive("tile").bind(z, reps=(2, 1)),
+        "custom_linear_solve": lambda z: _solve(jnp.eye(3) + z[0], z[1]),
+        "remat2": jax.checkpoint(lambda z: jnp.sin(z) * 2),
+        "bitcast_convert_type": lambda z: lax.bitcast_convert_type(z, jnp.complex64),
+        "cumprod": lambda z: lax.cumprod(z, 1),
+        "cummax": lambda z: lax.cummax(z, 1),
+        "reduce_window_sum": lambda z: lax.reduce_window(z, 0j, lax.add, (1, 2), (1, 1), "VALID"),
     }
     found |= {f"{name}.complex": (function, Z) for name, function in movement_of.items()}
     return found | {
@@ -536,6 +562,10 @@ def variants() -> dict[str, tuple[Any, ...]]:
     convolution = functools.partial(lax.conv_general_dilated, window_strides=(1,), padding="SAME")
     plain = ("NCH", "OIH", "NCH")
     windowed = functools.partial(lax.reduce_window, window_dimensions=(1, 3), window_strides=(1, 1))
+    lowest = np.iinfo(np.int32).min
+    windowed_by_21 = lambda x: lax.reduce_window(  # noqa: E731
+        x, lowest, lax.max, (21,), (1,), "VALID", window_dilation=(2,)
+    )
     one_way = {
         "argmax.integers": (lambda n: lax.argmax(n, 0, jnp.int32), N),
         "argmax.bools": (lambda n: lax.argmax(n, 1, jnp.int32), B),
@@ -660,6 +690,14 @@ def variants() -> dict[str, tuple[Any, ...]]:
         "reduce_window_min.negative_padding": (
             lambda x: windowed(x, jnp.inf, lax.min, padding=((0, 0), (-1, 1))),
             f32(2, 6),
+        ),
+        "reduce_window_max.long": (
+            lambda x: windowed_by_21(x),
+            i32(50),
+        ),
+        "reduce_window.long": (
+            lambda x: lax.reduce_window(x, 1.0, lax.mul, (13,), (1,), "SAME"),
+            f32(20),
         ),
         "reduce_max.bools": (lambda x: lax.reduce_max(x, (1,)), B),
         "reduce_max.symbolic": (lambda x: lax.reduce_max(x, (0,)), b),
@@ -842,6 +880,18 @@ def renamed() -> dict[str, tuple[str, dict[str, str]]]:
         "elementwise/log2": ("elementwise/log", {" log[": " log2["}),
         "elementwise/one_minus_square": ("elementwise/square", {" square ": " one_minus_square "}),
         "special_functions/polynomial": ("elementwise/clamp.arrays", {" clamp ": " polynomial "}),
+        **{
+            f"complex/{name}.complex": ("complex/remat2.complex", {" remat2[": f" {name}["})
+            for name in ("checkpoint", "remat", "pjit")
+        },
+        "complex/log2.complex": ("complex/log.complex", {" log[": " log2["}),
+        "complex/one_minus_square.complex": (
+            "complex/square.complex",
+            {" square ": " one_minus_square "},
+        ),
+        "complex/polynomial.complex": ("complex/add.complex", {" add a b": " polynomial a b b"}),
+        "complex/atan2.complex": ("complex/add.complex", {" add ": " atan2 "}),
+        "complex/copy_p.complex": ("complex/copy.complex", {" copy ": " copy_p "}),
         "unsupported/psum": ("calls/psum", {"axes=(0,)": 'axes=("d",)'}),
         "unsupported/round": ("elementwise/round", {"AWAY_FROM_ZERO": "UPWARD", "=0": "=7"}),
         "unsupported/schur.sorted": (

@@ -34,8 +34,7 @@ impl Family {
 }
 
 /// What to do about a bug of this project.
-pub const REPORT: &str =
-    "this is a bug in jax2onnx, not in your code: please report it with the function above";
+pub const REPORT: &str = "this is a bug in jax2onnx, not in your code: please report it with the file that `record=\"model.jaxpr\"` writes";
 
 /// The places of the program that errors refer to. Stacks are resolved as they are asked for.
 pub struct Places<'a> {

@@ -70,13 +70,6 @@ const FIELDS: [&str; 11] = [
     "function",
 ];
 
-const KINDS: [(&str, FrameKind); 4] = [
-    ("user", FrameKind::User),
-    ("library", FrameKind::Library),
-    ("jax", FrameKind::Jax),
-    ("converter", FrameKind::Converter),
-];
-
 /// The text of a conversion that is about to be made. Without `weights`, the values of parameters and
 /// of other large arrays are left out.
 pub fn record(
@@ -110,12 +103,11 @@ pub fn record(
 }
 
 fn definition(frame: &Frame) -> Vec<(Arc<str>, Param)> {
-    let kind = KINDS.iter().find(|(_, kind)| *kind == frame.kind).map_or("", |(word, _)| word);
     vec![
         ("file".into(), Param::Str(Arc::clone(&frame.file))),
         ("name".into(), Param::Str(Arc::clone(&frame.function))),
         ("line".into(), Param::Int(i64::from(frame.span.line))),
-        ("kind".into(), Param::Str(kind.into())),
+        ("kind".into(), Param::Str(frame.kind.as_str().into())),
     ]
 }
 
@@ -201,8 +193,8 @@ fn frame(fields: &Params) -> Result<Frame, ParamError> {
     let line = fields.get::<i64>("line")?;
     let line = u32::try_from(line).map_err(|_| wrong("line", "a line", &line.to_string()))?;
     let word: Arc<str> = fields.get("kind")?;
-    let kind = KINDS.iter().find(|(known, _)| *known == &*word);
-    let kind = kind.ok_or_else(|| wrong("kind", "user, library, jax or converter", &word))?.1;
+    let kind = FrameKind::from_word(&word)
+        .ok_or_else(|| wrong("kind", "user, library, jax or converter", &word))?;
     let span = Span { line, column: 0, end_line: line, end_column: 0 };
     Ok(Frame { path: Arc::clone(&file), file, function: fields.get("name")?, span, kind })
 }

@@ -34,6 +34,27 @@ pub enum FrameKind {
     Converter,
 }
 
+impl FrameKind {
+    /// All kinds, and the words for them.
+    pub const ALL: [(FrameKind, &str); 4] = [
+        (FrameKind::User, "user"),
+        (FrameKind::Library, "library"),
+        (FrameKind::Jax, "jax"),
+        (FrameKind::Converter, "converter"),
+    ];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        // The table lists the kinds in the order of the enum; a test holds that.
+        Self::ALL[self as usize].1
+    }
+
+    /// The kind that a word stands for.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
+    }
+}
+
 /// One frame of a Python call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
@@ -160,6 +181,13 @@ mod tests {
         assert_eq!(names(first), ["a", "main"]);
         assert_eq!(names(second), ["b", "main"]);
         assert_eq!(stacks.links.len(), 3);
+    }
+
+    #[test]
+    fn kinds_have_their_words() {
+        for (kind, word) in FrameKind::ALL {
+            assert_eq!((kind.as_str(), FrameKind::from_word(word)), (word, Some(kind)));
+        }
     }
 
     #[test]

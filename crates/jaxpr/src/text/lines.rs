@@ -24,13 +24,6 @@ use super::jaxpr::Parser;
 use super::lexer::{Read, fail};
 use super::token::{Token, quoted};
 
-const KINDS: [(FrameKind, &str); 4] = [
-    (FrameKind::User, "user"),
-    (FrameKind::Library, "library"),
-    (FrameKind::Jax, "jax"),
-    (FrameKind::Converter, "converter"),
-];
-
 /// Stacks by the numbers that they have in the text.
 #[derive(Debug, Default)]
 pub(super) struct Numbered(FxHashMap<u64, StackId>);
@@ -103,8 +96,11 @@ impl Parser<'_> {
 
     /// `user "model.py" "f" 41:8 41:30`
     fn frame(&mut self) -> Read<Frame> {
-        let kind = KINDS.iter().find(|(_, word)| self.token == Token::Word(word));
-        let Some((kind, _)) = kind else {
+        let kind = match self.token {
+            Token::Word(word) => FrameKind::from_word(word),
+            _ => None,
+        };
+        let Some(kind) = kind else {
             return self.unexpected("one of user, library, jax and converter");
         };
         self.advance()?;
@@ -113,7 +109,7 @@ impl Parser<'_> {
         let (line, column) = self.position()?;
         let (end_line, end_column) = self.position()?;
         let span = Span { line, column, end_line, end_column };
-        Ok(Frame { path: file.clone(), file, function, span, kind: *kind })
+        Ok(Frame { path: file.clone(), file, function, span, kind })
     }
 
     fn position(&mut self) -> Read<(u32, u32)> {
@@ -195,7 +191,7 @@ impl<'a> Writer<'a> {
 
 fn write_frame(text: &mut String, number: usize, frame: &Frame) {
     let Span { line, column, end_line, end_column } = frame.span;
-    let kind = KINDS.iter().find(|(kind, _)| *kind == frame.kind).map_or("", |(_, word)| word);
+    let kind = frame.kind.as_str();
     let (file, function) = (quoted(&frame.file), quoted(&frame.function));
     // Writing to a string cannot fail.
     let _ = write!(

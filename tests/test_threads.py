@@ -188,7 +188,9 @@ def test_layers_that_are_made_while_tracing_are_functions(fn: Callable[[], Any])
 
 def test_other_threads_see_classes_as_they_are(during: Any) -> None:
     model = Net()
-    found = during(lambda: (scopes(jax.make_jaxpr(lambda x: Net()(x))(X)), _calls.is_observed()))
+    found = during(
+        lambda: (scopes(jax.make_jaxpr(lambda x: Net()(x))(X)), hasattr(_calls._thread, "watch"))
+    )
     exported = to_onnx(model, [X], functions="modules")
     assert calls(exported)["custom.Block.1"] == 2
     for result in found:

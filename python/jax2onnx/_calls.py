@@ -51,11 +51,6 @@ def observed(classes: Set[type], observer: Observer) -> Iterator[None]:
             _unwrap(cls)
 
 
-def is_observed() -> bool:
-    """Whether somebody is told of the calls in this thread."""
-    return getattr(_thread, "watch", None) is not None
-
-
 def _wrap(cls: type) -> None:
     with _lock:
         if cls in _wrapped:

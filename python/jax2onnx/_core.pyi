@@ -8,6 +8,7 @@ import numpy as np
 
 __all__ = [
     "Frame",
+    "GraphListing",
     "LoweringContext",
     "Model",
     "Primitive",
@@ -68,6 +69,26 @@ class Results:
 
     def rule(self, row: int, result: int) -> str | None:
         """The rule or rewrite that emitted the node that computes a result."""
+
+@final
+class GraphListing:
+    """A model's graph, the graphs inside its nodes, and its functions, for tests."""
+
+    def __new__(cls, model: str | bytes) -> Self: ...
+    def text(self, metadata: bool) -> str:
+        """The model as text, one line for each thing in it."""
+
+    def nodes(self) -> list[tuple[str, str, list[str], list[tuple[str, str]]]]:
+        """All nodes: operator, name, names of results, metadata."""
+
+    def missing(self, path: str) -> str | None:
+        """What there is in place of a path through the graph; None if the graph has it."""
+
+    def unused_inputs(self) -> list[str]:
+        """The inputs of the model that nothing reads."""
+
+    def constants(self) -> list[str]:
+        """The names of all constants."""
 
 @final
 class Tensors:

@@ -1,9 +1,10 @@
 """Explains runtime errors by the lines of the exported program."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from jax2onnx._result import path_or_bytes
 
 RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
 
@@ -61,21 +62,8 @@ def _attach(error: BaseException, reason: BaseException, model: Any) -> None:
     from jax2onnx import _core
 
     try:
-        note = _core.explain(_source(model), str(reason))
+        note = _core.explain(path_or_bytes(model), str(reason))
     except Exception as why:  # the original error must not be replaced by another
         note = f"jax2onnx cannot explain this: {why}"
     if note is not None:
         error.add_note(_Note(note))
-
-
-def _source(model: Any) -> str | bytes:
-    if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model)
-    if not hasattr(model, "SerializeToString"):
-        import onnx_ir
-
-        model = onnx_ir.to_proto(model)
-    serialised: bytes = model.SerializeToString()
-    return serialised

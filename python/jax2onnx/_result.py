@@ -3,7 +3,7 @@
 import errno
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jax2onnx.errors import InvalidInputError
 
@@ -120,3 +120,17 @@ def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
                 yield from _initializers(attribute.g)
             for inner in attribute.graphs:
                 yield from _initializers(inner)
+
+
+def path_or_bytes(model: Any) -> str | bytes:
+    """A model that somebody holds, in a form that the compiled half reads."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if not hasattr(model, "SerializeToString"):
+        import onnx_ir
+
+        model = onnx_ir.to_proto(model)
+    serialised: bytes = model.SerializeToString()
+    return serialised

@@ -1,18 +1,19 @@
 """Assertions about the structure of exported models, for tests.
 
 `expect_graph` says what a graph has to contain, `expect_golden` compares a whole graph with a file.
-Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model` and need the package `onnx`.
+Both take a model file, an `onnx.ModelProto` or an `onnx_ir.Model`.
 """
 
 import difflib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jax2onnx._graph_path import longest_match, parse
-from jax2onnx._graph_view import Node, View, view
+from jax2onnx._core import GraphListing
+from jax2onnx._result import path_or_bytes
 
 __all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
 
@@ -54,7 +55,7 @@ def expect_graph(
         AssertionError: The graph differs. The message lists all differences and shows the graph.
         InvalidInputError: A path cannot be read.
     """
-    graph = view(model)
+    graph = GraphListing(path_or_bytes(model))
     differences = [
         *_missing_paths(graph, paths),
         *_wrong_counts(graph, {**dict.fromkeys(absent, 0), **(counts or {})}),
@@ -63,7 +64,7 @@ def expect_graph(
         *_wrong_metadata(graph, metadata or {}),
     ]
     if differences:
-        text = graph.text(metadata=metadata is not None)
+        text = graph.text(metadata is not None)
         raise AssertionError("\n".join([*differences, "", "the graph:", text]))
 
 
@@ -100,73 +101,51 @@ def graph_text(model: Any, *, metadata: bool = True) -> str:
 
     Constants with more than a few elements are shown only by type and shape.
     """
-    return view(model).text(metadata=metadata)
+    return GraphListing(path_or_bytes(model)).text(metadata)
 
 
-def _missing_paths(graph: View, paths: Iterable[str]) -> Iterator[str]:
+def _missing_paths(graph: GraphListing, paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        steps = parse(path)
-        found = longest_match(steps, graph.nodes())
-        if len(found) == len(steps):
-            continue
-        yield f"- {path}"
-        matched = [step.text for step in steps[: len(found)]]
-        wanted = steps[len(found)]
-        if found:
-            seen = dict.fromkeys(_short(reader) for _, reader in found[-1].readers)
-        else:
-            seen = dict.fromkeys(_short(n) for n in graph.nodes() if wanted.op in (n.op, "*"))
-        others = " or ".join(seen) or "nothing"
-        yield f"+ {' -> '.join([*matched, others])}"
+        found = graph.missing(path)
+        if found is not None:
+            yield f"- {path}"
+            yield f"+ {found}"
 
 
-def _short(node: Node) -> str:
-    """A node as a step of a path."""
-    dims = node.outputs[0].dims if node.outputs else None
-    if dims is None:
-        return node.op
-    return f"{node.op}:{'x'.join('?' if d is None else str(d) for d in dims) or 'scalar'}"
-
-
-def _wrong_counts(graph: View, counts: Mapping[str, int]) -> Iterator[str]:
+def _wrong_counts(graph: GraphListing, counts: Mapping[str, int]) -> Iterator[str]:
+    found = Counter(op for op, *_ in graph.nodes())
     for op, wanted in counts.items():
-        found = sum(node.op == op for node in graph.nodes())
-        if found != wanted:
+        if found[op] != wanted:
             yield f"- {op}: {wanted} times"
-            yield f"+ {op}: {found} times"
+            yield f"+ {op}: {found[op]} times"
 
 
-def _wrong_inputs(graph: View, expected: Iterable[str] | None) -> Iterator[str]:
+def _wrong_inputs(graph: GraphListing, expected: Iterable[str] | None) -> Iterator[str]:
     if expected is None:
         return
-    read = {name for node in graph.nodes() for name in node.inputs}
-    read |= {value.name for body in graph.bodies() for value in body.outputs}
-    found = {value.name for value in graph.main.inputs} - read
-    wanted = set(expected)
+    found, wanted = set(graph.unused_inputs()), set(expected)
     yield from (f"- unused input {name}" for name in sorted(wanted - found))
     yield from (f"+ unused input {name}" for name in sorted(found - wanted))
 
 
-def _missing_initializers(graph: View, names: Iterable[str]) -> Iterator[str]:
-    known = {name for body in graph.bodies() for name in body.constants}
+def _missing_initializers(graph: GraphListing, names: Iterable[str]) -> Iterator[str]:
+    known = set(graph.constants())
     yield from (f"- constant {name}" for name in names if name not in known)
 
 
-def _wrong_metadata(graph: View, expected: Mapping[str, Mapping[str, Expected]]) -> Iterator[str]:
+def _wrong_metadata(
+    graph: GraphListing, expected: Mapping[str, Mapping[str, Expected]]
+) -> Iterator[str]:
     for which, entries in expected.items():
-        nodes = [node for node in graph.nodes() if which in _names(node)]
+        nodes = [node for node in graph.nodes() if which and which in (*node[:2], *node[2])]
         if not nodes:
             yield f"- a node {which}"
-        for node in nodes:
+        for op, name, _, metadata in nodes:
             for key, wanted in entries.items():
-                found = node.metadata.get(key)
+                found = dict(metadata).get(key)
                 if not _agrees(found, wanted):
                     yield f"- {which}: {key} = {_shown(wanted)}"
-                    yield f"+ {node.name or node.op}: {key} = {found}"
-
-
-def _names(node: Node) -> set[str]:
-    return {node.op, node.name, *(value.name for value in node.outputs)} - {""}
+                    yield f"+ {name or op}: {key} = {found}"
 
 
 def _agrees(found: str | None, wanted: Expected) -> bool:

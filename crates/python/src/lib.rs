@@ -7,6 +7,7 @@ mod calls;
 mod convert;
 mod error;
 mod expand;
+mod graph;
 mod jax_names;
 mod memory;
 mod model;
@@ -32,6 +33,8 @@ mod _core {
 
     #[pymodule_export]
     use super::convert::convert;
+    #[pymodule_export]
+    use super::graph::GraphListing;
     #[pymodule_export]
     use super::model::{Model, Tensors};
     #[pymodule_export]
@@ -59,16 +62,17 @@ mod _core {
 /// What an error of a runtime means for a model, a file or its bytes; `None` if nothing in the
 /// message is about it.
 #[pyfunction]
-fn explain(py: Python<'_>, model: Explained, message: String) -> PyResult<Option<String>> {
+fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Option<String>> {
     let explained = match model {
-        Explained::Bytes(bytes) => py.detach(|| cli::explain_bytes(&bytes, &message)),
-        Explained::File(path) => py.detach(|| cli::explain_file(&path, &message)),
+        ModelSource::Bytes(bytes) => py.detach(|| cli::explain_bytes(&bytes, &message)),
+        ModelSource::File(path) => py.detach(|| cli::explain_file(&path, &message)),
     };
     explained.map_err(PyValueError::new_err)
 }
 
+/// A model, as Python gives it.
 #[derive(FromPyObject)]
-enum Explained {
+pub(crate) enum ModelSource {
     Bytes(PyBackedBytes),
     File(PathBuf),
 }

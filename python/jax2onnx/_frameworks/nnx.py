@@ -47,9 +47,9 @@ class _Copies:
 
     def callable(self, fn: Any) -> Any:
         """A callable that refers to copies in place of what it refers to directly."""
-        if isinstance(fn, self._kinds):
+        if self._has(fn):
             return self._of(fn)
-        if isinstance(fn, types.MethodType) and isinstance(fn.__self__, self._kinds):
+        if isinstance(fn, types.MethodType) and self._has(fn.__self__):
             return types.MethodType(fn.__func__, self._of(fn.__self__))
         if type(fn) is functools.partial:
             keywords = {name: self.callable(value) for name, value in fn.keywords.items()}
@@ -59,6 +59,10 @@ class _Copies:
         if isinstance(fn, types.FunctionType) and fn.__closure__:
             return self._function(fn)
         return fn
+
+    def _has(self, obj: Any) -> bool:
+        """Whether an object is a module or a variable, not something that only passes for one."""
+        return any(kind in type(obj).__mro__ for kind in self._kinds)
 
     def _function(self, fn: types.FunctionType) -> Any:
         if id(fn) in self._made:
@@ -91,7 +95,7 @@ class _Copies:
             return self._made[id(obj)]
         if kind is tuple:
             return tuple(map(self._of, obj))
-        if kind not in (dict, list) and not isinstance(obj, self._kinds) and not _is_mark(kind):
+        if kind not in (dict, list) and not self._has(obj) and not _is_mark(kind):
             return obj
         copy: Any = object.__new__(kind) if kind not in (dict, list) else kind()
         self._made[id(obj)] = copy

@@ -32,6 +32,7 @@ mod syntax;
 use tensor::DType;
 
 pub use build::parse;
+pub(crate) use model::{element_name, tensor_of};
 pub use model::{elements, print_model};
 pub use print::print;
 

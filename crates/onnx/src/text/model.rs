@@ -240,18 +240,26 @@ pub fn elements(tensor: &TensorProto) -> Option<String> {
         let texts: Vec<String> = texts.collect();
         return (texts.len() as u64 == count(tensor)?).then(|| texts.join(", "));
     }
+    count(tensor)?;
+    let mut text = String::new();
+    write_elements(&tensor_of(tensor)?, &mut text);
+    Some(text)
+}
+
+/// A tensor with its elements, if all of them are there.
+pub(crate) fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
     let dtype = DType::from_onnx_code(tensor.data_type)?;
     let shape: Option<Vec<usize>> = tensor.dims.iter().map(|d| usize::try_from(*d).ok()).collect();
     let bytes = match &tensor.raw_data {
         Some(raw) => raw.to_vec(),
         None => typed_bytes(dtype, tensor),
     };
-    if dtype.byte_len(usize::try_from(count(tensor)?).ok()?) != bytes.len() {
+    let shape = shape?;
+    let count = shape.iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim))?;
+    if dtype.byte_len(count) != bytes.len() {
         return None;
     }
-    let mut text = String::new();
-    write_elements(&Tensor::new(dtype, &shape?, Arc::new(bytes)).ok()?, &mut text);
-    Some(text)
+    Tensor::new(dtype, &shape, Arc::new(bytes)).ok()
 }
 
 /// How many elements a tensor has, if that is few enough to show.
@@ -280,7 +288,8 @@ fn opsets(sets: &[OperatorSetIdProto]) -> String {
     sets.collect::<Vec<_>>().join(", ")
 }
 
-fn element_name(code: i32) -> &'static str {
+/// The name of an element type.
+pub(crate) fn element_name(code: i32) -> &'static str {
     if code == STRING {
         "string"
     } else {

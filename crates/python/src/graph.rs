@@ -6,7 +6,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::ModelSource;
-use crate::error::{Family, raise, writing};
+use pipeline::Family;
+
+use crate::error::{raise, writing};
 
 /// A node: its operator, its name, the names of its results and its metadata.
 type Node = (String, String, Vec<String>, Vec<(String, String)>);

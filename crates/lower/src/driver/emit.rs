@@ -9,11 +9,9 @@ use tensor::{DType, Dim, Tensor, Type};
 
 use super::Context;
 use crate::RuleError;
+use crate::rules::TABLE_FILE;
 
 type Result<T> = std::result::Result<T, RuleError>;
-
-/// What a row of the table gives as the file of the node that it stands for.
-const TABLE: &str = "crates/lower/src/rules/table.rs";
 
 /// The types of the results of a node that is not of this crate's making.
 #[derive(Clone, Debug)]
@@ -141,7 +139,7 @@ impl Context<'_> {
     /// Emits the operator that a row of the table consists of.
     pub(crate) fn row_op(&mut self, op: &'static str, x: &[ValueId]) -> Result<Vec<ValueId>> {
         let inputs = x.iter().map(|v| Some(*v)).collect();
-        Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE))?)
+        Ok(self.builder.emit(Op::onnx(op), inputs, Attrs::new(), 1, Site::Row(TABLE_FILE))?)
     }
 
     /// A constant.

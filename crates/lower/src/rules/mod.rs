@@ -22,6 +22,7 @@ use onnx::ValueId;
 
 pub use control_flow::rounds::Rounds;
 pub use primitive::{EXPANSION, Equation, Expands, Expansion, Keys, Primitive};
+pub(crate) use table::TABLE_FILE;
 pub use table::{primitive, primitives};
 
 use crate::RuleError;

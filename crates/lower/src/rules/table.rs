@@ -18,6 +18,9 @@ use super::{
     reduction, special, windows,
 };
 
+/// This file: what nodes that a row stands for were emitted by.
+pub(crate) const TABLE_FILE: &str = file!();
+
 /// The row of a primitive.
 pub fn primitive(name: &str) -> Option<&'static Primitive> {
     let at = TABLE.binary_search_by(|row| row.name.cmp(name)).ok()?;
@@ -177,7 +180,7 @@ static TABLE: &[Primitive] = &[
     same("random_wrap"),
     complex_only("real", complex::part::real),
     numbers("reduce", reduction::reduce::lower, NoKeys)
-        .expanded_if(Fold, reduction::monoid::is_none),
+        .expanded_if(Fold, reduction::monoid::reduces_otherwise),
     row("reduce_and", rule(reduction::reduce::and), RealOnly, NoKeys),
     row("reduce_max", rule(reduction::reduce::max), own(complex::reduction::max), NoKeys),
     row("reduce_min", rule(reduction::reduce::min), own(complex::reduction::min), NoKeys),
@@ -186,7 +189,7 @@ static TABLE: &[Primitive] = &[
     row("reduce_prod", rule(reduction::reduce::prod), own(complex::reduction::prod), NoKeys),
     row("reduce_sum", rule(reduction::reduce::sum), Each, NoKeys),
     numbers("reduce_window", windows::reduce_window::lower, NoKeys)
-        .expanded_if(FoldWindows, reduction::monoid::is_none),
+        .expanded_if(FoldWindows, reduction::monoid::reduces_otherwise),
     numbers("reduce_window_max", windows::reduce_window_max::lower, NoKeys),
     numbers("reduce_window_min", windows::reduce_window_min::lower, NoKeys),
     numbers("reduce_window_sum", windows::reduce_window_sum::lower, NoKeys),

@@ -19,7 +19,7 @@ pub(crate) enum Monoid {
 }
 
 /// Whether an equation reduces with a function that is none of these, which JAX has to apply.
-pub(crate) fn is_none(eqn: &Equation<'_>) -> bool {
+pub(crate) fn reduces_otherwise(eqn: &Equation<'_>) -> bool {
     let function = eqn.params.get::<JaxprId>("jaxpr");
     function.map_or(true, |id| Monoid::of(eqn.program.jaxpr(id)).is_none())
 }

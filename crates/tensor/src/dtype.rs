@@ -134,6 +134,32 @@ impl DType {
         self.kind() == Kind::Float
     }
 
+    /// The unsigned integer of the same width; itself, if there is none.
+    pub fn unsigned(self) -> Self {
+        match self.bits() {
+            _ if self == DType::Bool => self,
+            2 => DType::U2,
+            4 => DType::U4,
+            8 => DType::U8,
+            16 => DType::U16,
+            32 => DType::U32,
+            64 => DType::U64,
+            _ => self,
+        }
+    }
+
+    /// How many bits of a float are its exponent and its fraction, for floats that have a sign,
+    /// infinities and NaN as IEEE 754 has them.
+    pub fn float_fields(self) -> Option<(u32, u32)> {
+        match self {
+            DType::F16 => Some((5, 10)),
+            DType::BF16 => Some((8, 7)),
+            DType::F32 => Some((8, 23)),
+            DType::F64 => Some((11, 52)),
+            _ => None,
+        }
+    }
+
     /// The type of the real and the imaginary part; a real type is its own.
     pub fn component(self) -> Self {
         match self {

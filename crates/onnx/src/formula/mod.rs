@@ -34,6 +34,8 @@ pub enum Term<'f> {
     Num(Num<'f>),
     /// A number.
     Constant(f64),
+    /// An integer, which may have more digits than a float.
+    Integer(i128),
 }
 
 impl fmt::Debug for Num<'_> {
@@ -45,6 +47,12 @@ impl fmt::Debug for Num<'_> {
 impl<'f> From<Num<'f>> for Term<'f> {
     fn from(num: Num<'f>) -> Self {
         Term::Num(num)
+    }
+}
+
+impl From<u64> for Term<'_> {
+    fn from(word: u64) -> Self {
+        Term::Integer(i128::from(word))
     }
 }
 
@@ -78,12 +86,13 @@ impl<'f> Num<'f> {
         let is_number = |num: &Num<'f>| op != "Where" || num.dtype() != DType::Bool;
         let numbers = operands.iter().filter_map(|term| match term {
             Term::Num(num) => Some(*num),
-            Term::Constant(_) => None,
+            Term::Constant(_) | Term::Integer(_) => None,
         });
         let fellow = numbers.clone().find(is_number).unwrap_or(self);
         let ids = operands.iter().map(|term| match term {
             Term::Num(num) => num.id,
             Term::Constant(number) => fellow.constant(*number).id,
+            Term::Integer(number) => fellow.integer(*number).id,
         });
         let ids: Vec<_> = ids.collect();
         let results = self.sheet.emit(op, &ids, attrs, 1, at);

@@ -1,11 +1,13 @@
-//! `+`, `-`, `*`, `/` on numbers; `&`, `|`, `!` on conditions.
+//! `+`, `-`, `*`, `/` on numbers; `&`, `|`, `^` on conditions and on words of bits; `!` on conditions;
+//! `<<`, `>>` on words.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Shl, Shr, Sub};
 use std::panic::Location;
 
-use crate::Attrs;
+use tensor::DType;
 
 use super::{Num, Term};
+use crate::{Attrs, attrs};
 
 macro_rules! binary {
     ($($trait:ident, $method:ident => $op:literal;)*) => {
@@ -36,22 +38,46 @@ binary! {
     Div, div => "Div";
 }
 
+/// Of conditions the first operator, of words of bits the second.
 macro_rules! logical {
-    ($($trait:ident, $method:ident => $op:literal;)*) => {
-        $(impl<'f> $trait for Num<'f> {
+    ($($trait:ident, $method:ident => $logical:literal, $bitwise:literal;)*) => {
+        $(impl<'f, T: Into<Term<'f>>> $trait<T> for Num<'f> {
             type Output = Num<'f>;
 
             #[track_caller]
-            fn $method(self, other: Num<'f>) -> Num<'f> {
-                self.emit($op, &[self.into(), other.into()], Attrs::new(), Location::caller())
+            fn $method(self, other: T) -> Num<'f> {
+                let op = if self.dtype() == DType::Bool { $logical } else { $bitwise };
+                self.emit(op, &[self.into(), other.into()], Attrs::new(), Location::caller())
             }
         })*
     };
 }
 
 logical! {
-    BitAnd, bitand => "And";
-    BitOr, bitor => "Or";
+    BitAnd, bitand => "And", "BitwiseAnd";
+    BitOr, bitor => "Or", "BitwiseOr";
+    BitXor, bitxor => "Xor", "BitwiseXor";
+}
+
+macro_rules! shift {
+    ($($trait:ident, $method:ident => $direction:literal;)*) => {
+        $(impl<'f, T: Into<Term<'f>>> $trait<T> for Num<'f> {
+            type Output = Num<'f>;
+
+            #[track_caller]
+            fn $method(self, amount: T) -> Num<'f> {
+                let operands = [self.into(), amount.into()];
+                let attrs = attrs! { direction: $direction };
+                self.emit("BitShift", &operands, attrs, Location::caller())
+            }
+        })*
+    };
+}
+
+// By fewer bits than there are: ONNX leaves others open.
+shift! {
+    Shl, shl => "LEFT";
+    Shr, shr => "RIGHT";
 }
 
 impl<'f> Neg for Num<'f> {

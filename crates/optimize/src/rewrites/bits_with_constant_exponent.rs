@@ -11,9 +11,12 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let to = m.ty(m.result()?).dtype;
-    let (fraction, exponent) = parts(m, m.operand(0)?, to).ok_or("its exponent is not known")?;
+    let (_, bits) = to.float_fields().ok_or("it is not about floats")?;
+    let bits = bits.cast_signed();
+    let found = parts(m, m.operand(0)?, to, bits);
+    let (fraction, exponent) = found.ok_or("its exponent is not known")?;
     let number = m.op("Cast", &[fraction], attrs! { to: to })?;
-    let unit = scalar(m, to, 2f64.powi(exponent - fraction_bits(to)))?;
+    let unit = scalar(m, to, 2f64.powi(exponent - bits))?;
     let one = scalar(m, to, 2f64.powi(exponent))?;
     let fraction = m.op("Mul", &[number, unit], Attrs::new())?;
     Ok(vec![m.op("Add", &[fraction, one], Attrs::new())?])
@@ -24,9 +27,8 @@ fn scalar(m: &mut Match<'_>, dtype: DType, number: f64) -> Result<ValueId, Skip>
 }
 
 /// The bits below the exponent, and the exponent as a power of two.
-fn parts(m: &Match<'_>, x: ValueId, to: DType) -> Option<(ValueId, i32)> {
-    let bits = fraction_bits(to);
-    if bits == 0 || m.ty(x).dtype.kind() != Kind::Unsigned {
+fn parts(m: &Match<'_>, x: ValueId, to: DType, bits: i32) -> Option<(ValueId, i32)> {
+    if m.ty(x).dtype.kind() != Kind::Unsigned {
         return None;
     }
     let node = m.producer(x, &["BitwiseOr"])?;
@@ -42,17 +44,6 @@ fn parts(m: &Match<'_>, x: ValueId, to: DType) -> Option<(ValueId, i32)> {
     let normal = (1..=2 * bias).contains(&biased) && below == 0;
     let same_shape = m.ty(fraction).shape == m.ty(x).shape;
     (normal && same_shape && length(m, fraction) <= bits).then_some((fraction, biased - bias))
-}
-
-/// How many bits of a float are below its exponent.
-fn fraction_bits(dtype: DType) -> i32 {
-    match dtype {
-        DType::F16 => 10,
-        DType::BF16 => 7,
-        DType::F32 => 23,
-        DType::F64 => 52,
-        _ => 0,
-    }
 }
 
 /// The one word that a constant consists of.

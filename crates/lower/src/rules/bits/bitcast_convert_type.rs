@@ -4,7 +4,6 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::unsigned_words::{self, unsigned};
 use crate::Context;
 use crate::rules::Result;
 
@@ -14,10 +13,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     if old == new {
         return Ok(vec![reinterpret(cx, x[0], to)?]);
     }
-    let bits = reinterpret(cx, x[0], unsigned(cx.dtype(x[0])))?;
+    let bits = reinterpret(cx, x[0], cx.dtype(x[0]).unsigned())?;
     let bits = match old > new {
-        true => split(cx, bits, unsigned(to))?,
-        false => join(cx, bits, unsigned(to))?,
+        true => split(cx, bits, to.unsigned())?,
+        false => join(cx, bits, to.unsigned())?,
     };
     Ok(vec![reinterpret(cx, bits, to)?])
 }
@@ -47,14 +46,14 @@ fn split(cx: &mut Context<'_>, x: ValueId, narrow: DType) -> Result<ValueId> {
     let amounts = offsets(cx, cx.dtype(x), narrow)?;
     let behind = cx.rank(x) as i64;
     let row = cx.unsqueeze(x, &[behind])?;
-    let parts = unsigned_words::right(cx, row, amounts)?;
+    let parts = cx.op("BitShift", &[row, amounts], attrs! { direction: "RIGHT" })?;
     Ok(cx.cast(parts, narrow)?)
 }
 
 fn join(cx: &mut Context<'_>, x: ValueId, wide: DType) -> Result<ValueId> {
     let amounts = offsets(cx, wide, cx.dtype(x))?;
     let parts = cx.cast(x, wide)?;
-    let parts = unsigned_words::left(cx, parts, amounts)?;
+    let parts = cx.op("BitShift", &[parts, amounts], attrs! { direction: "LEFT" })?;
     let axes = cx.i64s(&[-1]);
     Ok(cx.op("ReduceSum", &[parts, axes], attrs! { keepdims: false })?)
 }

@@ -2,24 +2,20 @@
 
 use onnx::ValueId;
 
-use super::population_count::wide;
-use super::unsigned_words;
+use super::unsigned_words::{ones, wide};
 use crate::Context;
+use crate::formula::formulas;
 use crate::rules::Result;
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
-    let dtype = cx.dtype(x[0]);
-    let mut bits = wide(cx, x[0])?;
-    let word = cx.dtype(bits);
-    let mut distance = 1;
-    while distance < dtype.bits() {
-        let amount = unsigned_words::word(cx, word, u64::from(distance))?;
-        let below = unsigned_words::right(cx, bits, amount)?;
-        bits = unsigned_words::or(cx, bits, below)?;
-        distance *= 2;
-    }
-    let ones = unsigned_words::ones(cx, bits)?;
-    let width = unsigned_words::word(cx, word, u64::from(dtype.bits()))?;
-    let zeros = unsigned_words::sub(cx, width, ones)?;
-    Ok(vec![cx.cast(zeros, dtype)?])
+    let [zeros] = formulas(cx, [x[0]], |[x]| {
+        let (mut bits, mut distance, width) = (wide(x), 1, u64::from(x.dtype().bits()));
+        while distance < width {
+            bits = bits | (bits >> distance);
+            distance *= 2;
+        }
+        let ones = ones(bits);
+        [(bits.integer(i128::from(width)) - ones).cast(x.dtype())]
+    })?;
+    Ok(vec![zeros])
 }

@@ -3,7 +3,7 @@
 
 use onnx::{Attrs, ValueId, attrs};
 
-use super::unsigned_words::{signed, unsigned, word};
+use super::unsigned_words::{signed, word};
 use crate::Context;
 use crate::rules::Result;
 
@@ -11,7 +11,7 @@ use crate::rules::Result;
 /// ones) becomes zero.
 fn logical(cx: &mut Context<'_>, x: &[ValueId], direction: &str) -> Result<ValueId> {
     let dtype = cx.dtype(x[0]);
-    let bits = unsigned(dtype);
+    let bits = dtype.unsigned();
     let value = cx.cast(x[0], bits)?;
     if let Some(amount) = known_amount(cx, x[1]) {
         let shifted = if amount < u64::from(dtype.bits()) {

@@ -25,7 +25,8 @@ fn away_from_zero(cx: &mut Context<'_>, x: ValueId) -> Result {
         let size = x.abs();
         let floor = size.floor();
         let up = (size - floor).at_least(0.5);
-        let rounded = x.sign() * up.select(floor + 1.0, floor);
+        let rounded = up.select(floor + 1.0, floor);
+        let rounded = x.sign() * rounded;
         // Infinity minus infinity is no fraction: infinite values are their own result.
         [x.is_inf().select(x, rounded)]
     })?;

@@ -4,6 +4,7 @@ use onnx::ValueId;
 use tensor::{DType, Dim};
 
 use crate::Context;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::bits::unsigned_words::halves;
 use crate::rules::indexing::indices;
@@ -17,7 +18,6 @@ pub(crate) fn lower(cx: &mut Context<'_>, _: &[ValueId]) -> Result {
         let high = cx.full(DType::U32, 0.0, shape)?;
         return Ok(vec![high, cx.cast(numbers, DType::U32)?]);
     }
-    let numbers = cx.cast(numbers, DType::U64)?;
-    let [low, high] = halves(cx, numbers)?;
+    let [low, high] = formulas(cx, [numbers], |[x]| halves(x.cast(DType::U64)))?;
     Ok(vec![high, low])
 }

@@ -5,8 +5,9 @@ use onnx::ValueId;
 use tensor::{DType, Dim};
 
 use super::hash_rounds;
+use crate::formula::{Num, formulas};
 use crate::rules::Result;
-use crate::rules::bits::unsigned_words::{add, halves, mul, word, xor};
+use crate::rules::bits::unsigned_words::halves;
 use crate::{Context, RuleError};
 
 const ROUNDS: u32 = 10;
@@ -25,9 +26,13 @@ pub(crate) fn two(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let shape = &cx.out(0).shape;
     let state = hash_rounds::broadcast(cx, [x0, x1], shape)?;
     hash_rounds::repeat(cx, &state, &[steps(0)], |cx, x, steps| {
-        let key = add(cx, key, steps[0])?;
-        let [low, high] = product(cx, x[0], TWO)?;
-        Ok(vec![combine(cx, high, x[1], key)?, low])
+        let operands = [key, steps[0], x[0], x[1]];
+        let state = formulas(cx, operands, |[key, step, x0, x1]| {
+            let key = key + step;
+            let [low, high] = product(x0, TWO);
+            [high ^ x1 ^ key, low]
+        })?;
+        Ok(state.to_vec())
     })
 }
 
@@ -48,11 +53,13 @@ pub(crate) fn hash(
 ) -> Result {
     let state = hash_rounds::broadcast(cx, counter, shape)?;
     hash_rounds::repeat(cx, &state, &[steps(0), steps(1)], |cx, x, steps| {
-        let (k0, k1) = (add(cx, key[0], steps[0])?, add(cx, key[1], steps[1])?);
-        let [low0, high0] = product(cx, x[0], FOUR[0])?;
-        let [low1, high1] = product(cx, x[2], FOUR[1])?;
-        let (first, third) = (combine(cx, high1, x[1], k0)?, combine(cx, high0, x[3], k1)?);
-        Ok(vec![first, low1, third, low0])
+        let operands = [key[0], steps[0], key[1], steps[1], x[0], x[1], x[2], x[3]];
+        let state = formulas(cx, operands, |[k0, s0, k1, s1, x0, x1, x2, x3]| {
+            let (k0, k1) = (k0 + s0, k1 + s1);
+            let ([low0, high0], [low1, high1]) = (product(x0, FOUR[0]), product(x2, FOUR[1]));
+            [high1 ^ x1 ^ k0, low1, high0 ^ x3 ^ k1, low0]
+        })?;
+        Ok(state.to_vec())
     })
 }
 
@@ -62,14 +69,6 @@ fn steps(word: usize) -> Vec<u32> {
 }
 
 /// The low and the high word of a product.
-fn product(cx: &mut Context<'_>, x: ValueId, factor: u64) -> Result<[ValueId; 2]> {
-    let wide = cx.cast(x, DType::U64)?;
-    let factor = word(cx, DType::U64, factor)?;
-    let product = mul(cx, wide, factor)?;
-    halves(cx, product)
-}
-
-fn combine(cx: &mut Context<'_>, a: ValueId, b: ValueId, key: ValueId) -> Result<ValueId> {
-    let both = xor(cx, a, b)?;
-    xor(cx, both, key)
+fn product(x: Num<'_>, factor: u64) -> [Num<'_>; 2] {
+    halves(x.cast(DType::U64) * factor)
 }

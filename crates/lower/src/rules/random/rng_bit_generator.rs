@@ -8,8 +8,9 @@ use tensor::{DType, Dim, DimOp};
 
 use super::philox;
 use super::threefry;
+use crate::formula::{Num, formulas};
 use crate::rules::Result;
-use crate::rules::bits::unsigned_words::{add, and, halves, join, or, right, sub, word};
+use crate::rules::bits::unsigned_words::{halves, join, word};
 use crate::rules::indexing::indices;
 use crate::{Context, RuleError};
 
@@ -46,8 +47,11 @@ impl State {
             scalars.push(cx.squeeze(part, &[0])?);
         }
         let (key, counter) = match scalars.as_slice() {
-            [key, counter] => (halves(cx, *key)?, *counter),
-            [k0, k1, c0, c1] => ([*k0, *k1], join(cx, [*c0, *c1])?),
+            [key, counter] => (formulas(cx, [*key], |[key]| halves(key))?, *counter),
+            [k0, k1, c0, c1] => {
+                let [counter] = formulas(cx, [*c0, *c1], |counter| [join(counter)])?;
+                ([*k0, *k1], counter)
+            }
             _ => return Err(RuleError::Internal("a state of an unknown form".to_owned())),
         };
         Ok(Self { dtype, key, counter })
@@ -55,10 +59,17 @@ impl State {
 
     /// The state after `used` steps of the counter.
     fn advanced(&self, cx: &mut Context<'_>, used: ValueId) -> Result<ValueId> {
-        let counter = add(cx, self.counter, used)?;
+        let ([k0, k1], counter) = (self.key, self.counter);
         let mut parts = match self.dtype {
-            DType::U64 => vec![join(cx, self.key)?, counter],
-            _ => [self.key, halves(cx, counter)?].concat(),
+            DType::U64 => formulas(cx, [k0, k1, counter, used], |[k0, k1, counter, used]| {
+                let counter = counter + used;
+                [join([k0, k1]), counter]
+            })?
+            .to_vec(),
+            _ => {
+                let counter = formulas(cx, [counter, used], |[x, used]| halves(x + used))?;
+                [self.key, counter].concat()
+            }
         };
         for part in &mut parts {
             *part = cx.unsqueeze(*part, &[0])?;
@@ -87,16 +98,20 @@ impl State {
         let rounded_up = size(&out.shape) + Dim::Known(per_step - 1);
         let shape = [Dim::op(DimOp::FloorDiv, &rounded_up, &Dim::Known(per_step))];
         let (numbers, used) = self.counters(cx, &shape)?;
-        let low = add(cx, numbers, self.counter)?;
-        let carry = carry(cx, numbers, self.counter, low)?;
-        let high = join(cx, self.key)?;
-        let high = add(cx, high, carry)?;
-        let ([x0, x1], [x2, x3]) = (halves(cx, low)?, halves(cx, high)?);
-        let words = philox::hash(cx, self.key, [x0, x1, x2, x3], &shape)?;
-        let numbers = if out.dtype == DType::U64 {
-            vec![join(cx, [words[0], words[1]])?, join(cx, [words[2], words[3]])?]
-        } else {
-            words
+        let operands = [numbers, self.counter, self.key[0], self.key[1]];
+        let counters = formulas(cx, operands, |[number, counter, k0, k1]| {
+            let low = number + counter;
+            let carry = carry(number, counter, low);
+            let high = join([k0, k1]) + carry;
+            let ([x0, x1], [x2, x3]) = (halves(low), halves(high));
+            [x0, x1, x2, x3]
+        })?;
+        let words = philox::hash(cx, self.key, counters, &shape)?;
+        let numbers = match (out.dtype, words.as_slice()) {
+            (DType::U64, &[a, b, c, d]) => {
+                formulas(cx, [a, b, c, d], |[a, b, c, d]| [join([a, b]), join([c, d])])?.to_vec()
+            }
+            _ => words,
         };
         let mut columns = Vec::with_capacity(numbers.len());
         for column in numbers {
@@ -114,8 +129,9 @@ impl State {
     fn threefry(&self, cx: &mut Context<'_>) -> Result<(ValueId, ValueId)> {
         let out = cx.out(1);
         if out.dtype == DType::U64 {
-            let ([x0, x1], used) = self.threefry_hashes(cx, &out.shape)?;
-            return Ok((join(cx, [x0, x1])?, used));
+            let (hashes, used) = self.threefry_hashes(cx, &out.shape)?;
+            let [bits] = formulas(cx, hashes, |halves| [join(halves)])?;
+            return Ok((bits, used));
         }
         let Some(sizes) = out.static_shape() else {
             return Err(RuleError::unsupported(
@@ -149,8 +165,7 @@ impl State {
         shape: &[Dim],
     ) -> Result<([ValueId; 2], ValueId)> {
         let (numbers, used) = self.counters(cx, shape)?;
-        let counters = add(cx, numbers, self.counter)?;
-        let counters = halves(cx, counters)?;
+        let counters = formulas(cx, [numbers, self.counter], |[x, start]| halves(x + start))?;
         Ok((threefry::hash(cx, self.key, counters, shape)?, used))
     }
 }
@@ -169,13 +184,9 @@ fn halved_axis(sizes: &[i64]) -> Option<usize> {
 }
 
 /// One where the sum of two 64-bit words does not fit, else zero.
-fn carry(cx: &mut Context<'_>, a: ValueId, b: ValueId, sum: ValueId) -> Result<ValueId> {
-    let both = and(cx, a, b)?;
-    let either = or(cx, a, b)?;
+fn carry<'f>(a: Num<'f>, b: Num<'f>, sum: Num<'f>) -> Num<'f> {
+    let (both, either) = (a & b, a | b);
     // Of the bits that are set in one of the two, those that the sum has lost.
-    let kept = and(cx, either, sum)?;
-    let lost = sub(cx, either, kept)?;
-    let out = or(cx, both, lost)?;
-    let amount = word(cx, DType::U64, 63)?;
-    right(cx, out, amount)
+    let lost = either - (either & sum);
+    (both | lost) >> 63_u64
 }

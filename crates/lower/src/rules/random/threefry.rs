@@ -1,16 +1,16 @@
 //! threefry2x32(k₀, k₁, x₀, x₁), threefry4x32(k₀, …, x₀, …) → Scan over rounds of Add, BitShift and
 //! BitwiseXor
 
-use onnx::ValueId;
-use tensor::{DType, Dim};
+use onnx::{Attrs, ValueId};
+use tensor::Dim;
 
 use super::hash_rounds;
+use crate::formula::formulas;
 use crate::rules::Result;
-use crate::rules::bits::unsigned_words::{add, left, or, right, word, xor};
 use crate::{Context, RuleError};
 
 /// What the last word of the key is made with.
-const PARITY: u64 = 0x1bd1_1bda;
+const PARITY: i128 = 0x1bd1_1bda;
 
 /// By how much each of eight rounds rotates, for counters of two and of four words.
 const TWO: [[u32; 1]; 8] = [[13], [15], [26], [6], [17], [29], [16], [24]];
@@ -86,13 +86,12 @@ fn inject_and_repeat<const N: usize>(
     schedule: &[Vec<u32>],
     rounds: impl FnOnce(&mut Context<'_>, &mut [ValueId; N], &[Rotation]) -> Result<()>,
 ) -> Result<[ValueId; N]> {
-    let mut parity = word(cx, DType::U32, PARITY)?;
-    for word in key {
-        parity = xor(cx, parity, word)?;
-    }
+    let [parity] = formulas(cx, key, |key| {
+        [key.iter().fold(key[0].integer(PARITY), |parity, word| parity ^ *word)]
+    })?;
     let mut counter = counter;
     for (word, key) in counter.iter_mut().zip(key) {
-        *word = add(cx, *word, key)?;
+        *word = cx.op("Add", &[*word, key], Attrs::new())?;
     }
     let counter = hash_rounds::broadcast(cx, counter, shape)?;
     let key_shape = cx.shape(parity).to_vec();
@@ -107,9 +106,9 @@ fn inject_and_repeat<const N: usize>(
         let rotations: Vec<Rotation> =
             left.iter().zip(right).map(|(left, right)| [*left, *right]).collect();
         rounds(cx, &mut x, &rotations)?;
-        let last = add(cx, key[N - 1], *number)?;
+        let last = cx.op("Add", &[key[N - 1], *number], Attrs::new())?;
         for (word, key) in x.iter_mut().zip(key[..N - 1].iter().chain([&last])) {
-            *word = add(cx, *word, *key)?;
+            *word = cx.op("Add", &[*word, *key], Attrs::new())?;
         }
         Ok([&x[..], &key[1..], &key[..1]].concat())
     })?;
@@ -127,8 +126,10 @@ type Rotation = [ValueId; 2];
 
 /// The words are added, the second one is rotated, and both are combined.
 fn mix(cx: &mut Context<'_>, [x0, x1]: [ValueId; 2], rotation: Rotation) -> Result<[ValueId; 2]> {
-    let sum = add(cx, x0, x1)?;
-    let (high, low) = (left(cx, x1, rotation[0])?, right(cx, x1, rotation[1])?);
-    let rotated = or(cx, high, low)?;
-    Ok([sum, xor(cx, sum, rotated)?])
+    let [left, right] = rotation;
+    formulas(cx, [x0, x1, left, right], |[x0, x1, left, right]| {
+        let sum = x0 + x1;
+        let rotated = (x1 << left) | (x1 >> right);
+        [sum, sum ^ rotated]
+    })
 }

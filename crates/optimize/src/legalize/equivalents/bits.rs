@@ -19,7 +19,7 @@ pub(super) fn bit_cast(b: &mut Builder<'_>, node: &Node) -> Results {
     let [result] = formulas(b, [x], |[x]| {
         let integers = match Format::of(from) {
             Some(format) => format.bits(x),
-            None => x.cast(unsigned(from)),
+            None => x.cast(from.unsigned()),
         };
         [match Format::of(to) {
             Some(format) => format.float(integers, to),
@@ -27,14 +27,6 @@ pub(super) fn bit_cast(b: &mut Builder<'_>, node: &Node) -> Results {
         }]
     })?;
     Ok(vec![result])
-}
-
-fn unsigned(dtype: DType) -> DType {
-    match dtype {
-        DType::I16 => DType::U16,
-        DType::I32 => DType::U32,
-        other => other,
-    }
 }
 
 /// How many bits of a float are its exponent and its fraction, and an integer for all of them.
@@ -47,13 +39,9 @@ struct Format {
 
 impl Format {
     fn of(dtype: DType) -> Option<Self> {
-        let (exponent, fraction, word) = match dtype {
-            DType::F16 => (5, 10, DType::U16),
-            DType::BF16 => (8, 7, DType::U16),
-            DType::F32 => (8, 23, DType::U32),
-            _ => return None,
-        };
-        Some(Self { exponent, fraction, word })
+        let (exponent, fraction) = dtype.float_fields().filter(|_| dtype != DType::F64)?;
+        let (exponent, fraction) = (exponent.cast_signed(), fraction.cast_signed());
+        Some(Self { exponent, fraction, word: dtype.unsigned() })
     }
 
     fn bias(self) -> f64 {

@@ -43,16 +43,23 @@ class _Search:
         while self._left:
             value = self._left.pop()
             if isinstance(value, types.FunctionType):
-                if not is_opaque_module(value.__module__ or ""):
+                if not _is_outside(value.__module__ or ""):
                     self.add(_mentioned(value))
-                continue
-            if is_opaque(value):
-                continue
-            if _frameworks.is_layer(value):
+            elif _frameworks.is_layer(value):
                 found.append(value)
-            self.add(value.__bases__)
-            self.add(value.__dict__.values())
+                self.add(value.__bases__)
+                for member in map(_underlying, value.__dict__.values()):
+                    if isinstance(member, types.FunctionType):
+                        self.add(_mentioned(member))
+            elif not _is_outside(value.__module__):
+                self.add(value.__bases__)
+                self.add(value.__dict__.values())
         return found
+
+
+def _is_outside(module: str) -> bool:
+    """Whether what a Python module defines makes no layers, unless it is one itself."""
+    return is_opaque_module(module) or _frameworks.is_own(module)
 
 
 def _underlying(value: Any) -> Any:

@@ -26,6 +26,7 @@ __all__ = [
     "intercepts",
     "is_layer",
     "is_method",
+    "is_own",
     "isolated",
     "names_scopes",
 ]
@@ -84,6 +85,12 @@ def is_layer(kind: type) -> bool:
         and not framework.is_internal(kind)
         for framework in ALL
     )
+
+
+def is_own(module: str) -> bool:
+    """Whether a Python module belongs to a framework."""
+    package = module.partition(".")[0]
+    return any(framework.module.partition(".")[0] == package for framework in ALL)
 
 
 def is_method(value: Any) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "convert",
     "explain",
     "main",
+    "operators",
     "primitives",
 ]
 __version__: Final[str]
@@ -260,12 +261,17 @@ def convert(
     record: str | None,
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
     results: bool,
+    operators: dict[str, str],
+    normalization_mode: str,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
 
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
+
+def operators() -> list[str]:
+    """The operators whose form can be chosen, in alphabetical order."""
 
 def primitives() -> list[str]:
     """The primitives that have a lowering rule, in alphabetical order."""

@@ -14,6 +14,7 @@ EXPORT_MODES = ("standard", "web")
 PATHS = ("relative", "absolute")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
+FORMS = ("auto", "native", "elementary")
 
 Layout = Sequence[int | str] | None
 
@@ -31,6 +32,8 @@ class Options:
     source_map: str | None
     record: str | None
     functions: str
+    operators: Mapping[str, str]
+    normalization_mode: str
 
     def check_sources(self, files: Mapping[str, str]) -> None:
         """Raises when the export would replace one of the user's files, given with what it is."""
@@ -77,13 +80,13 @@ def check_options(
     paths: object,
     record_primitive_calls_file: object,
     functions: object,
+    operators: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
         raise _invalid("model_name", model_name, "give a non-empty string")
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
-    _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
     _choice("paths", paths, PATHS)
     path = _path("output_path", output_path)
     if mode == "file" and path is None:
@@ -108,6 +111,8 @@ def check_options(
         source_map=_path("source_map", source_map),
         record=_path("record_primitive_calls_file", record_primitive_calls_file),
         functions=_choice("functions", functions, FUNCTIONS),
+        operators=_operators(operators),
+        normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
     )
     options.check_apart()
     return options
@@ -136,6 +141,24 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
 def is_text(value: str) -> bool:
     """Whether a text can be written into a model: not empty, and no half of a character."""
     return bool(value) and value.encode(errors="replace").decode() == value
+
+
+def _operators(value: object) -> dict[str, str]:
+    """The form of single operators, by name, and of all others, as that of `*`."""
+    if not isinstance(value, Mapping):
+        return {"*": _choice("operators", value, FORMS)}
+    from jax2onnx import _core
+
+    known = _core.operators()
+    for name, form in value.items():
+        if name != "*" and name not in known:
+            raise InvalidInputError(
+                "invalid-option",
+                f"`operators` names {name!r}, which has one form only",
+                help=f"the operators with a choice are: {', '.join(known)}; `*` is all others",
+            )
+        _choice(f'operators["{name}"]', form, FORMS)
+    return dict(value)
 
 
 def _opset(value: object) -> int | None:

@@ -278,7 +278,16 @@ def _options(runnable: Runnable, functions: str) -> Options:
         source_map=None,
         record=None,
         functions=functions,
+        operators=_operators(runnable),
+        normalization_mode="auto",
     )
+
+
+def _operators(runnable: Runnable) -> dict[str, str]:
+    """The form of operators that was chosen, as the model's metadata tells: `*=native Gelu=auto`."""
+    metadata = {entry.key: entry.value for entry in runnable.proto.metadata_props}
+    chosen = metadata.get("pkg.jax2onnx.operators", "").split()
+    return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 
 def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:

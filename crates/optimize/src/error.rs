@@ -41,6 +41,9 @@ pub enum Problem {
         /// The values returned.
         new: usize,
     },
+    /// The patterns cannot be read.
+    #[error("has a pattern that cannot be read: {0}")]
+    Pattern(&'static str),
     /// Rewrites undo each other's work.
     #[error("goes round in circles with others")]
     Endless,

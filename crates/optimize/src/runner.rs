@@ -2,10 +2,20 @@
 
 use std::collections::VecDeque;
 
-use onnx::NodeId;
+use onnx::{NodeId, ValueId};
 use rustc_hash::FxHashMap;
 
-use crate::{Changed, Editor, Error, Problem, Rewrite, Verify};
+use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
+
+/// Something that replaces a node: a rewrite, or the recognition of an operator.
+pub(crate) trait Rule {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+    /// The operators it looks at.
+    fn roots(&self) -> &[&'static str];
+    /// The values that replace the results of the root, or why it stays.
+    fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
+}
 
 /// A list of nodes in which each stands at most once.
 #[derive(Default)]
@@ -33,14 +43,14 @@ impl WorkList {
 }
 
 /// Applies `rewrites`, called `name` together, until none of them applies anywhere.
-pub(crate) fn run(
+pub(crate) fn run<'r, R: Rule + 'r>(
     edit: &mut Editor<'_>,
     name: &'static str,
-    rewrites: &[&Rewrite],
+    rewrites: impl IntoIterator<Item = &'r R>,
 ) -> Result<Changed, Error> {
-    let mut by_root: FxHashMap<&str, Vec<&Rewrite>> = FxHashMap::default();
+    let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
     for rewrite in rewrites {
-        for root in rewrite.roots {
+        for root in rewrite.roots() {
             by_root.entry(root).or_default().push(rewrite);
         }
     }
@@ -58,10 +68,10 @@ pub(crate) fn run(
             if edit.is_out_of_fuel() {
                 return Ok(Changed::from(applied > 0));
             }
-            if edit.attempt(rewrite, id)? {
+            if edit.attempt(*rewrite, id)? {
                 applied += 1;
                 if applied > limit {
-                    let (rewrite, origin) = (rewrite.name, None);
+                    let (rewrite, origin) = (rewrite.name(), None);
                     return Err(Error { rewrite, origin, problem: Problem::Endless });
                 }
                 edit.take_touched().into_iter().for_each(|node| work.push(node));

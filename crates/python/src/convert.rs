@@ -1,13 +1,14 @@
 //! The conversion: read, then everything else without the interpreter.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
-use optimize::Options;
 use optimize::legalize::{self, Target, backport, legalize};
+use optimize::{Form, Forms, NORMALIZATIONS, Options};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
@@ -29,7 +30,7 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
-    rules, results, fuel=None,
+    rules, results, operators, normalization_mode, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -51,9 +52,12 @@ pub(crate) fn convert(
     record: Option<PathBuf>,
     rules: Vec<Registered>,
     results: bool,
+    operators: BTreeMap<String, String>,
+    normalization_mode: &str,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
+    let forms = forms(&operators, normalization_mode, opset);
     let resolve = detail != Detail::Off || source_map || record.is_some() || results;
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
@@ -74,7 +78,7 @@ pub(crate) fn convert(
     let mut origins = Origins::default();
     let converted = py.detach(|| {
         let Built { graph, opset, results } =
-            build(&program, &boundary, &options, opset, fuel, &mut origins)?;
+            build(&program, &boundary, &options, opset, &forms, fuel, &mut origins)?;
         if resolve {
             origins.merge_callers(&stacks);
         }
@@ -93,6 +97,9 @@ pub(crate) fn convert(
             SourceMap::build(&inputs, &nodes, &origins, &stacks, function, sources).to_text()
         });
         let mut model_metadata = Vec::new();
+        if let Some(text) = written(&forms) {
+            model_metadata.push((FORMS.to_owned(), text));
+        }
         if let Some(map) = &map {
             if detail == Detail::SourceMap {
                 model_metadata.push((SOURCE_MAP.to_owned(), map.clone()));
@@ -160,12 +167,57 @@ struct Built {
     results: Option<lower::Results>,
 }
 
+/// The form of every operator: what is said of single ones, then of normalisations, then of all.
+fn forms(operators: &BTreeMap<String, String>, normalization: &str, opset: Option<i64>) -> Forms {
+    let form = |name: &str| match name {
+        "native" | "prefer_native" => Form::Native,
+        "elementary" | "force_decomposed" => Form::Elementary,
+        _ => Form::Auto,
+    };
+    let mut forms = Forms::auto(opset.unwrap_or(DEFAULT_OPSET));
+    forms.default = operators.get(ALL_OPERATORS).map_or(Form::Auto, |name| form(name));
+    if normalization != "auto" {
+        let named = NORMALIZATIONS.iter().map(|op| ((*op).to_owned(), form(normalization)));
+        forms.named.extend(named);
+    }
+    let named = operators.iter().filter(|(op, _)| *op != ALL_OPERATORS);
+    forms.named.extend(named.map(|(op, name)| (op.clone(), form(name))));
+    forms
+}
+
+/// Key of the chosen forms in the model's metadata.
+const FORMS: &str = "pkg.jax2onnx.operators";
+
+/// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
+fn written(forms: &Forms) -> Option<String> {
+    let all = std::iter::once((ALL_OPERATORS, &forms.default));
+    let named = forms.named.iter().map(|(op, form)| (op.as_str(), form));
+    let is_chosen = |(op, form): &(&str, &Form)| *op != ALL_OPERATORS || **form != Form::Auto;
+    let chosen = all.chain(named).filter(is_chosen).map(|(op, form)| match form {
+        Form::Auto => format!("{op}=auto"),
+        Form::Native => format!("{op}=native"),
+        Form::Elementary => format!("{op}=elementary"),
+    });
+    let text = chosen.collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// What stands for all operators that are not named.
+const ALL_OPERATORS: &str = "*";
+
+/// The names of the operators whose form can be chosen.
+#[pyfunction]
+pub(crate) fn operators() -> Vec<&'static str> {
+    optimize::operators()
+}
+
 /// Jaxpr to finished graph.
 fn build(
     program: &Program,
     boundary: &Boundary,
     options: &lower::Options,
     opset: Option<i64>,
+    forms: &Forms,
     fuel: Option<u64>,
     origins: &mut Origins,
 ) -> Result<Built, Failure> {
@@ -174,7 +226,7 @@ fn build(
     if options.record {
         graph.remember_replacements();
     }
-    let clean_up = Options { fuel, ..Options::default() };
+    let clean_up = Options { fuel, forms: forms.clone(), ..Options::default() };
     let done = optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {

@@ -28,7 +28,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::convert::convert;
+    use super::convert::{convert, operators};
     #[pymodule_export]
     use super::model::{Model, Tensors};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! The rewrites, one file each.
 
+mod cast_before_reshape;
 mod compose_casts;
 mod compose_reshapes;
 mod compose_transposes;
@@ -22,6 +23,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_constant_where::REWRITE,
     &drop_neutral_operand::REWRITE,
     &compose_casts::REWRITE,
+    &cast_before_reshape::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
     &constant_reshape_target::REWRITE,

@@ -32,6 +32,11 @@ impl<'f, 'm> Found<'f, 'm> {
         self.bound.iter().rev().find(|(known, _)| *known == name).map(|(_, bound)| bound)
     }
 
+    /// Whether the spelling or its replacement has the name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.name(name).is_some()
+    }
+
     /// The value called `name`.
     pub(super) fn value(&self, name: &str) -> Option<ValueId> {
         match self.get(self.name(name)?)? {
@@ -64,10 +69,26 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
+    /// The attribute called `name`, a list of integers.
+    pub(super) fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.get(self.name(name)?)? {
+            Bound::Attr(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The reduced axes called `name`.
     pub(super) fn axes(&self, name: &str) -> Option<&[usize]> {
         match self.get(self.name(name)?)? {
             Bound::Axes(axes, _) => Some(axes),
+            _ => None,
+        }
+    }
+
+    /// How many elements the reduced axes called `name` have.
+    pub(super) fn count(&self, name: &str) -> Option<&Dim> {
+        match self.get(self.name(name)?)? {
+            Bound::Axes(_, count) => Some(count),
             _ => None,
         }
     }
@@ -115,7 +136,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
         let missing = "the opset has no such operator";
         let schema = schema::find(&Op::onnx(op), self.m.forms().opset).ok_or(missing)?;
-        let attrs = self.attrs(&self.spelling.replacement)?;
+        let attrs = self.attrs(self.spelling.replacement.core())?;
         let runs = |dtype| {
             schema.rows(&attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
         };
@@ -129,7 +150,7 @@ impl<'f, 'm> Found<'f, 'm> {
 
     /// The string attribute that tells forms of one operator apart.
     fn variant(&self) -> &str {
-        let mut attrs = self.spelling.replacement.attrs.iter();
+        let mut attrs = self.spelling.replacement.core().attrs.iter();
         let text = attrs.find_map(|(_, attr)| match attr {
             Attribute::Is(Attr::String(text)) => Some(&**text),
             _ => None,
@@ -183,7 +204,9 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_) | Pattern::Word(..) => Err("a word stands for nothing here".into()),
+            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
+                Err("a word stands for nothing here".into())
+            }
         }
     }
 

@@ -113,6 +113,7 @@ impl<'p, 'g> Search<'p, 'g> {
         match goal.pattern {
             Pattern::Value(name) => plain && self.value(*name, &goal),
             Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_) => self.constant(&goal),
+            Pattern::Spread(inner) => plain && self.spread(inner, &goal),
             Pattern::Node(node) => {
                 plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
             }
@@ -264,6 +265,40 @@ impl<'p, 'g> Search<'p, 'g> {
             _ => None,
         };
         Some((id, source, placement?))
+    }
+
+    /// `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
+    fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
+        let step = |value, ops: &[&str]| {
+            let id = self.graph.producer(value)?;
+            let node = self.graph.node(id);
+            let fits = node.block() == self.block && ops.iter().any(|op| node.is(op));
+            Some((id, node.input(0).filter(|_| fits)?))
+        };
+        let chain = || {
+            let (joined, expanded) = step(goal.value, &["Reshape"])?;
+            let (repeated, single) = step(expanded, &["Expand"])?;
+            let (added, source) = step(single, &["Reshape", "Unsqueeze"])?;
+            let shape = |value| self.graph.ty(value).shape.as_slice();
+            let [n, g] = shape(source) else { return None };
+            let one = Dim::Known(1);
+            let [first, second, k] = shape(expanded) else { return None };
+            let (front, back) = shape(goal.value).split_first()?;
+            let (channels, ones) = back.split_last()?;
+            let fits = shape(single) == [n.clone(), g.clone(), one.clone()]
+                && (first, second, front) == (n, g, n)
+                && ones.iter().all(|dim| *dim == one)
+                && *channels == product(&[g.clone(), k.clone()]);
+            fits.then_some(([joined, repeated, added], source))
+        };
+        let Some((nodes, source)) = chain() else { return false };
+        let placement = Placement::unknown(2);
+        let goal = Goal { pattern: inner, value: source, placement, ..goal.clone() };
+        self.attempt(|search| {
+            search.nodes.extend(nodes.map(|id| (id, goal.word)));
+            let at = search.push(goal);
+            search.solve(at)
+        })
     }
 
     /// Matches a node of the pattern against what computes `value`.

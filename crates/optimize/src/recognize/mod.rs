@@ -56,7 +56,7 @@ static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(||
     }
     let spellings = pattern::compile(&entries)?.into_iter();
     let recognizers = spellings.flat_map(|spelling| {
-        let op = spelling.replacement.op;
+        let op = spelling.replacement.core().op;
         let condition = conditions::of(op);
         let root = |root| Recognizer { op, root: [root], spelling: spelling.clone(), condition };
         roots(spelling.pattern.op, &spelling).into_iter().map(root).collect::<Vec<_>>()

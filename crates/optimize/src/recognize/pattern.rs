@@ -9,7 +9,8 @@
 //!
 //! A name is any value, and the same value wherever it stands; `@name` is a number that is known
 //! when the model is written: a constant with one value, the axes of a reduction, an attribute. A
-//! number is a constant. What begins with a capital is an operator of ONNX: such entries are recognised
+//! number is a constant. `count(@axes)` is the number of elements that a reduction takes together, and
+//! `spread(x)` is a value for each group of channels, repeated for each channel. What begins with a capital is an operator of ONNX: such entries are recognised
 //! and replaced by what stands in front. All others are words for use in other spellings.
 
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(super) enum Pattern {
     Hole(Name),
     /// The number of elements along the axes of a reduction.
     Count(Name),
+    /// A value for each group of channels, repeated for each channel.
+    Spread(Arc<Pattern>),
     /// A node of ONNX.
     Node(Arc<Node>),
     /// One of the spellings of a word.
@@ -64,6 +67,17 @@ pub(super) struct Spelling {
     pub(super) pattern: Arc<Node>,
     /// What takes its place.
     pub(super) replacement: Arc<Node>,
+}
+
+impl Node {
+    /// What it is about: itself, or what it only lays out otherwise.
+    pub(super) fn core(&self) -> &Node {
+        let rest = matches!(self.op, "Mul" | "Reshape" | "Transpose");
+        match self.args.first() {
+            Some(Pattern::Node(inner)) if rest => inner.core(),
+            _ => self,
+        }
+    }
 }
 
 /// How deep words may be made of words.
@@ -139,11 +153,10 @@ impl Compiler<'_> {
                 Argument::Expression(inner) => self.expression(inner, meaning, names, depth + 1)?,
             });
         }
-        if text.name == "count" {
-            return match args.as_slice() {
-                [Pattern::Hole(axes)] => Ok(Pattern::Count(*axes)),
-                _ => Err("`count` takes the axes of a reduction".to_owned()),
-            };
+        match (text.name.as_str(), args.as_slice()) {
+            ("count", [Pattern::Hole(axes)]) => return Ok(Pattern::Count(*axes)),
+            ("spread", [inner]) => return Ok(Pattern::Spread(Arc::new(inner.clone()))),
+            _ => {}
         }
         if let Some(word) = self.words.get(text.name.as_str()) {
             return self.word(word, args, names, depth);

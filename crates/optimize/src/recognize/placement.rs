@@ -26,6 +26,11 @@ impl Placement {
         Some(Self((0..rank).collect()))
     }
 
+    /// That of a value whose axes may be any.
+    pub(super) fn unknown(rank: usize) -> Self {
+        Self(std::iter::repeat_n(ANY, rank).collect())
+    }
+
     /// That of an operand with `rank` axes of an elementwise operator.
     pub(super) fn operand(&self, rank: usize) -> Option<Self> {
         Some(Self(self.0.get(self.0.len().checked_sub(rank)?..)?.into()))
@@ -69,6 +74,13 @@ impl Placement {
             (a, _) => (*dim == Dim::Known(1)).then_some(a),
         });
         unified.collect::<Option<_>>().map(Self)
+    }
+
+    /// The one axis of the result along which a value of the given shape changes.
+    pub(super) fn only_axis(&self, shape: &[Dim]) -> Option<usize> {
+        let mut axes = self.0.iter().zip(shape).filter(|(_, dim)| **dim != Dim::Known(1));
+        let (axis, _) = axes.next()?;
+        (axes.next().is_none() && *axis < ANY).then(|| usize::from(*axis))
     }
 
     /// Whether the value lies in the result as it is: axis on axis, from the last one on.

@@ -30,6 +30,19 @@ fn becomes(signature: &str, body: &str, expected: &str) {
     assert!(actual == wanted, "got:\n{actual}\nexpected:\n{wanted}\n{:?}", report.missed);
 }
 
+/// As [`becomes`], whatever the values on the way are called.
+fn becomes_alike(signature: &str, body: &str, expected: &str) {
+    let text = |body: &str| format!("g {signature} {{ {body} }}");
+    let operators = |text: &str| {
+        let lines = text.lines().filter_map(|line| line.split_once(" = ")?.1.split_once(')'));
+        lines.map(|(node, _)| node.split('(').next().unwrap_or_default().to_owned()).collect()
+    };
+    let (actual, report) = run(&text(body), native());
+    let wanted: Vec<String> = operators(&print(&graph(&text(expected), &mut Origins::default())));
+    let found: Vec<String> = operators(&actual);
+    assert!(found == wanted, "got:\n{actual}\nexpected:\n{wanted:?}\n{:?}", report.missed);
+}
+
 fn stays(signature: &str, body: &str) -> Report {
     let text = format!("g {signature} {{ {body} }}");
     let (actual, report) = run(&text, native());
@@ -332,6 +345,53 @@ fn several_axes_are_normalised() {
         &body,
         "y = LayerNormalization <axis: int = -2, epsilon: float = 1e-5> (x, g)",
     );
+}
+
+#[test]
+fn instance_norms() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+    let start = constants(&[("o", "0"), ("n", "6"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2]> () k = Constant <value_ints = [0, 1, 1, 4]> () ";
+    let body = format!("{start}{FLAX} g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)");
+    let norm = |operands: &str| {
+        format!(
+            "t = Transpose <perm: ints = [0, 3, 1, 2]> (x)
+            u = InstanceNormalization <epsilon: float = 1e-6> (t, {operands})
+            y = Transpose <perm: ints = [0, 2, 3, 1]> (u)"
+        )
+    };
+    becomes_alike(signature, &body, &norm("scale, bias"));
+    let plain = format!("{start}{PLAIN} w = Div (c, r) g = Mul (w, scale) y = Add (bias, g)");
+    becomes_alike(signature, &plain, &norm("scale, bias"));
+}
+
+#[test]
+fn group_norms() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+    let body = constants(&[("o", "0"), ("n", "12"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2, 4]> () gs = Constant <value_ints = [0, 2, 3, 2, 2]> ()
+        p = Reshape (x, gs) q = Mul (p, p) s = ReduceSum <keepdims = 0> (p, a) m = Div (s, n)
+        t = ReduceSum <keepdims = 0> (q, a) u = Div (t, n) mm = Mul (m, m) d = Sub (u, mm)
+        v = Max (o, d) one = Constant <value_ints = [0, 2, 1]> () m1 = Reshape (m, one)
+        b = Shape <start = 0, end = 1> (x) f = Constant <value_ints = [2, 2]> ()
+        e = Concat <axis = 0> (b, f) m2 = Expand (m1, e) v1 = Reshape (v, one)
+        v2 = Expand (v1, e) k = Constant <value_ints = [0, 1, 1, 4]> () m3 = Reshape (m2, k)
+        v3 = Reshape (v2, k) c = Sub (x, m3) z = Add (v3, eps) r = Sqrt (z) i = Reciprocal (r)
+        g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)";
+    becomes_alike(
+        signature,
+        &body,
+        "t = Transpose <perm: ints = [0, 3, 1, 2]> (x)
+        u = GroupNormalization <epsilon: float = 1e-6, num_groups: int = 2> (t, scale, bias)
+        y = Transpose <perm: ints = [0, 2, 3, 1]> (u)",
+    );
+    let named = [("InstanceNormalization".to_owned(), Form::Native)].into();
+    let forms = Forms { default: Form::Elementary, named, ..native() };
+    let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
+    assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
+    assert!(!text.contains("ReduceSum"), "{text}");
 }
 
 #[test]

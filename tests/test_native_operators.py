@@ -1,5 +1,7 @@
 """Operators that JAX spells out and ONNX has: one node each, and the same numbers."""
 
+import logging
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -105,12 +107,16 @@ def test_bfloat16(op):
         (lambda x: jnp.mean(x, 0), "ReduceMean"),
         (lambda x: jnp.mean(x, (0, 1), keepdims=True), "ReduceMean"),
         (lambda x: jnp.sum(x, 1) / x.shape[1], "ReduceMean"),
-        (nnx.PReLU(), "PRelu"),
     ],
 )
 def test_spellings(fn, op):
     x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     assert exported(fn, x) == [op]
+
+
+def test_a_slope_that_is_a_parameter():
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert exported(nnx.PReLU(), x, operators="native") == ["PRelu"]
 
 
 @pytest.mark.parametrize(
@@ -216,13 +222,18 @@ def test_equinox():
     np.testing.assert_array_equal(exported(norm, x), ["RMSNormalization"])
 
 
-def test_a_norm_of_which_a_part_is_returned():
+def test_a_norm_of_which_a_part_is_returned(caplog):
     def fn(x):
         mean = mean_of(x)
         variance = mean_of((x - mean) ** 2)
         return (x - mean) / jnp.sqrt(variance + 1e-5), variance
 
-    assert "LayerNormalization" not in exported(fn, rows(12, 64))
+    with caplog.at_level(logging.INFO, "jax2onnx"):
+        assert "LayerNormalization" not in exported(fn, rows(12, 64))
+    (message,) = caplog.messages
+    line = fn.__code__.co_firstlineno + 3
+    assert message.startswith("LayerNormalization at ")
+    assert f"test_native_operators.py:{line} stays elementary: the variance" in message
 
 
 def test_inside_of_loops():
@@ -261,6 +272,40 @@ def test_a_mapping_speaks_of_single_operators():
     assert "Softmax" not in ops
 
 
+@pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", 8, 8, 64), ("B", "H", "W", 64)])
+def test_group_norm(shape):
+    norm = nnx.GroupNorm(64, num_groups=8, rngs=nnx.Rngs(0))
+    norm.scale[...], norm.bias[...] = jnp.linspace(1, 2, 64), jnp.linspace(-1, 1, 64)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 64)).astype(np.float32)
+    model = to_onnx(norm, [shape])
+    ops = op_types(model)
+    assert ops.count("InstanceNormalization") == 1
+    assert len(ops) <= 8
+    assert_close(run(model, [x]), [norm(x)])
+    model = to_onnx(norm, [shape], normalization_mode="prefer_native")
+    assert op_types(model) == ["Transpose", "GroupNormalization", "Transpose"]
+    assert_close(run(model, [x]), [norm(x)])
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])
+def test_instance_norm(shape):
+    norm = nnx.InstanceNorm(64, rngs=nnx.Rngs(0))
+    norm.scale[...], norm.bias[...] = jnp.linspace(1, 2, 64), jnp.linspace(-1, 1, 64)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 64)).astype(np.float32)
+    model = to_onnx(norm, [shape])
+    assert op_types(model) == ["Transpose", "InstanceNormalization", "Transpose"]
+    assert_close(run(model, [x]), [norm(x)])
+
+
+def test_channels_that_stand_second():
+    def fn(x):
+        mean = mean_of(x, (2, 3))
+        return (x - mean) / jnp.sqrt(mean_of((x - mean) ** 2, (2, 3)) + 1e-5)
+
+    x = np.random.default_rng(0).normal(size=(2, 8, 5, 6)).astype(np.float32)
+    assert exported(fn, x) == ["InstanceNormalization"]
+
+
 @pytest.mark.parametrize("operators", ["fast", {"Gelu": "fast"}, {"Add": "native"}, 3])
 def test_wrong_choices(operators):
     with pytest.raises(InvalidInputError, match="operators"):
@@ -276,4 +321,4 @@ def test_verification_knows_the_choice(operators):
 
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     model = to_onnx(fn, [x], operators=operators)
-    assert verify(model, fn, [x]).ok
+    assert verify(fn, model, [x]).ok

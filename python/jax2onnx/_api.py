@@ -1,5 +1,6 @@
 """`to_onnx`: the way from a function to a model."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
+
+_log = logging.getLogger("jax2onnx")
 
 
 class _Common(TypedDict, total=False):
@@ -159,7 +162,8 @@ def to_onnx(
             `Softmax`: "auto" as one node where onnxruntime is as exact and at least as fast that
             way, "native" as one node wherever the opset and onnxruntime have it, "elementary" as
             what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
-            the key `*` stands for all others. Results differ in rounding only.
+            the key `*` stands for all others. Results differ in rounding only. The logger
+            `jax2onnx` says at level INFO which operators stay elementary, and why.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
             from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
             the model's own metadata, which survives optimisers, False for none. None means what the
@@ -315,5 +319,8 @@ def convert(
             results=keep_results,
             operators=dict(options.operators),
             normalization_mode=options.normalization_mode,
+            report_missed=_log.isEnabledFor(logging.INFO),
         )
+    for missed in model.missed:
+        _log.info(missed)
     return Converted(model, traced, in_nchw, out_nchw)

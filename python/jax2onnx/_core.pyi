@@ -48,6 +48,10 @@ class Model:
     def results(self) -> Results | None:
         """What became of the equations, if that was asked for."""
 
+    @property
+    def missed(self) -> list[str]:
+        """The operators that were nearly recognised, and why not, if that was asked for."""
+
     def tensors(self) -> Tensors:
         """Name and raw bytes of each tensor that `skeleton` leaves empty, one after the other."""
 
@@ -263,6 +267,7 @@ def convert(
     results: bool,
     operators: dict[str, str],
     normalization_mode: str,
+    report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.

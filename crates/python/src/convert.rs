@@ -8,13 +8,14 @@ use jaxpr::Program;
 use lower::Boundary;
 use onnx::{EncodeOptions, Graph};
 use optimize::legalize::{self, Target, backport, legalize};
-use optimize::{Form, Forms, NORMALIZATIONS, Options};
+use optimize::{Missed, Options};
 use provenance::{
     Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, Sources, StackId, Stacks,
 };
 use pyo3::prelude::*;
 
 use crate::error::{self, Places};
+use crate::forms::{self, FORMS};
 use crate::model::Model;
 use crate::read::{self, StackOptions, Traced};
 use crate::record;
@@ -30,7 +31,7 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, record,
-    rules, results, operators, normalization_mode, fuel=None,
+    rules, results, operators, normalization_mode, report_missed, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -54,10 +55,11 @@ pub(crate) fn convert(
     results: bool,
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
+    report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
-    let forms = forms(&operators, normalization_mode, opset);
+    let forms = forms::forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
     let resolve = detail != Detail::Off || source_map || record.is_some() || results;
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
@@ -77,8 +79,9 @@ pub(crate) fn convert(
     let function = function.map(|f| tracebacks.definition(f));
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let Built { graph, opset, results } =
-            build(&program, &boundary, &options, opset, &forms, fuel, &mut origins)?;
+        let clean_up = Options { fuel, forms, report_missed, ..Options::default() };
+        let Built { graph, opset, results, missed } =
+            build(&program, &boundary, &options, opset, &clean_up, &mut origins)?;
         if resolve {
             origins.merge_callers(&stacks);
         }
@@ -97,7 +100,7 @@ pub(crate) fn convert(
             SourceMap::build(&inputs, &nodes, &origins, &stacks, function, sources).to_text()
         });
         let mut model_metadata = Vec::new();
-        if let Some(text) = written(&forms) {
+        if let Some(text) = forms::written(&clean_up.forms) {
             model_metadata.push((FORMS.to_owned(), text));
         }
         if let Some(map) = &map {
@@ -115,12 +118,20 @@ pub(crate) fn convert(
         };
         let model = onnx::encode(&graph, &encoding).map_err(Failure::Onnx)?;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, map), results))
+        Ok((Model::new(model, map), results, missed))
     });
+    let resolve = |stacks: &mut Stacks, stack: StackId| {
+        // A stack that cannot be resolved leaves the message without its line.
+        let _ = tracebacks.resolve(py, stacks, stack);
+    };
     let failure = match converted {
-        Ok((model, None)) => return Ok(model),
-        Ok((model, Some(entries))) => {
-            return model.with_results(py, Results::new(entries, origins, stacks));
+        Ok((model, results, missed)) => {
+            let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
+            let model = model.with_missed(missed.iter().map(|m| places.missed(m)).collect());
+            return match results {
+                None => Ok(model),
+                Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),
+            };
         }
         Err(failure) => failure,
     };
@@ -131,10 +142,6 @@ pub(crate) fn convert(
     {
         return Err(cause.clone_ref(py));
     }
-    let resolve = |stacks: &mut Stacks, stack: StackId| {
-        // A stack that cannot be resolved leaves the message without its line.
-        let _ = tracebacks.resolve(py, stacks, stack);
-    };
     let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
     let (family, diagnostic) = match failure {
         Failure::Lower(error) => places.lowering(error, rule.as_ref()),
@@ -165,50 +172,8 @@ struct Built {
     opset: i64,
     /// What became of the equations, if it was recorded.
     results: Option<lower::Results>,
-}
-
-/// The form of every operator: what is said of single ones, then of normalisations, then of all.
-fn forms(operators: &BTreeMap<String, String>, normalization: &str, opset: Option<i64>) -> Forms {
-    let form = |name: &str| match name {
-        "native" | "prefer_native" => Form::Native,
-        "elementary" | "force_decomposed" => Form::Elementary,
-        _ => Form::Auto,
-    };
-    let mut forms = Forms::auto(opset.unwrap_or(DEFAULT_OPSET));
-    forms.default = operators.get(ALL_OPERATORS).map_or(Form::Auto, |name| form(name));
-    if normalization != "auto" {
-        let named = NORMALIZATIONS.iter().map(|op| ((*op).to_owned(), form(normalization)));
-        forms.named.extend(named);
-    }
-    let named = operators.iter().filter(|(op, _)| *op != ALL_OPERATORS);
-    forms.named.extend(named.map(|(op, name)| (op.clone(), form(name))));
-    forms
-}
-
-/// Key of the chosen forms in the model's metadata.
-const FORMS: &str = "pkg.jax2onnx.operators";
-
-/// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
-fn written(forms: &Forms) -> Option<String> {
-    let all = std::iter::once((ALL_OPERATORS, &forms.default));
-    let named = forms.named.iter().map(|(op, form)| (op.as_str(), form));
-    let is_chosen = |(op, form): &(&str, &Form)| *op != ALL_OPERATORS || **form != Form::Auto;
-    let chosen = all.chain(named).filter(is_chosen).map(|(op, form)| match form {
-        Form::Auto => format!("{op}=auto"),
-        Form::Native => format!("{op}=native"),
-        Form::Elementary => format!("{op}=elementary"),
-    });
-    let text = chosen.collect::<Vec<_>>().join(" ");
-    (!text.is_empty()).then_some(text)
-}
-
-/// What stands for all operators that are not named.
-const ALL_OPERATORS: &str = "*";
-
-/// The names of the operators whose form can be chosen.
-#[pyfunction]
-pub(crate) fn operators() -> Vec<&'static str> {
-    optimize::operators()
+    /// The operators that were nearly recognised, if that was asked for.
+    missed: Vec<Missed>,
 }
 
 /// Jaxpr to finished graph.
@@ -217,8 +182,7 @@ fn build(
     boundary: &Boundary,
     options: &lower::Options,
     opset: Option<i64>,
-    forms: &Forms,
-    fuel: Option<u64>,
+    clean_up: &Options,
     origins: &mut Origins,
 ) -> Result<Built, Failure> {
     let lowered = lower::lower(program, boundary, options, origins).map_err(Failure::Lower)?;
@@ -226,8 +190,7 @@ fn build(
     if options.record {
         graph.remember_replacements();
     }
-    let clean_up = Options { fuel, forms: forms.clone(), ..Options::default() };
-    let done = optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
+    let done = optimize::optimize(&mut graph, origins, clean_up).map_err(Failure::Optimize)?;
     let opset = match opset {
         Some(opset) => {
             backport(&mut graph, origins, opset).map_err(Failure::Legalize)?;
@@ -239,7 +202,7 @@ fn build(
     legalize(&mut graph, origins, opset, Target::OnnxRuntime).map_err(Failure::Legalize)?;
     if graph.value_count() > before {
         // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
-        let fuel = fuel.map(|fuel| fuel.saturating_sub(done.total()));
+        let fuel = clean_up.fuel.map(|fuel| fuel.saturating_sub(done.total()));
         let clean_up = Options { fuel, fuse: false, opset: Some(opset), ..Options::default() };
         optimize::optimize(&mut graph, origins, &clean_up).map_err(Failure::Optimize)?;
     }
@@ -247,5 +210,6 @@ fn build(
     onnx::assign_names(&mut graph, origins);
     onnx::verify(&graph, Some(opset)).map_err(Failure::Onnx)?;
     onnx::verify_names(&graph).map_err(Failure::Onnx)?;
-    Ok(Built { graph, opset, results: options.record.then_some(lowered.results) })
+    let results = options.record.then_some(lowered.results);
+    Ok(Built { graph, opset, results, missed: done.missed })
 }

@@ -204,6 +204,15 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
+    /// What an operator that was nearly recognised tells the user.
+    pub(crate) fn missed(&mut self, missed: &optimize::Missed) -> String {
+        let at = match self.of_origin(missed.origin) {
+            Some(place) => format!(" at {}:{}", place.file, place.span.line),
+            None => String::new(),
+        };
+        format!("{}{at} stays elementary: {}", missed.op, missed.reason)
+    }
+
     /// What a wrong rewrite tells the user.
     pub(crate) fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
         let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();

@@ -5,6 +5,7 @@
 
 mod convert;
 mod error;
+mod forms;
 mod jax_names;
 mod memory;
 mod model;
@@ -28,7 +29,9 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::convert::{convert, operators};
+    use super::convert::convert;
+    #[pymodule_export]
+    use super::forms::operators;
     #[pymodule_export]
     use super::model::{Model, Tensors};
     #[pymodule_export]

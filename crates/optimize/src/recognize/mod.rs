@@ -97,12 +97,12 @@ impl Rule for Recognizer {
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled otherwise")?;
-        if let Some(reason) = used_elsewhere(m, &finding) {
-            return Err(Skip::Missed(reason));
-        }
-        let result = m.result()?;
+        let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
         let mut found = Found::new(m, &self.spelling, finding);
         found.check_form(self.op)?;
+        if let Some(reason) = shared {
+            return Err(Skip::Missed(reason));
+        }
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }

@@ -39,7 +39,7 @@ pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let inner = ty.shape.len().min(normalized.len());
         let (front, back) = ty.shape.split_at(ty.shape.len() - inner);
         if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
-            return Err(missed("the scale or the bias is not as large as what is normalised"));
+            return Err(unfit(found, "the scale is not as large as what is normalised"));
         }
         let sizes = sizes(&normalized);
         flatten(found, name, sizes.as_deref(), dtype)?;
@@ -125,6 +125,11 @@ fn operand(found: &Found<'_, '_>) -> Result<(Vec<Dim>, DType), Skip> {
     Ok((shape, ty.dtype))
 }
 
+/// A norm that cannot be one node; if it is one already, nothing is amiss.
+fn unfit(found: &Found<'_, '_>, reason: &'static str) -> Skip {
+    if found.has("axes") { missed(reason) } else { Skip::Because(reason) }
+}
+
 /// Moves the axis `channel` to the second place and back.
 fn turn(found: &mut Found<'_, '_>, channel: usize, rank: usize) {
     let others = (1..rank).filter(|axis| *axis != channel);
@@ -154,7 +159,7 @@ fn parameters(
         }
         let fits = dims.iter().any(|dim| *dim == shape[channel]);
         if placement.only_axis(dims) != Some(channel) || !fits {
-            return Err(missed("the scale or the bias is not one for each channel"));
+            return Err(unfit(found, "the scale is not one for each channel"));
         }
         flatten(found, name, Some(&[size as i64]), dtype)?;
     }
@@ -171,7 +176,7 @@ fn flatten(
 ) -> Result<(), Skip> {
     let Some(value) = found.value(name) else { return Ok(()) };
     if found.m.ty(value).dtype != dtype {
-        return Err(missed("the scale or the bias has another type"));
+        return Err(unfit(found, "the scale has another type"));
     }
     let rank = found.m.ty(value).rank();
     if sizes.is_some_and(|sizes| sizes.len() == rank) {

@@ -222,6 +222,44 @@ def test_equinox():
     np.testing.assert_array_equal(exported(norm, x), ["RMSNormalization"])
 
 
+def test_haiku():
+    hk = pytest.importorskip("haiku")
+    x = rows(12, 64)
+    for norm, op in [
+        (
+            lambda x: hk.LayerNorm(-1, create_scale=True, create_offset=True)(x),
+            "LayerNormalization",
+        ),
+        (lambda x: hk.RMSNorm(-1)(x), "RMSNormalization"),
+    ]:
+        model = hk.without_apply_rng(hk.transform(norm))
+        parameters = model.init(jax.random.key(0), x)
+        assert exported(lambda x, m=model, p=parameters: m.apply(p, x), x) == [op]
+
+
+def test_a_fused_node_names_all_lines():
+    norm = nnx.LayerNorm(8, rngs=nnx.Rngs(0))
+
+    def fn(x):
+        y = jnp.sin(x)
+        z = norm(y)
+        e = jnp.exp(z - jnp.max(z, -1, keepdims=True))
+        total = jnp.sum(e, -1, keepdims=True)
+        return e / total
+
+    model = to_onnx(fn, [(3, 8)], stacktrace_metadata="full")
+    first = fn.__code__.co_firstlineno
+    lines = {}
+    for node in model.graph.node:
+        metadata = {entry.key: entry.value for entry in node.metadata_props}
+        site = metadata["pkg.jax2onnx.callsite"].rsplit(":", 1)[-1]
+        lines[node.op_type] = int(site) - first
+        if node.op_type == "Softmax":
+            trace = metadata["pkg.jax2onnx.jax_traceback"]
+            assert all(f":{first + line}" in trace for line in (3, 4, 5)), trace
+    assert lines == {"Sin": 1, "LayerNormalization": 2, "Softmax": 5}
+
+
 def test_a_norm_of_which_a_part_is_returned(caplog):
     def fn(x):
         mean = mean_of(x)

@@ -284,7 +284,7 @@ def _options(runnable: Runnable, functions: str) -> Options:
 
 
 def _operators(runnable: Runnable) -> dict[str, str]:
-    """The form of operators that was chosen, as the model's metadata tells: `*=native Gelu=auto`."""
+    """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
     metadata = {entry.key: entry.value for entry in runnable.proto.metadata_props}
     chosen = metadata.get("pkg.jax2onnx.operators", "").split()
     return dict(entry.split("=", 1) for entry in chosen if "=" in entry)

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tensor::division::product;
 use tensor::{DType, Dim};
 
-use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
+use super::pattern::{Attribute, Name, Node, Operand, Pattern, Spelling, respelled};
 use super::placement::Placement;
 
 /// What a name stands for.
@@ -60,6 +60,9 @@ const STEPS: u32 = 4096;
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
     let node = graph.node(root);
     let [result] = *node.outputs else { return None };
+    if !spelling.operands.iter().all(|operand| is_plausible(graph, node, operand)) {
+        return None;
+    }
     let placement = Placement::identity(graph.ty(result).rank())?;
     let mut search = Search {
         graph,
@@ -72,6 +75,22 @@ pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<F
     search
         .node(&spelling.pattern, result, &placement, "", None)
         .then(|| Finding { bound: search.bound, nodes: search.nodes })
+}
+
+/// Whether one of the node's operands may be what is looked for.
+fn is_plausible(graph: &Graph, node: &onnx::Node, operand: &Operand) -> bool {
+    node.inputs.iter().flatten().any(|value| match graph.producer(*value) {
+        None => matches!(operand, Operand::Constant),
+        Some(id) => {
+            let op = graph.node(id).op.name;
+            is_transparent(op) || matches!(operand, Operand::Of(ops) if ops.contains(&op))
+        }
+    })
+}
+
+/// What the matcher may look through.
+fn is_transparent(op: &str) -> bool {
+    matches!(op, "Cast" | "Expand" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
 }
 
 struct Search<'p, 'g> {
@@ -375,20 +394,15 @@ impl<'p, 'g> Search<'p, 'g> {
         next: Option<usize>,
     ) -> bool {
         let node = self.graph.node(id);
-        let (either, written) = match (pattern.op, node.op.name) {
-            ("Add", "Sub") => (false, Written::Negated),
-            ("Sub", "Add") => (true, Written::Negated),
-            ("Mul", "Div") => (false, Written::Inverted),
-            ("Div", "Mul") => (true, Written::Inverted),
-            _ => return false,
-        };
-        let constant = matches!(
-            pattern.args.as_slice(),
-            [_, Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_)]
-        );
+        if respelled(pattern.op) != Some(node.op.name) {
+            return false;
+        }
+        let either = is_commutative(node.op.name);
+        let is_sum = matches!(pattern.op, "Add" | "Sub");
+        let written = if is_sum { Written::Negated } else { Written::Inverted };
         let [Some(a), Some(b)] = *node.inputs.as_slice() else { return false };
         let orders: &[[ValueId; 2]] = if either { &[[a, b], [b, a]] } else { &[[a, b]] };
-        constant
+        pattern.ends_in_constant()
             && orders.iter().any(|inputs| {
                 let how = [Written::Plain, written, Written::Plain, Written::Plain];
                 self.attempt(|search| {

@@ -59,25 +59,16 @@ static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(||
         let op = spelling.replacement.core().op;
         let condition = conditions::of(op);
         let root = |root| Recognizer { op, root: [root], spelling: spelling.clone(), condition };
-        roots(spelling.pattern.op, &spelling).into_iter().map(root).collect::<Vec<_>>()
+        roots(&spelling).into_iter().map(root).collect::<Vec<_>>()
     });
     Ok(recognizers.collect())
 });
 
 /// The operators that the root of a spelling may be written with.
-fn roots(op: &'static str, spelling: &Spelling) -> Vec<&'static str> {
-    let constant = matches!(
-        spelling.pattern.args.as_slice(),
-        [_, pattern::Pattern::Number(_) | pattern::Pattern::Hole(_) | pattern::Pattern::Count(_)]
-    );
-    let other = match op {
-        "Add" => Some("Sub"),
-        "Sub" => Some("Add"),
-        "Mul" => Some("Div"),
-        "Div" => Some("Mul"),
-        _ => None,
-    };
-    std::iter::once(op).chain(other.filter(|_| constant)).collect()
+fn roots(spelling: &Spelling) -> Vec<&'static str> {
+    let root = &spelling.pattern;
+    let other = pattern::respelled(root.op).filter(|_| root.ends_in_constant());
+    std::iter::once(root.op).chain(other).collect()
 }
 
 /// All recognisers; the reason if a pattern cannot be read, which is a bug in this project.

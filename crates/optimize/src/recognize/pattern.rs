@@ -67,9 +67,63 @@ pub(super) struct Spelling {
     pub(super) pattern: Arc<Node>,
     /// What takes its place.
     pub(super) replacement: Arc<Node>,
+    /// For each operand that is not just any value, what it may be: a look at the operands' nodes
+    /// tells most places apart, without a search.
+    pub(super) operands: Vec<Operand>,
+}
+
+/// What an operand of the root may be.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    /// A constant.
+    Constant,
+    /// The result of one of these operators.
+    Of(Vec<&'static str>),
+}
+
+impl Operand {
+    fn of(pattern: &Pattern) -> Option<Self> {
+        match pattern {
+            Pattern::Value(_) | Pattern::Count(_) => None,
+            Pattern::Number(_) | Pattern::Hole(_) => Some(Operand::Constant),
+            Pattern::Spread(_) => Some(Operand::Of(vec!["Reshape"])),
+            Pattern::Node(node) => {
+                let other = respelled(node.op).filter(|_| node.ends_in_constant());
+                Some(Operand::Of(std::iter::once(node.op).chain(other).collect()))
+            }
+            Pattern::Word(_, patterns) => {
+                let mut all = Vec::new();
+                for pattern in &**patterns {
+                    match Self::of(pattern)? {
+                        Operand::Of(ops) => all.extend(ops),
+                        Operand::Constant => return None,
+                    }
+                }
+                Some(Operand::Of(all))
+            }
+        }
+    }
+}
+
+/// The operator that says the same with another constant: `x - c` for `x + -c`.
+pub(super) fn respelled(op: &str) -> Option<&'static str> {
+    Some(match op {
+        "Add" => "Sub",
+        "Sub" => "Add",
+        "Mul" => "Div",
+        "Div" => "Mul",
+        _ => return None,
+    })
 }
 
 impl Node {
+    /// Whether its second operand is a constant.
+    pub(super) fn ends_in_constant(&self) -> bool {
+        let constant =
+            |p: &Pattern| matches!(p, Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_));
+        matches!(self.args.as_slice(), [_, last] if constant(last))
+    }
+
     /// What it is about: itself, or what it only lays out otherwise.
     pub(super) fn core(&self) -> &Node {
         let rest = matches!(self.op, "Mul" | "Reshape" | "Transpose");
@@ -120,7 +174,9 @@ impl Compiler<'_> {
         };
         let one = |pattern| match pattern {
             Pattern::Node(pattern) => {
-                Ok(Spelling { names: names.clone(), pattern, replacement: replacement.clone() })
+                let operands = pattern.args.iter().filter_map(Operand::of).collect();
+                let (names, replacement) = (names.clone(), replacement.clone());
+                Ok(Spelling { names, pattern, replacement, operands })
             }
             _ => Err(format!("a spelling of `{}` is no node", head.name)),
         };

@@ -264,6 +264,10 @@ fn layer_norms() {
         format!("{PLAIN} i = Reciprocal (r) g = Mul (scale, i) w = Mul (g, c) y = Add (w, bias)"),
         format!("{PLAIN} i = Div (one, r) w = Mul (c, i) g = Mul (scale, w) y = Add (bias, g)"),
         format!("{PLAIN} w = Div (c, r) g = Mul (w, scale) y = Add (g, bias)"),
+        format!(
+            "{PLAIN} i = Reciprocal (r) g = Mul (i, scale) f = Neg (m) h = Mul (f, g)
+            l = Add (h, bias) z = Mul (x, g) y = Add (z, l)"
+        ),
     ] {
         becomes(NORM, &(norm_constants() + &body), whole);
     }

@@ -29,15 +29,18 @@ use self::pattern::Spelling;
 use crate::runner::Rule;
 use crate::{Match, Skip};
 
-/// The texts of the patterns: words first, then operators. Of operators with the same root, those
-/// that say more come first.
+/// The texts of the patterns. Of spellings with the same root, those that say more come first.
 const TEXTS: &[(&str, &str)] = &[
     ("words", include_str!("patterns/words.txt")),
     ("activations", include_str!("patterns/activations.txt")),
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("elementary", include_str!("patterns/elementary.txt")),
 ];
+
+/// The operators that nobody chooses: a spelling of them is a shorter one of the same.
+const ELEMENTARY: &[&str] = &["Add"];
 
 /// One way to spell an operator, and what becomes of it.
 #[derive(Debug)]
@@ -78,7 +81,7 @@ pub(crate) fn all() -> Result<&'static [Recognizer], &'static str> {
 
 impl Rule for Recognizer {
     fn name(&self) -> &'static str {
-        self.op
+        if ELEMENTARY.contains(&self.op) { "shorter_spelling" } else { self.op }
     }
 
     fn roots(&self) -> &[&'static str] {
@@ -90,7 +93,9 @@ impl Rule for Recognizer {
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled otherwise")?;
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
         let mut found = Found::new(m, &self.spelling, finding);
-        found.check_form(self.op)?;
+        if !ELEMENTARY.contains(&self.op) {
+            found.check_form(self.op)?;
+        }
         if let Some(reason) = shared {
             return Err(Skip::Missed(reason));
         }
@@ -133,6 +138,7 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
 /// The names of the operators whose form can be chosen, in alphabetical order.
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
+    let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
     names.sort_unstable();
     names.dedup();

@@ -210,6 +210,28 @@ fn hard_activations() {
     becomes(SAME, &format!("{start}{hard} d = Mul (c, x) y = Div (d, six)"), "y = HardSwish (x)");
 }
 
+/// `log(1 + exp(x))` as `jax.nn.softplus` writes it.
+const SOFTPLUS: &str = "r = Max (x, o) q = Equal (x, x) nq = Not (q) p = Add (x, o)
+    a = Abs (x) m = Neg (a) u = Exp (m) w = Add (u, one) l = Log (w) t = Sub (w, one)
+    d = Div (u, t) c = Mul (l, d) b = Abs (t) g = Greater (b, o) v = Where (g, c, u)
+    e = Abs (u) h = GreaterOrEqual (e, half) k = Where (h, l, v) s = Add (r, k)";
+
+#[test]
+fn softplus_and_what_is_made_of_it() {
+    let start = constants(&[("o", "0"), ("one", "1"), ("half", "0.5")]) + SOFTPLUS;
+    becomes(SAME, &format!("{start} y = Where (nq, p, s)"), "y = Softplus (x)");
+    let mish = format!("{start} z = Where (nq, p, s) f = Tanh (z) y = Mul (x, f)");
+    becomes(SAME, &mish, "y = Mish (x)");
+    // Where neither is wanted, it gets shorter.
+    let elementary = Forms { default: Form::Elementary, ..native() };
+    let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), elementary.clone());
+    assert!(!text.contains("Where") && text.contains("Tanh"), "{text}");
+    // And is still recognised.
+    let named = [("Mish".to_owned(), Form::Native)].into();
+    let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), Forms { named, ..elementary });
+    assert!(text.contains("y = Mish (x)"), "{text}");
+}
+
 #[test]
 fn a_sum_that_is_divided_is_a_mean() {
     let reduce = |keep: &str| {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use onnx::{NodeId, ValueId};
+use onnx::{Graph, Node, NodeId, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
@@ -13,6 +13,10 @@ pub(crate) trait Rule {
     fn name(&self) -> &'static str;
     /// The operators it looks at.
     fn roots(&self) -> &[&'static str];
+    /// Whether it is worth trying at `node`: a quick look, for rules that there are many of.
+    fn may_apply(&self, _graph: &Graph, _node: &Node) -> bool {
+        true
+    }
     /// The values that replace the results of the root, or why it stays.
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
 }
@@ -65,6 +69,9 @@ pub(crate) fn run<'r, R: Rule + 'r>(
         let Some(node) = edit.graph().get(id).filter(|n| n.op.domain.is_empty()) else { continue };
         let Some(candidates) = by_root.get(node.op.name) else { continue };
         for rewrite in candidates {
+            if !edit.graph().get(id).is_some_and(|node| rewrite.may_apply(edit.graph(), node)) {
+                continue;
+            }
             if edit.is_out_of_fuel() {
                 return Ok(Changed::from(applied > 0));
             }

@@ -60,9 +60,6 @@ const STEPS: u32 = 4096;
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
     let node = graph.node(root);
     let [result] = *node.outputs else { return None };
-    if !spelling.operands.iter().all(|operand| is_plausible(graph, node, operand)) {
-        return None;
-    }
     let placement = Placement::identity(graph.ty(result).rank())?;
     let mut search = Search {
         graph,
@@ -78,7 +75,7 @@ pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<F
 }
 
 /// Whether one of the node's operands may be what is looked for.
-fn is_plausible(graph: &Graph, node: &onnx::Node, operand: &Operand) -> bool {
+pub(super) fn is_plausible(graph: &Graph, node: &onnx::Node, operand: &Operand) -> bool {
     node.inputs.iter().flatten().any(|value| match graph.producer(*value) {
         None => matches!(operand, Operand::Constant),
         Some(id) => {
@@ -376,6 +373,9 @@ impl<'p, 'g> Search<'p, 'g> {
         });
         if in_order || inputs.len() != 2 || !is_commutative(pattern.op) {
             return in_order;
+        }
+        if inputs[0] == inputs[1] {
+            return false;
         }
         let swapped = [inputs[1], inputs[0]];
         self.attempt(|search| {

@@ -19,7 +19,7 @@ pub use choice::{Form, Forms, NORMALIZATIONS};
 
 use std::sync::LazyLock;
 
-use onnx::{NodeId, Use, ValueId, attrs};
+use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
 use rustc_hash::FxHashSet;
 
 use self::conditions::Condition;
@@ -86,6 +86,10 @@ impl Rule for Recognizer {
 
     fn roots(&self) -> &[&'static str] {
         &self.root
+    }
+
+    fn may_apply(&self, graph: &Graph, node: &Node) -> bool {
+        self.spelling.operands.iter().all(|operand| matcher::is_plausible(graph, node, operand))
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

@@ -80,9 +80,15 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     parameters(found, &shape, channel, dtype)
 }
 
+/// The opset since which a group norm has a scale for each channel; before, it was one for each group.
+const SCALE_FOR_EACH_CHANNEL: i64 = 21;
+
 /// Of groups of channels, which are the last axis.
 pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found)?;
+    if found.has("groups") && found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
+        return Err("the opset has a scale for each group".into());
+    }
     let (rank, channel) = (shape.len(), shape.len() - 1);
     if let (Some(grouped), Some(x)) = (found.value("grouped"), found.value("x")) {
         let of_x = found.m.producer(grouped, &["Reshape"]).and_then(|node| node.input(0));

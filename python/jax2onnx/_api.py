@@ -1,5 +1,6 @@
 """`to_onnx`: from a function to a model."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 
+Form = Literal["auto", "native", "elementary"]
+
+_log = logging.getLogger("jax2onnx")
+
+
 class _Common(TypedDict, total=False):
     """The keyword arguments that do not change what `to_onnx` returns."""
 
@@ -41,6 +47,7 @@ class _Common(TypedDict, total=False):
     output_names: Sequence[str] | None
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
+    operators: Form | Mapping[str, Form]
     stacktrace_metadata: Level | None
     source_map: Path | None
     source_text: bool
@@ -109,6 +116,7 @@ def to_onnx(
     output_names: Sequence[str] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    operators: Form | Mapping[str, Form] = "auto",
     stacktrace_metadata: Level | None = None,
     source_map: Path | None = None,
     source_text: bool = False,
@@ -157,8 +165,14 @@ def to_onnx(
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
             a dictionary.
         export_mode: "web" writes one self-contained file. Models that are returned always are.
-        normalization_mode: How normalisation layers are written: "auto", "prefer_native" for ONNX's
-            own operators, "force_decomposed" for elementary ones. The model computes the same.
+        normalization_mode: How normalisation layers are written: "auto" as `operators` says,
+            "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
+        operators: How operators are written that ONNX has and JAX spells out, such as `Gelu` and
+            `Softmax`: "auto" as one node where onnxruntime is as exact and at least as fast that
+            way, "native" as one node wherever the opset and onnxruntime have it, "elementary" as
+            what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
+            the key `*` stands for all others. Results differ in rounding only. The logger
+            `jax2onnx` says at level INFO which operators stay elementary, and why.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
             from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
             the model's own metadata, which survives optimisers, False for none. None means what the
@@ -192,6 +206,7 @@ def to_onnx(
         output_path=output_path,
         export_mode=export_mode,
         normalization_mode=normalization_mode,
+        operators=operators,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
         source_text=source_text,
@@ -312,5 +327,10 @@ def convert(
             record_weights=options.record_weights,
             rules=registered(),
             results=keep_results,
+            operators=dict(options.operators),
+            normalization_mode=options.normalization_mode,
+            report_missed=_log.isEnabledFor(logging.INFO),
         )
+    for missed in model.missed:
+        _log.info(missed)
     return Converted(model, traced, in_nchw, out_nchw)

@@ -22,6 +22,7 @@ __all__ = [
     "expansions",
     "explain",
     "main",
+    "operators",
     "primitives",
     "same_values",
 ]
@@ -50,6 +51,10 @@ class Model:
     @property
     def results(self) -> Results | None:
         """What became of the equations, if that was recorded."""
+
+    @property
+    def missed(self) -> list[str]:
+        """The operators that were nearly recognised, and why not, if that was asked for."""
 
     def tensors(self) -> Tensors:
         """Name and raw bytes of each tensor that `skeleton` leaves empty, one by one."""
@@ -289,6 +294,9 @@ def convert(
     record_weights: bool,
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
     results: bool,
+    operators: dict[str, str],
+    normalization_mode: str,
+    report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
@@ -296,6 +304,9 @@ def convert(
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
+
+def operators() -> list[str]:
+    """The operators whose form can be chosen, in alphabetical order."""
 
 @final
 class Primitive:

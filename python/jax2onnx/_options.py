@@ -15,6 +15,7 @@ EXPORT_MODES = ("standard", "web")
 PATHS = ("relative", "absolute")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
+FORMS = ("auto", "native", "elementary")
 
 Layout = Sequence[int | str] | None
 
@@ -34,6 +35,8 @@ class Options:
     record: str | None
     record_weights: bool
     functions: str
+    operators: Mapping[str, str]
+    normalization_mode: str
     source_text: bool = False
     absolute_paths: bool = False
 
@@ -88,13 +91,13 @@ def check_options(
     record: object,
     record_weights: bool,
     functions: object,
+    operators: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
         raise _invalid("model_name", model_name, "pass a non-empty string")
     mode = _choice("return_mode", return_mode, RETURN_MODES)
     export = _choice("export_mode", export_mode, EXPORT_MODES)
-    _choice("normalization_mode", normalization_mode, NORMALIZATION_MODES)
     path = _path("output_path", output_path)
     if mode == "file" and path is None:
         raise InvalidInputError(
@@ -126,6 +129,8 @@ def check_options(
         record=_path("record", record),
         record_weights=record_weights,
         functions=_choice("functions", functions, FUNCTIONS),
+        operators=_operators(operators),
+        normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -164,6 +169,24 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
 def is_text(value: str) -> bool:
     """Whether a text can be stored in a model: it is not empty and has no lone surrogates."""
     return bool(value) and value.encode(errors="replace").decode() == value
+
+
+def _operators(value: object) -> dict[str, str]:
+    """The form of single operators, by name, and of all others, as that of `*`."""
+    if not isinstance(value, Mapping):
+        return {"*": _choice("operators", value, FORMS)}
+    from jax2onnx import _core
+
+    known = _core.operators()
+    for name, form in value.items():
+        if name != "*" and name not in known:
+            raise InvalidInputError(
+                "invalid-option",
+                f"`operators` names {name!r}, which has one form only",
+                help=f"the operators with a choice are: {', '.join(known)}; `*` is all others",
+            )
+        _choice(f'operators["{name}"]', form, FORMS)
+    return dict(value)
 
 
 def _opset(value: object) -> int | None:

@@ -283,7 +283,16 @@ def _options(runnable: Runnable, functions: str) -> Options:
         record=None,
         record_weights=False,
         functions=functions,
+        operators=_operators(runnable),
+        normalization_mode="auto",
     )
+
+
+def _operators(runnable: Runnable) -> dict[str, str]:
+    """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
+    metadata = {entry.key: entry.value for entry in runnable.proto.metadata_props}
+    chosen = metadata.get("pkg.jax2onnx.operators", "").split()
+    return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 
 def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:

@@ -7,7 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use crate::rewrite::{Match, can_be_output};
-use crate::{Error, Options, Problem, Report, Rewrite, Skip, Verify};
+use crate::runner::Rule;
+use crate::{Error, Missed, Options, Problem, Report, Skip, Verify};
 
 /// Where a node came from, regardless of what emitted it.
 type Place = (Option<CallId>, ScopeId);
@@ -28,6 +29,8 @@ pub struct Editor<'a> {
     fuel: u64,
     options: Options,
     report: Report,
+    /// The operator that was not recognised at a node, and why.
+    missed: FxHashMap<NodeId, (&'static str, String)>,
 }
 
 impl<'a> Editor<'a> {
@@ -41,6 +44,7 @@ impl<'a> Editor<'a> {
             fuel: options.fuel.unwrap_or(u64::MAX),
             options: options.clone(),
             report: Report::default(),
+            missed: FxHashMap::default(),
         }
     }
 
@@ -85,7 +89,16 @@ impl<'a> Editor<'a> {
     }
 
     /// Merges inherited origins and returns the report.
-    pub(crate) fn finish(self) -> Report {
+    pub(crate) fn finish(mut self) -> Report {
+        let missed = std::mem::take(&mut self.missed).into_iter();
+        let mut missed: Vec<_> = missed
+            .filter_map(|(node, (op, reason))| {
+                let origin = self.graph.get(node)?.origin;
+                Some((node, Missed { op, reason, origin }))
+            })
+            .collect();
+        missed.sort_unstable_by_key(|(node, _)| *node);
+        self.report.missed = missed.into_iter().map(|(_, missed)| missed).collect();
         let mut inherited: Vec<_> = self.inherited.into_iter().collect();
         inherited.sort_unstable_by_key(|(node, _)| *node);
         for (node, others) in inherited {
@@ -97,46 +110,50 @@ impl<'a> Editor<'a> {
     }
 
     /// Tries one rewrite at one node; whether it applied.
-    pub(crate) fn attempt(&mut self, rewrite: &Rewrite, root: NodeId) -> Result<bool, Error> {
+    pub(crate) fn attempt(&mut self, rule: &impl Rule, root: NodeId) -> Result<bool, Error> {
         let origin = self.graph.node(root).origin;
-        let mut found = Match::new(self.builder(rewrite.name, root), root);
-        let outcome = (rewrite.try_at)(&mut found);
+        let builder = builder(self.graph, self.origins, rule.name(), root);
+        let mut found = Match::new(builder, &self.options.forms, root);
+        let outcome = rule.try_at(&mut found);
         let fresh = found.into_fresh();
         match outcome {
             Ok(with) => {
-                self.spend(rewrite.name);
-                self.replace(rewrite.name, root, &with, &fresh)?;
-                let verified = self.verify(rewrite.name, Verify::EachRewrite);
+                self.spend(rule.name());
+                self.replace(rule.name(), root, &with, &fresh)?;
+                let verified = self.verify(rule.name(), Verify::EachRewrite);
                 verified.map_err(|error| Error { origin: Some(origin), ..error })?;
                 Ok(true)
             }
-            Err(Skip::Because(_reason)) => {
-                for node in fresh.into_iter().rev() {
-                    self.graph.remove_node(node);
-                }
-                #[cfg(test)]
-                {
-                    *self.report.skipped.entry((rewrite.name, _reason)).or_default() += 1;
-                }
+            Err(Skip::Failed(error)) => Err(self.error(rule.name(), root, Problem::Node(error))),
+            Err(Skip::Because(reason)) => {
+                self.discard(fresh);
+                self.count_skip(rule.name(), reason);
                 Ok(false)
             }
-            Err(Skip::Failed(error)) => Err(self.error(rewrite.name, root, Problem::Node(error))),
+            Err(Skip::Missed(reason)) => {
+                self.discard(fresh);
+                if self.options.report_missed {
+                    // What is tried first says the most.
+                    self.missed.entry(root).or_insert((rule.name(), reason));
+                }
+                self.count_skip(rule.name(), "it was missed");
+                Ok(false)
+            }
         }
     }
 
-    /// A builder whose nodes go before `root` and have its origin.
-    fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
-        let node = self.graph.node(root);
-        let source = Source::Replacing { primary: node.origin, others: Vec::new() };
-        Builder {
-            block: node.block(),
-            before: Some(root),
-            graph: self.graph,
-            origins: self.origins,
-            name,
-            stage: Stage::Rewrite,
-            site: None,
-            source,
+    /// Counts why rewrites leave nodes alone, which only tests ask for.
+    fn count_skip(&mut self, _rule: &'static str, _reason: &'static str) {
+        #[cfg(test)]
+        {
+            *self.report.skipped.entry((_rule, _reason)).or_default() += 1;
+        }
+    }
+
+    /// Removes what was emitted for nothing.
+    fn discard(&mut self, fresh: Vec<NodeId>) {
+        for node in fresh.into_iter().rev() {
+            self.graph.remove_node(node);
         }
     }
 
@@ -235,7 +252,7 @@ impl<'a> Editor<'a> {
                     self.graph.set_input(node, index, Some(new));
                 }
             }
-            let mut builder = self.builder(name, root);
+            let mut builder = builder(self.graph, self.origins, name, root);
             let identity = builder.op("Identity", &[new], Attrs::new());
             target = identity.map_err(|error| self.error(name, root, Problem::Node(error)))?;
             made = self.graph.producer(target);
@@ -319,6 +336,27 @@ impl<'a> Editor<'a> {
             std::mem::swap(mine, &mut gone);
         }
         mine.append(&mut gone);
+    }
+}
+
+/// A builder whose nodes stand before `root` and come from where it comes from.
+fn builder<'b>(
+    graph: &'b mut Graph,
+    origins: &'b mut Origins,
+    name: &'static str,
+    root: NodeId,
+) -> Builder<'b> {
+    let node = graph.node(root);
+    let source = Source::Replacing { primary: node.origin, others: Vec::new() };
+    Builder {
+        block: node.block(),
+        before: Some(root),
+        graph,
+        origins,
+        name,
+        stage: Stage::Rewrite,
+        site: None,
+        source,
     }
 }
 

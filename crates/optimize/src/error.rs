@@ -42,6 +42,9 @@ pub enum Problem {
         /// The values returned.
         new: usize,
     },
+    /// The patterns cannot be read.
+    #[error("has a pattern that cannot be read: {0}")]
+    Pattern(&'static str),
     /// Rewrites undo each other's work.
     #[error("goes in circles with other rewrites")]
     Endless,

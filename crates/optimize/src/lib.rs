@@ -2,8 +2,8 @@
 //! change the order in which sums are added up.
 //!
 //! A rewrite looks at one node and its neighbourhood; a pass looks at the whole graph. The runner
-//! applies rewrites until none matches, looks after provenance, counts fuel and verifies. After all
-//! of it, `legalize` adapts the graph to what a runtime can do.
+//! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
+//! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
 
 mod edit;
 mod error;
@@ -12,6 +12,7 @@ mod options;
 mod pass;
 mod passes;
 mod pipeline;
+mod recognize;
 mod rewrite;
 mod rewrites;
 mod runner;
@@ -22,7 +23,8 @@ mod tests;
 
 pub use edit::Editor;
 pub use error::{Error, Problem};
-pub use options::{Options, Report, Verify};
+pub use options::{Missed, Options, Report, Verify};
 pub use pass::{Changed, Pass};
 pub use pipeline::optimize;
+pub use recognize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS, operators};
 pub use rewrite::{Match, Rewrite, Skip};

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use provenance::OriginId;
+
+use crate::Forms;
+
 /// When the graph is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verify {
@@ -23,13 +27,18 @@ pub struct Options {
     pub verify: Verify,
     /// The operator set that the graph must keep to, if it has been decided.
     pub opset: Option<i64>,
+    /// Which operators become one node.
+    pub forms: Forms,
+    /// Whether to report operators that were nearly recognised.
+    pub report_missed: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let each = cfg!(debug_assertions);
         let verify = if each { Verify::EachRewrite } else { Verify::EachPass };
-        Self { fuel: None, fuse: true, verify, opset: None }
+        let forms = Forms::auto(onnx::schema::NEWEST);
+        Self { fuel: None, fuse: true, verify, opset: None, forms, report_missed: false }
     }
 }
 
@@ -41,6 +50,19 @@ pub struct Report {
     /// How often each rewrite left a node alone, by its reason.
     #[cfg(test)]
     pub skipped: BTreeMap<(&'static str, &'static str), u64>,
+    /// What was nearly recognised, if that was asked for.
+    pub missed: Vec<Missed>,
+}
+
+/// An operator that is spelled out in the model, and why it stays so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// The operator.
+    pub op: &'static str,
+    /// Why it is not one node.
+    pub reason: String,
+    /// Where its result is computed.
+    pub origin: OriginId,
 }
 
 impl Report {

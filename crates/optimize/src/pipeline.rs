@@ -5,22 +5,27 @@ use provenance::Origins;
 
 use crate::passes::{common_subexpressions, eliminate_dead_nodes, merge_duplicate_constants};
 use crate::rewrites::{CLEAN_UP, FUSE};
-use crate::{Changed, Editor, Error, Options, Pass, Report, Rewrite, Verify, runner};
+use crate::{
+    Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
+};
 
 enum Step {
     Pass(Pass),
     CleanUps(&'static [&'static Rewrite]),
+    Recognition,
     Fusions(&'static [&'static Rewrite]),
 }
 
 /// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
+/// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
+    Step::Recognition,
     Step::Fusions(FUSE),
 ];
 
@@ -38,7 +43,8 @@ pub fn optimize(
     edit.verify("an earlier step", Verify::EachRewrite)?;
     for _ in 0..ROUNDS {
         let mut changed = Changed::No;
-        let steps = STEPS.iter().filter(|step| options.fuse || !matches!(step, Step::Fusions(_)));
+        let fuses = |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_));
+        let steps = STEPS.iter().filter(|step| options.fuse || !fuses(step));
         for step in steps {
             changed |= run(&mut edit, step)?;
         }
@@ -51,8 +57,16 @@ pub fn optimize(
 
 fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
     let pass = match step {
-        Step::CleanUps(rewrites) => return runner::run(edit, "clean-ups", rewrites),
-        Step::Fusions(rewrites) => return runner::run(edit, "fusions", rewrites),
+        Step::CleanUps(rewrites) => {
+            return runner::run(edit, "clean-ups", rewrites.iter().copied());
+        }
+        Step::Fusions(rewrites) => return runner::run(edit, "fusions", rewrites.iter().copied()),
+        Step::Recognition => {
+            let name = "recognition";
+            let broken =
+                |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
+            return runner::run(edit, name, recognize::all().map_err(broken)?);
+        }
         Step::Pass(pass) => pass,
     };
     let changed = (pass.run)(edit)?;

@@ -5,6 +5,9 @@ use std::panic::Location;
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{Tensor, Type};
 
+use crate::Forms;
+use crate::runner::Rule;
+
 /// A replacement of one node, found by looking at it and around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
@@ -16,11 +19,27 @@ pub struct Rewrite {
     pub try_at: fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>,
 }
 
+impl Rule for Rewrite {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn roots(&self) -> &[&'static str] {
+        self.roots
+    }
+
+    fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+        (self.try_at)(m)
+    }
+}
+
 /// Why a node stays as it is.
 #[derive(Debug)]
 pub enum Skip {
     /// The rewrite does not apply here.
     Because(&'static str),
+    /// An operator is spelled out here, but cannot be one node for this reason.
+    Missed(String),
     /// The rewrite tried to emit an invalid node, which is a bug.
     Failed(onnx::Error),
 }
@@ -43,13 +62,14 @@ impl From<onnx::Error> for Skip {
 #[derive(Debug)]
 pub struct Match<'a> {
     builder: Builder<'a>,
+    forms: &'a Forms,
     root: NodeId,
     fresh: Vec<NodeId>,
 }
 
 impl<'a> Match<'a> {
-    pub(crate) fn new(builder: Builder<'a>, root: NodeId) -> Self {
-        Self { builder, root, fresh: Vec::new() }
+    pub(crate) fn new(builder: Builder<'a>, forms: &'a Forms, root: NodeId) -> Self {
+        Self { builder, forms, root, fresh: Vec::new() }
     }
 
     /// What was emitted.
@@ -60,6 +80,16 @@ impl<'a> Match<'a> {
     /// The current graph.
     pub fn graph(&self) -> &Graph {
         self.builder.graph
+    }
+
+    /// Which operators may become one node.
+    pub fn forms(&self) -> &Forms {
+        self.forms
+    }
+
+    /// The id of the node to replace.
+    pub fn id(&self) -> NodeId {
+        self.root
     }
 
     /// The node to replace.

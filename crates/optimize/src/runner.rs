@@ -2,10 +2,24 @@
 
 use std::collections::VecDeque;
 
-use onnx::NodeId;
+use onnx::{Graph, Node, NodeId, ValueId};
 use rustc_hash::FxHashMap;
 
-use crate::{Changed, Editor, Error, Problem, Rewrite, Verify};
+use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
+
+/// Something that replaces a node: a rewrite, or the recognition of an operator.
+pub(crate) trait Rule {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+    /// The operators it looks at.
+    fn roots(&self) -> &[&'static str];
+    /// Whether it is worth trying at `node`: a quick look, for rules that there are many of.
+    fn may_apply(&self, _graph: &Graph, _node: &Node) -> bool {
+        true
+    }
+    /// The values that replace the results of the root, or why it stays.
+    fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip>;
+}
 
 /// A list of nodes without repetition.
 #[derive(Default)]
@@ -33,14 +47,14 @@ impl WorkList {
 }
 
 /// Applies `rewrites`, called `name` together, until none of them applies anywhere.
-pub(crate) fn run(
+pub(crate) fn run<'r, R: Rule + 'r>(
     edit: &mut Editor<'_>,
     name: &'static str,
-    rewrites: &[&Rewrite],
+    rewrites: impl IntoIterator<Item = &'r R>,
 ) -> Result<Changed, Error> {
-    let mut by_root: FxHashMap<&str, Vec<&Rewrite>> = FxHashMap::default();
+    let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
     for rewrite in rewrites {
-        for root in rewrite.roots {
+        for root in rewrite.roots() {
             by_root.entry(root).or_default().push(rewrite);
         }
     }
@@ -55,13 +69,16 @@ pub(crate) fn run(
         let Some(node) = edit.graph().get(id).filter(|n| n.op.domain.is_empty()) else { continue };
         let Some(candidates) = by_root.get(node.op.name) else { continue };
         for rewrite in candidates {
+            if !edit.graph().get(id).is_some_and(|node| rewrite.may_apply(edit.graph(), node)) {
+                continue;
+            }
             if edit.is_out_of_fuel() {
                 return Ok(Changed::from(applied > 0));
             }
-            if edit.attempt(rewrite, id)? {
+            if edit.attempt(*rewrite, id)? {
                 applied += 1;
                 if applied > limit {
-                    let (rewrite, origin) = (rewrite.name, None);
+                    let (rewrite, origin) = (rewrite.name(), None);
                     return Err(Error { rewrite, origin, problem: Problem::Endless });
                 }
                 edit.take_touched().into_iter().for_each(|node| work.push(node));

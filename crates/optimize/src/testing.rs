@@ -34,7 +34,7 @@ fn same(actual: &str, expected: &str) {
 /// The rewrite, applied as often as it can be, makes `output` of `input`.
 pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) {
     let (text, changed, report) =
-        edited(input, |edit| runner::run(edit, "rewrites", &[rewrite]).unwrap());
+        edited(input, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
     same(&text, &normal(output));
     assert_eq!(changed, Changed::Yes);
     assert!(report.applied[rewrite.name] > 0);
@@ -43,7 +43,7 @@ pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) 
 /// The rewrite does not apply to `text`.
 pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
     let (after, changed, report) =
-        edited(text, |edit| runner::run(edit, "rewrites", &[rewrite]).unwrap());
+        edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
     same(&after, &normal(text));
     assert_eq!(changed, Changed::No);
     assert_eq!(report.total(), 0);

@@ -202,7 +202,7 @@ fn run_verifying(verify: Verify, try_at: TryAt) -> (String, Result<(), Error>) {
     let options = Options { verify, ..Options::default() };
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
     let rewrite = Rewrite { name: "test", roots: &["Exp"], try_at };
-    let result = runner::run(&mut edit, "rewrites", &[&rewrite]).map(drop);
+    let result = runner::run(&mut edit, "rewrites", [&rewrite]).map(drop);
     (print(&graph), result)
 }
 

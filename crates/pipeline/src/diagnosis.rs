@@ -1,7 +1,7 @@
 //! What an error tells the user: what happened, where in the program, and what to do.
 
 use lower::Missing;
-use optimize::legalize;
+use optimize::{Missed, legalize};
 use provenance::{
     CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
 };
@@ -61,6 +61,15 @@ impl Places<'_> {
             Error::Legalize(error) => self.legalizing(error),
             Error::Onnx(error) => self.building(&error),
         }
+    }
+
+    /// Why an operator that is spelled out in the program stays so.
+    pub fn missed(&mut self, missed: &Missed) -> String {
+        let at = match self.of_origin(missed.origin) {
+            Some(place) => format!(" at {}:{}", place.file, place.span.line),
+            None => String::new(),
+        };
+        format!("{}{at} stays elementary: {}", missed.op, missed.reason)
     }
 
     /// The line of the user's program that an equation came from.

@@ -3,6 +3,7 @@
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
 use optimize::legalize::{Target, backport, legalize};
+use optimize::{Forms, Missed};
 use provenance::Origins;
 
 use crate::{Error, Options};
@@ -10,19 +11,34 @@ use crate::{Error, Options};
 /// The lowest opset that is written when the user names none.
 pub const DEFAULT_OPSET: i64 = 23;
 
-/// The finished graph of a program, and the opset that it is valid in.
+/// A finished graph.
+pub(crate) struct Built {
+    pub(crate) lowered: Lowered,
+    /// The opset that it is valid in.
+    pub(crate) opset: i64,
+    /// The operators that were nearly recognised, if that was asked for.
+    pub(crate) missed: Vec<Missed>,
+}
+
+/// The finished graph of a program.
 pub(crate) fn build(
     program: &Program,
     boundary: &Boundary,
     options: &Options,
     origins: &mut Origins,
-) -> Result<(Lowered, i64), Error> {
+) -> Result<Built, Error> {
     let mut lowered = lower::lower(program, boundary, &options.lowering, origins)?;
     let graph = &mut lowered.graph;
     if options.lowering.record {
         graph.remember_replacements();
     }
-    let clean_up = optimize::Options { fuel: options.fuel, ..Default::default() };
+    let usable = options.opset.unwrap_or(DEFAULT_OPSET);
+    let clean_up = optimize::Options {
+        fuel: options.fuel,
+        forms: Forms { opset: usable, ..options.forms.clone() },
+        report_missed: options.report_missed,
+        ..Default::default()
+    };
     let done = optimize::optimize(graph, origins, &clean_up)?;
     let opset = match options.opset {
         Some(opset) => {
@@ -45,5 +61,5 @@ pub(crate) fn build(
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;
-    Ok((lowered, opset))
+    Ok(Built { lowered, opset, missed: done.missed })
 }

@@ -11,15 +11,17 @@ mod recording;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
-use optimize::legalize;
+use optimize::{Forms, Missed, legalize};
 use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
 
 pub use diagnosis::{Family, Places, REPORT};
 pub use graph::DEFAULT_OPSET;
+
+use graph::Built;
 pub use recording::{Recording, RecordingError, record};
 
 /// How a program is converted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Options {
     /// The opset; `None` for the lowest from [`DEFAULT_OPSET`] up that the model needs.
     pub opset: Option<i64>,
@@ -31,8 +33,27 @@ pub struct Options {
     pub metadata: Vec<(String, String)>,
     /// How it is lowered.
     pub lowering: lower::Options,
+    /// Which operators become one node.
+    pub forms: Forms,
+    /// Whether to report operators that were nearly recognised.
+    pub report_missed: bool,
     /// How many changes the optimiser may make; `None` for any number.
     pub fuel: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            opset: None,
+            detail: Detail::default(),
+            source_map: false,
+            lowering: lower::Options::default(),
+            forms: Forms::auto(DEFAULT_OPSET),
+            report_missed: false,
+            fuel: None,
+            metadata: Vec::new(),
+        }
+    }
 }
 
 impl Options {
@@ -68,6 +89,8 @@ pub struct Converted {
     pub source_map: Option<String>,
     /// What became of the equations, if it was recorded.
     pub results: Option<lower::Results>,
+    /// The operators that were nearly recognised, if that was asked for.
+    pub missed: Vec<Missed>,
 }
 
 /// Why a program cannot be converted.
@@ -95,11 +118,11 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let (lowered, opset) = graph::build(program, boundary, options, origins)?;
+    let Built { lowered, opset, missed } = graph::build(program, boundary, options, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
     }
     let (model, source_map) = model::encode(&lowered.graph, opset, options, lines, origins)?;
     let results = options.lowering.record.then_some(lowered.results);
-    Ok(Converted { model, graph: lowered.graph, opset, source_map, results })
+    Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed })
 }

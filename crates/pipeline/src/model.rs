@@ -5,6 +5,9 @@ use provenance::{Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, Sourc
 
 use crate::{Lines, Options};
 
+/// Key of the chosen forms of operators in the model's metadata.
+const OPERATORS: &str = "pkg.jax2onnx.operators";
+
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
     graph: &Graph,
@@ -21,6 +24,7 @@ pub(crate) fn encode(
         SourceMap::build(&inputs, &nodes, origins, stacks, function, sources).to_text()
     });
     let mut model_metadata = options.metadata.clone();
+    model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {
             (SOURCE_MAP.to_owned(), map.clone())

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use jaxpr::text::{Document, Printed, TextError};
 use jaxpr::{FromParam, Param, ParamError, Params, Program};
 use lower::Boundary;
+use optimize::Forms;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::Type;
 
-use crate::{Converted, Error, Lines, Options, convert};
+use crate::{Converted, DEFAULT_OPSET, Error, Lines, Options, convert};
 
 /// A program, and how it is converted.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "made_by",
     "name",
     "inputs",
@@ -64,6 +65,7 @@ const FIELDS: [&str; 11] = [
     "inputs_as_nchw",
     "outputs_as_nchw",
     "opset",
+    "operators",
     "stacktrace",
     "source_map",
     "source_text",
@@ -92,6 +94,7 @@ pub fn record(
         positions(&boundary.inputs_as_nchw),
         positions(&boundary.outputs_as_nchw),
         options.opset.map_or(Param::None, Param::Int),
+        options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         text(options.detail.as_str()),
         Param::Bool(options.source_map),
         Param::Bool(lines.sources.embed),
@@ -127,8 +130,14 @@ impl Recording {
         let detail = detail.map_or(Ok(Detail::Off), |word| {
             word.parse().map_err(|_| wrong("stacktrace", "off, minimal, full or sourcemap", &word))
         })?;
+        let opset = field(&header, "opset")?;
+        let forms: Option<Arc<str>> = field(&header, "operators")?;
+        let forms = forms.as_deref().unwrap_or_default();
+        let forms = Forms::parse(forms, opset.unwrap_or(DEFAULT_OPSET))
+            .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
         let options = Options {
-            opset: field(&header, "opset")?,
+            opset,
+            forms,
             detail,
             source_map: field(&header, "source_map")?.unwrap_or_default(),
             ..Options::default()

@@ -1,17 +1,19 @@
 //! The conversion: read, then everything else without the interpreter.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
 use lower::Boundary;
-use pipeline::{Converted, Lines, Options, Places};
+use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::calls;
 use crate::error;
+use crate::forms::forms;
 use crate::model::Model;
 use crate::read::{self, StackOptions, Traced};
 use crate::results::{self, Results};
@@ -28,7 +30,8 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
-    record, record_weights, rules, results, fuel=None,
+    record, record_weights, rules, results, operators, normalization_mode, report_missed,
+    fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
@@ -52,6 +55,9 @@ pub(crate) fn convert(
     record_weights: bool,
     rules: Vec<Registered>,
     results: bool,
+    operators: BTreeMap<String, String>,
+    normalization_mode: &str,
+    report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
@@ -65,7 +71,10 @@ pub(crate) fn convert(
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
     let lowering = lower::Options { external, record: results };
-    let options = Options { opset, detail, source_map, lowering, fuel, ..Options::default() };
+    let forms = forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
+    let metadata = Vec::new();
+    let options =
+        Options { opset, detail, source_map, metadata, lowering, forms, report_missed, fuel };
     if let Some(path) = calls {
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
@@ -88,14 +97,22 @@ pub(crate) fn convert(
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
             .map_err(Failure::Convert)?;
-        let Converted { model, graph, source_map, results, .. } = converted;
+        let Converted { model, graph, source_map, results, missed, .. } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, source_map), results))
+        Ok((Model::new(model, source_map), results, missed))
     });
+    let resolve = |stacks: &mut Stacks, stack: StackId| {
+        // A stack that cannot be resolved leaves the message without its line.
+        let _ = tracebacks.resolve(py, stacks, stack);
+    };
     let error = match converted {
-        Ok((model, None)) => return Ok(model),
-        Ok((model, Some(entries))) => {
-            return model.with_results(py, Results::new(entries, origins, stacks));
+        Ok((model, results, missed)) => {
+            let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
+            let model = model.with_missed(missed.iter().map(|m| places.missed(m)).collect());
+            return match results {
+                None => Ok(model),
+                Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),
+            };
         }
         Err(Failure::Record(error)) => return Err(error::writing(py, error)),
         Err(Failure::Convert(error)) => error,
@@ -107,10 +124,6 @@ pub(crate) fn convert(
     {
         return Err(cause.clone_ref(py));
     }
-    let resolve = |stacks: &mut Stacks, stack: StackId| {
-        // A stack that cannot be resolved leaves the message without its line.
-        let _ = tracebacks.resolve(py, stacks, stack);
-    };
     let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
     let is_external = matches!(error, pipeline::Error::Lower(lower::Error::External { .. }));
     let (family, mut diagnostic) = places.diagnose(error);

@@ -7,6 +7,7 @@ mod calls;
 mod convert;
 mod error;
 mod expand;
+mod forms;
 mod graph;
 mod jax_names;
 mod memory;
@@ -33,6 +34,8 @@ mod _core {
 
     #[pymodule_export]
     use super::convert::convert;
+    #[pymodule_export]
+    use super::forms::operators;
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]

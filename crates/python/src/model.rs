@@ -20,11 +20,17 @@ pub(crate) struct Model {
     model: Arc<onnx::Model>,
     map: Option<String>,
     results: Option<Py<Results>>,
+    missed: Vec<String>,
 }
 
 impl Model {
     pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
-        Self { model: Arc::new(model), map, results: None }
+        Self { model: Arc::new(model), map, results: None, missed: Vec::new() }
+    }
+
+    /// The model together with what is said of operators that were nearly recognised.
+    pub(crate) fn with_missed(self, missed: Vec<String>) -> Self {
+        Self { missed, ..self }
     }
 
     /// The model together with what became of the equations.
@@ -79,6 +85,12 @@ impl Model {
     #[getter]
     fn results(&self, py: Python<'_>) -> Option<Py<Results>> {
         self.results.as_ref().map(|results| results.clone_ref(py))
+    }
+
+    /// The operators that were nearly recognised, and why not, if that was asked for.
+    #[getter]
+    fn missed(&self) -> Vec<String> {
+        self.missed.clone()
     }
 
     /// The names and contents of the tensors that `skeleton` omits, one by one.

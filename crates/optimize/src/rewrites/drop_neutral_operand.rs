@@ -18,7 +18,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("there are not two operands".into());
     };
     let op = node.op.name;
-    let is_neutral = |v| m.constant(v).is_some_and(|tensor| is_neutral(op, tensor));
+    let is_neutral = |v| filled_with(m, v).is_some_and(|tensor| is_neutral(op, tensor));
     let x = if is_neutral(b) {
         a
     } else if is_neutral(a) && !matches!(op, "Div" | "Sub") {
@@ -30,6 +30,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the neutral operand broadcasts the other one".into());
     }
     Ok(vec![x])
+}
+
+/// The constant that `value` is, or that it is filled with.
+fn filled_with<'m>(m: &'m Match<'_>, value: ValueId) -> Option<&'m Tensor> {
+    let mut value = value;
+    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Unsqueeze"]) {
+        value = node.input(0)?;
+    }
+    m.constant(value)
 }
 
 fn is_neutral(op: &str, tensor: &Tensor) -> bool {
@@ -78,6 +87,25 @@ mod tests {
                 y = Exp (x)
                 m = Neg (n)
                 q = Not (p)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_is_filled_with_a_neutral_element_is_dropped() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3] x) => (float[B,3] y) {
+                zero = Constant <value_float: float = 0> ()
+                n = Shape <start = 0, end = 1> (x)
+                f = Expand (zero, n)
+                s = Constant <value_ints = [-1, 1]> ()
+                r = Reshape (f, s)
+                d = Sub (x, r)
+                y = Exp (d)
+            }",
+            "g (float[B,3] x) => (float[B,3] y) {
+                y = Exp (x)
             }",
         );
     }

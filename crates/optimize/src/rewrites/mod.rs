@@ -1,6 +1,7 @@
 //! The rewrites, one file each.
 
 mod bits_with_constant_exponent;
+mod cast_before_reshape;
 mod compose_casts;
 mod compose_reshapes;
 mod compose_transposes;
@@ -26,6 +27,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &product_over_nothing::REWRITE,
     &bits_with_constant_exponent::REWRITE,
     &compose_casts::REWRITE,
+    &cast_before_reshape::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
     &constant_reshape_target::REWRITE,

@@ -1,0 +1,108 @@
+//! Which form operators take: the user's choice.
+
+use std::collections::BTreeMap;
+
+/// How an operator is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// As one node where the runtime is as exact and at least as fast that way.
+    #[default]
+    Auto,
+    /// As one node wherever ONNX and the runtime have it.
+    Native,
+    /// As the elementary operators that it is made of.
+    Elementary,
+}
+
+impl Form {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Form::Auto => "auto",
+            Form::Native => "native",
+            Form::Elementary => "elementary",
+        }
+    }
+
+    /// The form of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Form::Auto, Form::Native, Form::Elementary].into_iter().find(|form| form.as_str() == name)
+    }
+}
+
+/// What stands for all operators that are not named.
+pub const ALL_OPERATORS: &str = "*";
+
+/// The form of every operator.
+#[derive(Clone, Debug)]
+pub struct Forms {
+    /// The opset that the model may use.
+    pub opset: i64,
+    /// What holds for operators that are not named.
+    pub default: Form,
+    /// What holds for single operators, by their names in ONNX.
+    pub named: BTreeMap<String, Form>,
+}
+
+impl Forms {
+    /// The default, for models of the given opset.
+    pub fn auto(opset: i64) -> Self {
+        Self { opset, default: Form::Auto, named: BTreeMap::new() }
+    }
+
+    /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
+    pub fn to_text(&self) -> Option<String> {
+        let all = (self.default != Form::Auto).then_some((ALL_OPERATORS, self.default));
+        let named = self.named.iter().map(|(op, form)| (op.as_str(), *form));
+        let chosen = all.into_iter().chain(named);
+        let text = chosen.map(|(op, form)| format!("{op}={}", form.as_str()));
+        let text = text.collect::<Vec<_>>().join(" ");
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Reads what [`Forms::to_text`] writes.
+    pub fn parse(text: &str, opset: i64) -> Option<Self> {
+        let mut forms = Self::auto(opset);
+        for part in text.split_whitespace() {
+            let (op, form) = part.split_once('=')?;
+            let form = Form::parse(form)?;
+            match op {
+                ALL_OPERATORS => forms.default = form,
+                op => drop(forms.named.insert(op.to_owned(), form)),
+            }
+        }
+        Some(forms)
+    }
+
+    /// The form of `op`.
+    pub fn of(&self, op: &str) -> Form {
+        self.named.get(op).copied().unwrap_or(self.default)
+    }
+}
+
+/// The operators that `normalization_mode` speaks of.
+pub const NORMALIZATIONS: &[&str] = &[
+    "BatchNormalization",
+    "GroupNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_read_back_as_they_were_written() {
+        assert_eq!(Forms::auto(23).to_text(), None);
+        for text in ["*=elementary", "Gelu=native Softmax=auto", "*=native Gelu=elementary"] {
+            let forms = Forms::parse(text, 23).unwrap();
+            assert_eq!(forms.to_text().as_deref(), Some(text));
+        }
+        let forms = Forms::parse("*=native Gelu=elementary", 23).unwrap();
+        assert_eq!((forms.of("Gelu"), forms.of("Elu")), (Form::Elementary, Form::Native));
+        assert!(Forms::parse("Gelu", 23).is_none());
+        assert!(Forms::parse("Gelu=fast", 23).is_none());
+    }
+}

@@ -1,0 +1,78 @@
+//! What has to hold for an operator beyond its spelling: axes that it can have, operands of the right
+//! size, attributes that follow from what was found.
+
+mod normalization;
+
+use tensor::Dim;
+
+use super::found::Found;
+use crate::Skip;
+
+/// Checks what was found and completes it.
+pub(super) type Condition = fn(&mut Found<'_, '_>) -> Result<(), Skip>;
+
+/// The condition of an operator.
+pub(super) fn of(op: &str) -> Option<Condition> {
+    Some(match op {
+        "Clip" => clip,
+        "GroupNormalization" => normalization::of_groups,
+        "InstanceNormalization" => normalization::of_channels,
+        "LayerNormalization" | "RMSNormalization" => normalization::of_last_axes,
+        "LogSoftmax" | "Softmax" => softmax,
+        "PRelu" => prelu,
+        "ReduceL2" | "ReduceLogSumExp" | "ReduceMean" | "ReduceSumSquare" => reduction,
+        _ => return None,
+    })
+}
+
+fn missed(reason: &str) -> Skip {
+    Skip::Missed(reason.to_owned())
+}
+
+/// Bounds in the wrong order mean something else in each of the spellings.
+fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let (low, high) = (found.number("low").unwrap_or(0.0), found.number("high").unwrap_or(0.0));
+    if low <= high { Ok(()) } else { Err("the lower bound is above the upper one".into()) }
+}
+
+fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let slope = found.value("slope").ok_or("there is no slope")?;
+    if found.m.graph().constant(slope).is_none() {
+        // An infinite slope gives NaN at zero.
+        return Err(missed("the slope is computed, so it may be infinite"));
+    }
+    Ok(())
+}
+
+/// A reduction keeps its axes if the result has as many as the operand.
+fn reduction(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let x = found.value("x").ok_or("there is no operand")?;
+    if found.count("axes") == Some(&Dim::Known(0)) {
+        return Err("nothing is reduced".into());
+    }
+    let keep = found.m.ty(x).rank() == found.shape()?.len();
+    found.set_attr("keepdims", keep);
+    Ok(())
+}
+
+fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let rank = found.shape()?.len();
+    let Some(&[axis]) = found.axes("axes") else {
+        return Err(missed("it is over several axes"));
+    };
+    if let (Some(masked), Some(mask)) = (found.value("masked"), found.value("mask")) {
+        let node = found.m.producer(masked, &["Where"]).ok_or("the operand is not masked")?;
+        let is_mask = node.input(0) == Some(mask);
+        let fill = node.input(2).and_then(|value| found.m.constant(value)?.splat());
+        if !is_mask || fill != Some(f64::NEG_INFINITY) {
+            return Err("the mask is another one".into());
+        }
+    }
+    let x = found.placed("x").or_else(|| found.placed("masked")).ok_or("there is no operand")?;
+    if !x.1.is_aligned(&found.m.ty(x.0).shape, rank) {
+        return Err("the axes lie otherwise".into());
+    }
+    // Counted from the end, as people write the last one.
+    found.set_attr("axis", axis as i64 - rank as i64);
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! Normalisations: which axes, and parameters of their size.
+
+use std::sync::Arc;
+
+use onnx::{Attrs, ValueId};
+use tensor::{DType, Dim, Tensor};
+
+use super::missed;
+use crate::Skip;
+use crate::recognize::found::Found;
+
+/// More elements than this are not worth a scale of ones.
+const MOST_ONES: usize = 1 << 14;
+
+/// Of the last axes, all of them from one on, with a scale and a bias as large as they are.
+pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let (shape, dtype) = operand(found)?;
+    let rank = shape.len();
+    let first = match (found.axes("axes"), found.int("axis")) {
+        (Some(axes), _) => {
+            let first = rank - axes.len();
+            if !axes.iter().copied().eq(first..rank) {
+                return Err(missed("the axes are not the last ones"));
+            }
+            if axes.len() > 1 && first == 2 && found.has("one") && shape[1].as_known().is_some() {
+                return Err("it has a parameter for each channel".into());
+            }
+            found.set_attr("axis", first as i64 - rank as i64);
+            first
+        }
+        (None, Some(axis)) => usize::try_from(axis + rank as i64).map_err(|_| "a strange axis")?,
+        (None, None) => return Err("there are no axes".into()),
+    };
+    let normalized = shape[first..].to_vec();
+    for name in ["scale", "bias"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let ty = found.m.ty(value);
+        let aligned = placement.is_aligned(&ty.shape, rank);
+        let inner = ty.shape.len().min(normalized.len());
+        let (front, back) = ty.shape.split_at(ty.shape.len() - inner);
+        if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
+            return Err(unfit(found, "the scale is not as large as what is normalised"));
+        }
+        let sizes = sizes(&normalized);
+        flatten(found, name, sizes.as_deref(), dtype)?;
+    }
+    if found.has("one") {
+        let sizes = sizes(&normalized);
+        let unknown = || missed("the size of what is normalised is not known");
+        fill(found, "one", &sizes.ok_or_else(unknown)?, dtype, 1.0)?;
+    }
+    Ok(())
+}
+
+/// Of all axes but the first one and that of the channels, with a scale and a bias for each channel.
+pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    if found.has("grouped") {
+        return of_groups(found);
+    }
+    let (shape, dtype) = operand(found)?;
+    let rank = shape.len();
+    let channel = match (found.axes("axes"), found.ints("back")) {
+        (Some(axes), _) => {
+            let mut kept = (0..rank).filter(|axis| !axes.contains(axis));
+            let (Some(0), Some(channel), None) = (kept.next(), kept.next(), kept.next()) else {
+                return Err(missed("it keeps other axes than the first one and the channels"));
+            };
+            channel
+        }
+        // Where the second axis goes.
+        (None, Some(back)) => {
+            back.iter().position(|axis| *axis == 1).ok_or("axes are not in order")?
+        }
+        (None, None) => return Err("there are no axes".into()),
+    };
+    if rank < 3 {
+        return Err("there are no axes beside the channels".into());
+    }
+    turn(found, channel, rank);
+    parameters(found, &shape, channel, dtype)
+}
+
+/// The opset since which a group norm has a scale for each channel; before, it was one for each group.
+const SCALE_FOR_EACH_CHANNEL: i64 = 21;
+
+/// Of groups of channels, which are the last axis.
+pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let (shape, dtype) = operand(found)?;
+    if found.has("groups") && found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
+        return Err("the opset has a scale for each group".into());
+    }
+    let (rank, channel) = (shape.len(), shape.len() - 1);
+    if let (Some(grouped), Some(x)) = (found.value("grouped"), found.value("x")) {
+        let of_x = found.m.producer(grouped, &["Reshape"]).and_then(|node| node.input(0));
+        let inner = found.m.ty(grouped).shape.clone();
+        // The groups are the last axis but one.
+        let axes: Vec<usize> = (1..=rank).filter(|axis| *axis != channel).collect();
+        let same = inner.len() == rank + 1 && inner[..channel] == shape[..channel];
+        if of_x != Some(x) || !same || found.axes("axes") != Some(axes.as_slice()) {
+            return Err(missed("the groups are not those of the last axis"));
+        }
+        let groups = inner[channel].as_known().ok_or_else(|| missed("the groups are not known"))?;
+        found.set_attr("groups", groups);
+        if found.has("target") {
+            let target = found.m.i64s(&[0, groups, -1]);
+            found.set_value("target", target);
+        }
+        let size = usize::try_from(groups).map_err(|_| "a strange number of groups")?;
+        fill(found, "one", &[size], dtype, 1.0)?;
+        if found.has("target") {
+            fill(found, "zero", &[size], dtype, 0.0)?;
+            turn(found, channel, rank);
+            return Ok(());
+        }
+    }
+    turn(found, channel, rank);
+    parameters(found, &shape, channel, dtype)
+}
+
+/// The shape and the type of what is normalised, which are those of the result.
+fn operand(found: &Found<'_, '_>) -> Result<(Vec<Dim>, DType), Skip> {
+    let (shape, dtype) = (found.shape()?, found.dtype()?);
+    if found.count("axes") == Some(&Dim::Known(0)) {
+        return Err("nothing is normalised".into());
+    }
+    let Some((x, placement)) = found.placed("x") else { return Ok((shape, dtype)) };
+    let ty = found.m.ty(x);
+    if ty.shape != shape || !placement.is_aligned(&shape, shape.len()) {
+        return Err("the axes lie otherwise".into());
+    }
+    Ok((shape, ty.dtype))
+}
+
+/// A norm that cannot be one node; if it is one already, nothing is amiss.
+fn unfit(found: &Found<'_, '_>, reason: &'static str) -> Skip {
+    if found.has("axes") { missed(reason) } else { Skip::Because(reason) }
+}
+
+/// Moves the axis `channel` to the second place and back.
+fn turn(found: &mut Found<'_, '_>, channel: usize, rank: usize) {
+    let others = (1..rank).filter(|axis| *axis != channel);
+    let perm: Vec<usize> = [0, channel].into_iter().chain(others).collect();
+    let back = (0..rank).filter_map(|axis| perm.iter().position(|from| *from == axis));
+    let back: Vec<i64> = back.map(|axis| axis as i64).collect();
+    let perm: Vec<i64> = perm.into_iter().map(|axis| axis as i64).collect();
+    found.set_attr("perm", perm);
+    found.set_attr("back", back);
+}
+
+/// A scale and a bias with one element for each channel.
+fn parameters(
+    found: &mut Found<'_, '_>,
+    shape: &[Dim],
+    channel: usize,
+    dtype: DType,
+) -> Result<(), Skip> {
+    let size = shape[channel].as_known().and_then(|size| usize::try_from(size).ok());
+    let size = size.ok_or_else(|| missed("the number of channels is not known"))?;
+    for name in ["scale", "bias"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let dims = &found.m.ty(value).shape;
+        // A norm that is recognised already and now gets its bias has its scale.
+        if name == "scale" && found.has("turned") && found.has("bias") {
+            continue;
+        }
+        let fits = dims.iter().any(|dim| *dim == shape[channel]);
+        if placement.only_axis(dims) != Some(channel) || !fits {
+            return Err(unfit(found, "the scale is not one for each channel"));
+        }
+        flatten(found, name, Some(&[size as i64]), dtype)?;
+    }
+    fill(found, "one", &[size], dtype, 1.0)?;
+    fill(found, "zero", &[size], dtype, 0.0)
+}
+
+/// Lets the value called `name` have the given sizes and no axes of size one around them.
+fn flatten(
+    found: &mut Found<'_, '_>,
+    name: &str,
+    sizes: Option<&[i64]>,
+    dtype: DType,
+) -> Result<(), Skip> {
+    let Some(value) = found.value(name) else { return Ok(()) };
+    if found.m.ty(value).dtype != dtype {
+        return Err(unfit(found, "the scale has another type"));
+    }
+    let rank = found.m.ty(value).rank();
+    if sizes.is_some_and(|sizes| sizes.len() == rank) {
+        return Ok(());
+    }
+    // Whoever put the axes in did it for the product.
+    let source = found.m.producer(value, &["Reshape", "Unsqueeze"]).and_then(|node| node.input(0));
+    let is_flat = |value: ValueId| {
+        let dims = found.m.ty(value).shape.iter().map(Dim::as_known);
+        sizes.is_some_and(|sizes| dims.eq(sizes.iter().map(|size| Some(*size))))
+    };
+    if let Some(source) = source.filter(|source| is_flat(*source)) {
+        found.set_value(name, source);
+        return Ok(());
+    }
+    let sizes = sizes.ok_or_else(|| missed("the size of the scale is not known"))?;
+    let target = found.m.i64s(sizes);
+    let flat = found.m.op("Reshape", &[value, target], Attrs::new())?;
+    found.set_value(name, flat);
+    Ok(())
+}
+
+fn sizes(dims: &[Dim]) -> Option<Vec<i64>> {
+    dims.iter().map(Dim::as_known).collect()
+}
+
+/// Lets `name` stand for a tensor of the given sizes with one value everywhere.
+fn fill<N: Copy + TryInto<usize>>(
+    found: &mut Found<'_, '_>,
+    name: &str,
+    sizes: &[N],
+    dtype: DType,
+    value: f64,
+) -> Result<(), Skip> {
+    if !found.has(name) {
+        return Ok(());
+    }
+    let sizes: Option<Vec<usize>> = sizes.iter().map(|size| (*size).try_into().ok()).collect();
+    let sizes = sizes.ok_or("a strange size")?;
+    let count = sizes.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
+    let count = count.filter(|count| *count <= MOST_ONES);
+    let count = count.ok_or_else(|| missed("a scale of ones would be large"))?;
+    let one = Tensor::scalar(dtype, value).ok_or("no such constant")?;
+    let tensor = Tensor::new(dtype, &sizes, Arc::new(one.bytes().repeat(count)));
+    let tensor = found.m.tensor(tensor.map_err(|_| "no such constant")?);
+    found.set_value(name, tensor);
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! What a spelling was found to say: the values behind its names, and what is emitted instead.
+
+use onnx::schema;
+use onnx::{Attr, Attrs, Op, ValueId};
+use tensor::{DType, Dim, Tensor};
+
+use super::Form;
+use super::matcher::{Bound, Finding};
+use super::measured;
+use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
+use super::placement::Placement;
+use crate::{Match, Skip};
+
+/// A spelling that was found, with the means to look at it and to emit what replaces it.
+#[derive(Debug)]
+pub(super) struct Found<'f, 'm> {
+    pub(super) m: &'f mut Match<'m>,
+    spelling: &'f Spelling,
+    bound: Vec<(Name, Bound)>,
+}
+
+impl<'f, 'm> Found<'f, 'm> {
+    pub(super) fn new(m: &'f mut Match<'m>, spelling: &'f Spelling, finding: Finding) -> Self {
+        Self { m, spelling, bound: finding.bound }
+    }
+
+    fn name(&self, name: &str) -> Option<Name> {
+        self.spelling.names.iter().position(|known| known == name)
+    }
+
+    fn get(&self, name: Name) -> Option<&Bound> {
+        self.bound.iter().rev().find(|(known, _)| *known == name).map(|(_, bound)| bound)
+    }
+
+    /// Whether the spelling or its replacement has the name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.name(name).is_some()
+    }
+
+    /// The value called `name`.
+    pub(super) fn value(&self, name: &str) -> Option<ValueId> {
+        match self.get(self.name(name)?)? {
+            Bound::Value(value, _) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value called `name` and where it lies in the result.
+    pub(super) fn placed(&self, name: &str) -> Option<(ValueId, &Placement)> {
+        match self.get(self.name(name)?)? {
+            Bound::Value(value, placement) => Some((*value, placement)),
+            _ => None,
+        }
+    }
+
+    /// The number called `name`.
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        match self.get(self.name(name)?)? {
+            Bound::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The integer attribute called `name`.
+    pub(super) fn int(&self, name: &str) -> Option<i64> {
+        match self.get(self.name(name)?)? {
+            Bound::Attr(Attr::Int(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The attribute called `name`, a list of integers.
+    pub(super) fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.get(self.name(name)?)? {
+            Bound::Attr(Attr::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The reduced axes called `name`.
+    pub(super) fn axes(&self, name: &str) -> Option<&[usize]> {
+        match self.get(self.name(name)?)? {
+            Bound::Axes(axes, _) => Some(axes),
+            _ => None,
+        }
+    }
+
+    /// How many elements the reduced axes called `name` have.
+    pub(super) fn count(&self, name: &str) -> Option<&Dim> {
+        match self.get(self.name(name)?)? {
+            Bound::Axes(_, count) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Lets `name` stand for another value from here on.
+    pub(super) fn set_value(&mut self, name: &str, value: ValueId) {
+        if let (Some(name), Some(placement)) =
+            (self.name(name), Placement::identity(self.m.ty(value).rank()))
+        {
+            self.bound.push((name, Bound::Value(value, placement)));
+        }
+    }
+
+    /// Lets `name` stand for an attribute from here on.
+    pub(super) fn set_attr(&mut self, name: &str, attr: impl Into<Attr>) {
+        if let Some(name) = self.name(name) {
+            self.bound.push((name, Bound::Attr(attr.into())));
+        }
+    }
+
+    /// The shape of the result.
+    pub(super) fn shape(&self) -> Result<Vec<Dim>, Skip> {
+        Ok(self.m.ty(self.m.result()?).shape.clone())
+    }
+
+    /// The element type of the result.
+    pub(super) fn dtype(&self) -> Result<DType, Skip> {
+        Ok(self.m.ty(self.m.result()?).dtype)
+    }
+
+    /// Whether the user, the opset and the runtime want `op` as one node.
+    pub(super) fn check_form(&self, op: &'static str) -> Result<(), Skip> {
+        let dtype = self.dtype()?;
+        if !dtype.is_float() {
+            return Err("only floats are recognised".into());
+        }
+        let form = self.m.forms().of(op);
+        let wanted = match form {
+            Form::Elementary => return Err("the elementary form is asked for".into()),
+            Form::Native => true,
+            Form::Auto => measured::is_better(op, self.variant(), dtype),
+        };
+        if !wanted {
+            return Err("the elementary form is better in the runtime".into());
+        }
+        let missing = "the opset has no such operator";
+        let schema = schema::find(&Op::onnx(op), self.m.forms().opset).ok_or(missing)?;
+        let attrs = self.attrs(self.spelling.replacement.core())?;
+        let runs = |dtype| {
+            schema.rows(&attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
+        };
+        // Small floats are computed in a wider type where there is no kernel.
+        let small = matches!(dtype, DType::F16 | DType::BF16);
+        if runs(dtype) || (small && runs(DType::F32)) {
+            return Ok(());
+        }
+        Err("the runtime lacks it for the type".into())
+    }
+
+    /// The string attribute that tells forms of one operator apart.
+    fn variant(&self) -> &str {
+        let mut attrs = self.spelling.replacement.core().attrs.iter();
+        let text = attrs.find_map(|(_, attr)| match attr {
+            Attribute::Is(Attr::String(text)) => Some(&**text),
+            _ => None,
+        });
+        text.unwrap_or_default()
+    }
+
+    /// Attributes as far as they are known.
+    #[expect(clippy::cast_possible_truncation, reason = "attributes are 32-bit floats")]
+    fn attrs(&self, node: &Node) -> Result<Attrs, Skip> {
+        let mut attrs = Attrs::new();
+        for (name, attribute) in &node.attrs {
+            let attr = match attribute {
+                Attribute::Is(attr) => attr.clone(),
+                Attribute::Hole(hole) => match self.get(*hole) {
+                    Some(Bound::Attr(attr)) => attr.clone(),
+                    Some(Bound::Number(number)) => Attr::Float(*number as f32),
+                    Some(_) => return Err("an attribute is no number".into()),
+                    None => continue,
+                },
+            };
+            attrs.push((*name, attr));
+        }
+        Ok(attrs)
+    }
+
+    /// Emits what stands for the whole.
+    pub(super) fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
+        let mut inputs = Vec::with_capacity(node.args.len());
+        for argument in &node.args {
+            inputs.push(self.argument(argument)?);
+        }
+        let attrs = self.attrs(node)?;
+        self.m.op(node.op, &inputs, attrs)
+    }
+
+    fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {
+        let dtype = self.dtype()?;
+        match argument {
+            Pattern::Value(name) => match self.get(*name) {
+                Some(Bound::Value(value, _)) => Ok(*value),
+                _ => Err("a value is missing".into()),
+            },
+            Pattern::Number(number) => self.scalar(dtype, *number),
+            Pattern::Hole(name) => match self.get(*name) {
+                Some(Bound::Number(number)) => self.scalar(dtype, *number),
+                Some(Bound::Axes(axes, _)) => {
+                    let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+                    Ok(self.m.i64s(&axes))
+                }
+                _ => Err("a number is missing".into()),
+            },
+            Pattern::Node(node) => self.emit(node),
+            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
+                Err("a word stands for nothing here".into())
+            }
+        }
+    }
+
+    fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
+        let tensor = Tensor::scalar(dtype, number).ok_or("the constant has no such type")?;
+        Ok(self.m.tensor(tensor))
+    }
+}

@@ -1,0 +1,536 @@
+//! Finds a spelling in the graph.
+//!
+//! What spellings do not mention is up to the matcher: the order of operands where it does not
+//! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
+//! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
+
+use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
+use smallvec::SmallVec;
+use tensor::division::product;
+use tensor::{DType, Dim};
+
+use super::pattern::{Attribute, Name, Node, Operand, Pattern, Spelling, respelled};
+use super::placement::Placement;
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Bound {
+    /// A value and where it lies.
+    Value(ValueId, Placement),
+    /// A number.
+    Number(f64),
+    /// The axes that a reduction reduces, in order, and how many elements they have.
+    Axes(SmallVec<[usize; 4]>, Dim),
+    /// An attribute.
+    Attr(Attr),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// What the names stand for; the last one counts.
+    pub(super) bound: Vec<(Name, Bound)>,
+    /// The nodes, the root among them, and the word that each is part of.
+    pub(super) nodes: Vec<(NodeId, &'static str)>,
+}
+
+/// How a constant is written: as it is, with the other sign, or as its inverse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Written {
+    Plain,
+    Negated,
+    Inverted,
+}
+
+/// Something that is still to be matched.
+#[derive(Clone, Debug)]
+struct Goal<'p> {
+    pattern: &'p Pattern,
+    value: ValueId,
+    placement: Placement,
+    written: Written,
+    word: &'static str,
+    next: Option<usize>,
+}
+
+/// Spellings are small; a search that takes longer than this is going nowhere.
+const STEPS: u32 = 4096;
+
+/// Looks for `spelling` at `root`.
+pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
+    let node = graph.node(root);
+    let [result] = *node.outputs else { return None };
+    let placement = Placement::identity(graph.ty(result).rank())?;
+    let mut search = Search {
+        graph,
+        block: node.block(),
+        bound: Vec::new(),
+        nodes: Vec::new(),
+        goals: Vec::new(),
+        steps: 0,
+    };
+    search
+        .node(&spelling.pattern, result, &placement, "", None)
+        .then(|| Finding { bound: search.bound, nodes: search.nodes })
+}
+
+/// Whether one of the node's operands may be what is looked for.
+pub(super) fn is_plausible(graph: &Graph, node: &onnx::Node, operand: &Operand) -> bool {
+    node.inputs.iter().flatten().any(|value| match graph.producer(*value) {
+        None => matches!(operand, Operand::Constant),
+        Some(id) => {
+            let op = graph.node(id).op.name;
+            is_transparent(op) || matches!(operand, Operand::Of(ops) if ops.contains(&op))
+        }
+    })
+}
+
+/// What the matcher may look through.
+fn is_transparent(op: &str) -> bool {
+    matches!(op, "Cast" | "Expand" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
+}
+
+struct Search<'p, 'g> {
+    graph: &'g Graph,
+    block: BlockId,
+    bound: Vec<(Name, Bound)>,
+    nodes: Vec<(NodeId, &'static str)>,
+    goals: Vec<Goal<'p>>,
+    steps: u32,
+}
+
+impl<'p, 'g> Search<'p, 'g> {
+    /// Runs `attempt`; if it fails, everything is as before.
+    fn attempt(&mut self, attempt: impl FnOnce(&mut Self) -> bool) -> bool {
+        let (bound, nodes, goals) = (self.bound.len(), self.nodes.len(), self.goals.len());
+        let found = attempt(self);
+        if !found {
+            self.bound.truncate(bound);
+            self.nodes.truncate(nodes);
+            self.goals.truncate(goals);
+        }
+        found
+    }
+
+    fn push(&mut self, goal: Goal<'p>) -> Option<usize> {
+        self.goals.push(goal);
+        Some(self.goals.len() - 1)
+    }
+
+    /// Reaches the goal at `at` and all that follow it.
+    fn solve(&mut self, at: Option<usize>) -> bool {
+        let Some(at) = at else { return true };
+        self.steps += 1;
+        if self.steps > STEPS {
+            return false;
+        }
+        let goal = self.goals[at].clone();
+        let plain = goal.written == Written::Plain;
+        match goal.pattern {
+            Pattern::Value(name) => plain && self.value(*name, &goal),
+            Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_) => self.constant(&goal),
+            Pattern::Spread(inner) => plain && self.spread(inner, &goal),
+            Pattern::Node(node) => {
+                plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
+            }
+            Pattern::Word(word, patterns) => patterns.iter().any(|pattern| {
+                let goal = Goal { pattern, word, ..goal.clone() };
+                self.attempt(|search| {
+                    let at = search.push(goal);
+                    search.solve(at)
+                })
+            }),
+        }
+    }
+
+    fn get(&self, name: Name) -> Option<&Bound> {
+        self.bound.iter().rev().find(|(known, _)| *known == name).map(|(_, bound)| bound)
+    }
+
+    fn value(&mut self, name: Name, goal: &Goal<'p>) -> bool {
+        let known = match self.get(name) {
+            None => None,
+            Some(Bound::Value(value, placement)) => Some((*value, placement.clone())),
+            Some(_) => return false,
+        };
+        let placement = match known {
+            None => Some(goal.placement.clone()),
+            Some((value, placement)) if value == goal.value => {
+                placement.unified(&goal.placement, &self.graph.ty(value).shape)
+            }
+            Some(_) => None,
+        };
+        if let Some(placement) = placement {
+            let bound = Bound::Value(goal.value, placement);
+            return self.attempt(|search| {
+                search.bound.push((name, bound));
+                search.solve(goal.next)
+            });
+        }
+        self.through(goal)
+    }
+
+    /// A constant, perhaps with other axes.
+    fn constant(&mut self, goal: &Goal<'p>) -> bool {
+        let bound = match self.number(goal.value, goal.written) {
+            None => None,
+            Some((number, dtype)) => match goal.pattern {
+                Pattern::Number(wanted) => is_close(number, *wanted, dtype).then_some(None),
+                Pattern::Hole(name) => match self.get(*name) {
+                    None => Some(Some((*name, Bound::Number(number)))),
+                    Some(Bound::Number(known)) => is_close(number, *known, dtype).then_some(None),
+                    Some(_) => None,
+                },
+                Pattern::Count(axes) => self
+                    .count(*axes)
+                    .is_some_and(|count| {
+                        let known = count.as_known();
+                        #[expect(clippy::cast_precision_loss, reason = "as the model counts")]
+                        known.is_some_and(|count| is_close(number, count as f64, dtype))
+                    })
+                    .then_some(None),
+                _ => None,
+            },
+        };
+        if let Some(bound) = bound {
+            return self.attempt(|search| {
+                search.bound.extend(bound);
+                search.solve(goal.next)
+            });
+        }
+        if let Pattern::Count(axes) = goal.pattern
+            && goal.written == Written::Plain
+            && self.count(*axes).is_some_and(|count| self.is_size(goal.value, count))
+        {
+            return self.solve(goal.next);
+        }
+        self.through(goal)
+    }
+
+    fn count(&self, axes: Name) -> Option<&Dim> {
+        match self.get(axes) {
+            Some(Bound::Axes(_, count)) => Some(count),
+            _ => None,
+        }
+    }
+
+    /// Whether `value` is the size `count` as a number of any type.
+    fn is_size(&self, value: ValueId, count: &Dim) -> bool {
+        let mut value = value;
+        loop {
+            if let Some(content) = self.graph.content(value) {
+                return content.as_slice() == std::slice::from_ref(count);
+            }
+            let node = self.graph.producer(value).map(|id| self.graph.node(id));
+            match node.filter(|node| node.is("Cast")).and_then(|node| node.input(0)) {
+                Some(source) => value = source,
+                None => return false,
+            }
+        }
+    }
+
+    /// The one number that the constant `value` holds. Parameters may change, so they are none.
+    fn number(&self, value: ValueId, written: Written) -> Option<(f64, DType)> {
+        if !self.graph.value(value).name.is_empty() {
+            return None;
+        }
+        let tensor = self.graph.constant(value)?;
+        let number = tensor.splat()?;
+        let number = match written {
+            Written::Plain => number,
+            Written::Negated => -number,
+            Written::Inverted => number.recip(),
+        };
+        Some((number, tensor.dtype()))
+    }
+
+    /// Looks for the goal behind a node that only adds or removes axes of size one, broadcasts, or
+    /// rounds.
+    fn through(&mut self, goal: &Goal<'p>) -> bool {
+        let Some((id, source, placement)) = self.behind(goal.value, &goal.placement) else {
+            return false;
+        };
+        let goal = Goal { value: source, placement, ..goal.clone() };
+        self.attempt(|search| {
+            search.nodes.push((id, goal.word));
+            let at = search.push(goal);
+            search.solve(at)
+        })
+    }
+
+    fn behind(
+        &self,
+        value: ValueId,
+        placement: &Placement,
+    ) -> Option<(NodeId, ValueId, Placement)> {
+        let id = self.graph.producer(value)?;
+        let node = self.graph.node(id);
+        if node.block() != self.block {
+            return None;
+        }
+        let source = node.input(0)?;
+        let (from, to) = (&self.graph.ty(source).shape, &self.graph.ty(value).shape);
+        let placement = match node.op.name {
+            _ if !node.op.domain.is_empty() => None,
+            "Reshape" | "Squeeze" | "Unsqueeze" => placement.reshaped(from, to),
+            "Expand" if from.len() <= to.len() => placement.operand(from.len()),
+            "Identity" => Some(placement.clone()),
+            "Cast" if [source, value].iter().all(|v| is_small(self.graph.ty(*v).dtype)) => {
+                Some(placement.clone())
+            }
+            _ => None,
+        };
+        Some((id, source, placement?))
+    }
+
+    /// `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
+    fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
+        let step = |value, ops: &[&str]| {
+            let id = self.graph.producer(value)?;
+            let node = self.graph.node(id);
+            let fits = node.block() == self.block && ops.iter().any(|op| node.is(op));
+            Some((id, node.input(0).filter(|_| fits)?))
+        };
+        let chain = || {
+            let (joined, expanded) = step(goal.value, &["Reshape"])?;
+            let (repeated, single) = step(expanded, &["Expand"])?;
+            let (added, source) = step(single, &["Reshape", "Unsqueeze"])?;
+            let shape = |value| self.graph.ty(value).shape.as_slice();
+            let [n, g] = shape(source) else { return None };
+            let one = Dim::Known(1);
+            let [first, second, k] = shape(expanded) else { return None };
+            let (front, back) = shape(goal.value).split_first()?;
+            let (channels, ones) = back.split_last()?;
+            let fits = shape(single) == [n.clone(), g.clone(), one.clone()]
+                && (first, second, front) == (n, g, n)
+                && ones.iter().all(|dim| *dim == one)
+                && *channels == product(&[g.clone(), k.clone()]);
+            fits.then_some(([joined, repeated, added], source))
+        };
+        let Some((nodes, source)) = chain() else { return false };
+        let placement = Placement::unknown(2);
+        let goal = Goal { pattern: inner, value: source, placement, ..goal.clone() };
+        self.attempt(|search| {
+            search.nodes.extend(nodes.map(|id| (id, goal.word)));
+            let at = search.push(goal);
+            search.solve(at)
+        })
+    }
+
+    /// Matches a node of the pattern against what computes `value`.
+    fn node(
+        &mut self,
+        pattern: &'p Node,
+        value: ValueId,
+        placement: &Placement,
+        word: &'static str,
+        next: Option<usize>,
+    ) -> bool {
+        let graph = self.graph;
+        let Some(id) = graph.producer(value) else { return false };
+        let node = graph.node(id);
+        if node.block() != self.block || !node.op.domain.is_empty() || node.outputs.len() != 1 {
+            return false;
+        }
+        let found = if node.op.name == pattern.op {
+            if is_reduction(pattern.op) {
+                self.reduction(pattern, id, placement, word, next)
+            } else {
+                self.operands(pattern, id, placement, word, next)
+            }
+        } else {
+            self.respelled(pattern, id, placement, word, next)
+        };
+        if found {
+            return true;
+        }
+        let Some((id, source, placement)) = self.behind(value, placement) else { return false };
+        self.attempt(|search| {
+            search.nodes.push((id, word));
+            search.node(pattern, source, &placement, word, next)
+        })
+    }
+
+    fn operands(
+        &mut self,
+        pattern: &'p Node,
+        id: NodeId,
+        placement: &Placement,
+        word: &'static str,
+        next: Option<usize>,
+    ) -> bool {
+        let node = self.graph.node(id);
+        if node.inputs.len() != pattern.args.len() {
+            return false;
+        }
+        let Some(inputs) = node.inputs.iter().copied().collect::<Option<SmallVec<[_; 4]>>>() else {
+            return false;
+        };
+        let plain = [Written::Plain; 4];
+        let in_order = self.attempt(|search| {
+            search.attributes(pattern, id)
+                && search.arguments(pattern, id, &inputs, plain, (placement, word, next))
+        });
+        if in_order || inputs.len() != 2 || !is_commutative(pattern.op) {
+            return in_order;
+        }
+        if inputs[0] == inputs[1] {
+            return false;
+        }
+        let swapped = [inputs[1], inputs[0]];
+        self.attempt(|search| {
+            search.attributes(pattern, id)
+                && search.arguments(pattern, id, &swapped, plain, (placement, word, next))
+        })
+    }
+
+    /// `x - c` for `x + -c` and the like.
+    fn respelled(
+        &mut self,
+        pattern: &'p Node,
+        id: NodeId,
+        placement: &Placement,
+        word: &'static str,
+        next: Option<usize>,
+    ) -> bool {
+        let node = self.graph.node(id);
+        if respelled(pattern.op) != Some(node.op.name) {
+            return false;
+        }
+        let either = is_commutative(node.op.name);
+        let is_sum = matches!(pattern.op, "Add" | "Sub");
+        let written = if is_sum { Written::Negated } else { Written::Inverted };
+        let [Some(a), Some(b)] = *node.inputs.as_slice() else { return false };
+        let orders: &[[ValueId; 2]] = if either { &[[a, b], [b, a]] } else { &[[a, b]] };
+        pattern.ends_in_constant()
+            && orders.iter().any(|inputs| {
+                let how = [Written::Plain, written, Written::Plain, Written::Plain];
+                self.attempt(|search| {
+                    search.arguments(pattern, id, inputs, how, (placement, word, next))
+                })
+            })
+    }
+
+    /// Makes the arguments the next goals, and reaches them.
+    fn arguments(
+        &mut self,
+        pattern: &'p Node,
+        id: NodeId,
+        inputs: &[ValueId],
+        written: [Written; 4],
+        (placement, word, next): (&Placement, &'static str, Option<usize>),
+    ) -> bool {
+        self.nodes.push((id, word));
+        let mut next = next;
+        for ((pattern, value), written) in pattern.args.iter().zip(inputs).zip(written).rev() {
+            let rank = self.graph.ty(*value).rank();
+            let Some(placement) = placement.operand(rank) else { return false };
+            next = self.push(Goal { pattern, value: *value, placement, written, word, next });
+        }
+        self.solve(next)
+    }
+
+    /// Attributes that the pattern names must agree, and there must be no others.
+    fn attributes(&mut self, pattern: &Node, id: NodeId) -> bool {
+        let node = self.graph.node(id);
+        if node.attrs.iter().any(|(name, _)| !pattern.attrs.iter().any(|(known, _)| known == name))
+        {
+            return false;
+        }
+        pattern.attrs.iter().all(|(name, wanted)| {
+            let attr = node.attr(name);
+            match wanted {
+                Attribute::Is(wanted) => attr == Some(wanted),
+                Attribute::Hole(hole) => match (attr, self.get(*hole)) {
+                    (Some(attr), None) => {
+                        self.bound.push((*hole, Bound::Attr(attr.clone())));
+                        true
+                    }
+                    (Some(attr), Some(Bound::Attr(known))) => attr == known,
+                    _ => false,
+                },
+            }
+        })
+    }
+
+    fn reduction(
+        &mut self,
+        pattern: &'p Node,
+        id: NodeId,
+        placement: &Placement,
+        word: &'static str,
+        next: Option<usize>,
+    ) -> bool {
+        let node = self.graph.node(id);
+        let [operand, Pattern::Hole(name)] = pattern.args.as_slice() else { return false };
+        let Some(x) = node.input(0) else { return false };
+        let shape = &self.graph.ty(x).shape;
+        let Some(axes) = reduced_axes(self.graph, id, shape.len()) else { return false };
+        let keep = node.int("keepdims", 1) != 0;
+        let Some(placement) = placement.reduced(shape.len(), &axes, keep) else { return false };
+        let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
+        let count = product(&dims);
+        match self.get(*name) {
+            None => {}
+            Some(Bound::Axes(known, size)) if *known == axes && *size == count => {}
+            Some(_) => return false,
+        }
+        let written = Written::Plain;
+        let goal = Goal { pattern: operand, value: x, placement, written, word, next };
+        self.attempt(|search| {
+            search.bound.push((*name, Bound::Axes(axes, count)));
+            search.nodes.push((id, word));
+            let at = search.push(goal);
+            search.solve(at)
+        })
+    }
+}
+
+/// The axes that a reduction reduces, in order, if they are known.
+pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<SmallVec<[usize; 4]>> {
+    let axes = graph.constant(graph.node(id).input(1)?)?.to_i64s()?;
+    let from_start = |axis: i64| {
+        let axis = if axis < 0 { axis + i64::try_from(rank).ok()? } else { axis };
+        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+    };
+    let mut axes: SmallVec<[usize; 4]> = axes.into_iter().map(from_start).collect::<Option<_>>()?;
+    axes.sort_unstable();
+    axes.dedup();
+    // No axes at all would mean all of them, or none, as an attribute says.
+    (!axes.is_empty()).then_some(axes)
+}
+
+/// The floats that frameworks cast to and fro: small ones, and the one that sums are computed in.
+fn is_small(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
+}
+
+fn is_reduction(op: &str) -> bool {
+    op.starts_with("Reduce")
+}
+
+fn is_commutative(op: &str) -> bool {
+    matches!(op, "Add" | "And" | "Equal" | "Max" | "Min" | "Mul" | "Or")
+}
+
+/// Whether a constant of type `dtype` is `wanted`, rounded to that type. What the type has exactly
+/// is not rounded; an inverse is rounded once more.
+fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
+    let digits = match dtype {
+        DType::F64 => 53,
+        DType::F32 => 24,
+        DType::F16 => 11,
+        DType::BF16 => 8,
+        _ => return number == wanted,
+    };
+    let epsilon = 2f64.powi(1 - digits);
+    let tolerance = if has_digits(wanted, digits) { 0.49 * epsilon } else { 2.0 * epsilon };
+    number == wanted || (number - wanted).abs() <= tolerance * wanted.abs()
+}
+
+/// Whether a number has at most so many binary digits.
+fn has_digits(number: f64, digits: i32) -> bool {
+    // The bits of an `f64` that a type with fewer digits lacks.
+    let lacking = 53 - digits;
+    number.to_bits() & ((1 << lacking) - 1) == 0
+}

@@ -1,0 +1,135 @@
+//! What ONNX's own operators are worth in onnxruntime 1.31.1, made by
+//! `python scripts/measure_operators.py`.
+
+use tensor::DType::{self, BF16, F16, F32, F64};
+
+/// What was measured of an operator, for one element type.
+#[derive(Debug)]
+struct Row {
+    op: &'static str,
+    /// The attribute that tells its forms apart; empty if there is none.
+    variant: &'static str,
+    dtype: DType,
+    /// How many times as fast one node is, on one thread.
+    one: f64,
+    /// On all threads.
+    all: f64,
+    /// How many times as large its error is.
+    error: f64,
+    /// Whether NaN and infinities are where JAX has them.
+    agrees: bool,
+}
+
+/// Times differ by as much from run to run.
+const NOISE: f64 = 0.1;
+
+/// As many times as large as that of the elementary form may an error be.
+const MOST_ERROR: f64 = 1.2;
+
+/// Whether `op` as one node is as exact as what it is made of, and at least as fast. onnxruntime's
+/// CPU provider computes small floats in float32, between casts: float32's times count for them.
+pub(super) fn is_better(op: &str, variant: &str, dtype: DType) -> bool {
+    let row = |dtype| {
+        let key = (op, variant, dtype);
+        TABLE.iter().find(|row| (row.op, row.variant, row.dtype) == key)
+    };
+    let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
+    let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else { return false };
+    exact.agrees && exact.error <= MOST_ERROR && fast.one.min(fast.all) >= 1.0 - NOISE
+}
+
+const fn row(
+    op: &'static str,
+    variant: &'static str,
+    dtype: DType,
+    one: f64,
+    all: f64,
+    error: f64,
+    agrees: bool,
+) -> Row {
+    Row { op, variant, dtype, one, all, error, agrees }
+}
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+    row("Celu", "", F16, 15.51, 47.81, 1.00, true),
+    row("Celu", "", BF16, 2.49, 2.73, 1.00, true),
+    row("Celu", "", F32, 2.49, 2.42, 0.94, true),
+    row("Clip", "", F16, 1.51, 1.47, 1.00, true),
+    row("Clip", "", BF16, 1.49, 1.55, 1.00, true),
+    row("Clip", "", F32, 1.68, 1.78, 1.00, true),
+    row("Clip", "", F64, 2.05, 1.81, 1.00, true),
+    row("Elu", "", F16, 2.49, 2.41, 1.00, true),
+    row("Elu", "", BF16, 2.77, 2.46, 1.00, true),
+    row("Elu", "", F32, 2.78, 2.60, 0.91, true),
+    row("Gelu", "", F16, 0.97, 0.96, 0.99, true),
+    row("Gelu", "", BF16, 2.48, 2.55, 0.93, true),
+    row("Gelu", "", F32, 1.45, 1.63, 1.00, true),
+    row("Gelu", "tanh", F16, 0.92, 0.79, 0.99, true),
+    row("Gelu", "tanh", BF16, 3.83, 3.82, 0.83, true),
+    row("Gelu", "tanh", F32, 2.20, 2.28, 1.00, true),
+    row("Gelu", "tanh", F64, 0.85, 1.01, 6539975.50, true),
+    row("HardSigmoid", "", F16, 16.21, 16.16, 0.50, true),
+    row("HardSigmoid", "", BF16, 2.58, 2.62, 0.50, true),
+    row("HardSigmoid", "", F32, 2.91, 2.91, 0.67, true),
+    row("HardSwish", "", F16, 10.15, 11.56, 0.52, true),
+    row("HardSwish", "", BF16, 2.79, 2.75, 0.46, true),
+    row("HardSwish", "", F32, 2.19, 2.17, 0.81, true),
+    row("InstanceNormalization", "", F16, 1.74, 1.68, 1.00, true),
+    row("InstanceNormalization", "", BF16, 2.29, 2.23, 0.26, true),
+    row("InstanceNormalization", "", F32, 1.31, 1.46, 0.76, true),
+    row("LayerNormalization", "", F16, 2.46, 3.80, 1.00, true),
+    row("LayerNormalization", "", BF16, 0.65, 0.67, 0.27, true),
+    row("LayerNormalization", "", F32, 2.10, 1.97, 1.04, true),
+    row("LayerNormalization", "", F64, 0.35, 0.34, 331.00, true),
+    row("LeakyRelu", "", F16, 2.22, 2.11, 1.00, true),
+    row("LeakyRelu", "", BF16, 1.77, 1.65, 1.00, true),
+    row("LeakyRelu", "", F32, 3.16, 3.10, 1.00, true),
+    row("LogSoftmax", "", F16, 1.00, 1.00, 1.00, true),
+    row("LogSoftmax", "", BF16, 2.03, 1.98, 0.50, true),
+    row("LogSoftmax", "", F32, 1.88, 2.03, 1.00, true),
+    row("LogSoftmax", "", F64, 1.04, 0.67, 1.00, false),
+    row("Mish", "", F16, 0.82, 0.93, 1.00, true),
+    row("Mish", "", BF16, 0.93, 1.04, 0.83, true),
+    row("Mish", "", F32, 0.41, 0.42, 1.00, true),
+    row("PRelu", "", F16, 0.26, 0.26, 1.00, true),
+    row("PRelu", "", BF16, 0.55, 0.50, 1.00, true),
+    row("PRelu", "", F32, 0.24, 0.24, 1.00, true),
+    row("RMSNormalization", "", F16, 2.37, 2.36, 1.00, true),
+    row("RMSNormalization", "", BF16, 2.10, 2.13, 0.32, true),
+    row("RMSNormalization", "", F32, 1.99, 2.66, 1.00, true),
+    row("RMSNormalization", "", F64, 0.63, 0.77, 4.67, true),
+    row("ReduceL2", "", F16, 0.76, 0.56, 1.00, false),
+    row("ReduceL2", "", BF16, 1.06, 1.01, 0.69, true),
+    row("ReduceL2", "", F32, 0.49, 0.47, 6.23, true),
+    row("ReduceL2", "", F64, 0.82, 0.70, 4.00, true),
+    row("ReduceLogSumExp", "", F16, 0.37, 0.40, 1.00, true),
+    row("ReduceLogSumExp", "", BF16, 0.47, 1.09, 0.50, true),
+    row("ReduceLogSumExp", "", F32, 0.39, 0.40, 2.54, true),
+    row("ReduceLogSumExp", "", F64, 1.02, 1.06, 1.00, true),
+    row("ReduceMean", "", F16, 1.02, 1.06, 1.00, true),
+    row("ReduceMean", "", BF16, 1.01, 1.01, 1.00, true),
+    row("ReduceMean", "", F32, 1.54, 1.08, 1.00, true),
+    row("ReduceMean", "", F64, 1.05, 1.09, 1.00, true),
+    row("ReduceSumSquare", "", F16, 1.00, 0.96, 1.00, true),
+    row("ReduceSumSquare", "", BF16, 1.14, 1.18, 1.00, true),
+    row("ReduceSumSquare", "", F32, 0.67, 0.48, 7.43, true),
+    row("ReduceSumSquare", "", F64, 0.72, 0.79, 3.33, true),
+    row("Relu", "", F16, 10.06, 9.93, 1.00, true),
+    row("Relu", "", BF16, 1.06, 1.07, 1.00, true),
+    row("Relu", "", F32, 1.08, 1.06, 1.00, true),
+    row("Relu", "", F64, 1.31, 1.09, 1.00, true),
+    row("Selu", "", F16, 2.56, 2.41, 0.83, true),
+    row("Selu", "", BF16, 2.86, 2.88, 0.53, true),
+    row("Selu", "", F32, 2.82, 2.96, 1.00, true),
+    row("Softmax", "", F16, 1.03, 1.00, 1.00, true),
+    row("Softmax", "", BF16, 1.99, 1.98, 0.74, true),
+    row("Softmax", "", F32, 1.89, 1.93, 1.00, true),
+    row("Softmax", "", F64, 1.01, 1.03, 1.50, true),
+    row("Softplus", "", F16, 0.19, 0.78, 1.00, true),
+    row("Softplus", "", BF16, 0.24, 0.86, 1.00, true),
+    row("Softplus", "", F32, 0.41, 0.43, 1.00, true),
+    row("Softsign", "", F16, 1.51, 1.57, 1.00, true),
+    row("Softsign", "", BF16, 1.91, 2.13, 0.43, true),
+    row("Softsign", "", F32, 1.69, 1.82, 1.20, true),
+];

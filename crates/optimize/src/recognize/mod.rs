@@ -1,0 +1,150 @@
+//! Recognition: operators of ONNX that JAX spells out are put together again.
+//!
+//! Frameworks write a layer norm as fifteen small operations, each a little differently. Here is what
+//! operators look like (`patterns/`), what has to hold beyond that (`conditions/`), and whether the
+//! operator is worth it in the runtime (`measured.rs`).
+
+mod choice;
+mod conditions;
+mod found;
+mod matcher;
+mod measured;
+mod pattern;
+mod placement;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
+
+use std::sync::LazyLock;
+
+use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
+use rustc_hash::FxHashSet;
+
+use self::conditions::Condition;
+use self::found::Found;
+use self::matcher::Finding;
+use self::pattern::Spelling;
+use crate::runner::Rule;
+use crate::{Match, Skip};
+
+/// The texts of the patterns. Of spellings with the same root, those that say more come first.
+const TEXTS: &[(&str, &str)] = &[
+    ("words", include_str!("patterns/words.txt")),
+    ("activations", include_str!("patterns/activations.txt")),
+    ("reductions", include_str!("patterns/reductions.txt")),
+    ("normalizations", include_str!("patterns/normalizations.txt")),
+    ("softmax", include_str!("patterns/softmax.txt")),
+    ("elementary", include_str!("patterns/elementary.txt")),
+];
+
+/// The operators that nobody chooses: a spelling of them is a shorter one of the same.
+const ELEMENTARY: &[&str] = &["Add"];
+
+/// One way to spell an operator, and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct Recognizer {
+    /// The operator.
+    op: &'static str,
+    root: [&'static str; 1],
+    spelling: Spelling,
+    condition: Option<Condition>,
+}
+
+static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(|| {
+    let mut entries = Vec::new();
+    for (name, text) in TEXTS {
+        entries.extend(syntax::parse(text).map_err(|error| format!("{name}.txt, {error}"))?);
+    }
+    let spellings = pattern::compile(&entries)?.into_iter();
+    let recognizers = spellings.flat_map(|spelling| {
+        let op = spelling.replacement.core().op;
+        let condition = conditions::of(op);
+        let root = |root| Recognizer { op, root: [root], spelling: spelling.clone(), condition };
+        roots(&spelling).into_iter().map(root).collect::<Vec<_>>()
+    });
+    Ok(recognizers.collect())
+});
+
+/// The operators that the root of a spelling may be written with.
+fn roots(spelling: &Spelling) -> Vec<&'static str> {
+    let root = &spelling.pattern;
+    let other = pattern::respelled(root.op).filter(|_| root.ends_in_constant());
+    std::iter::once(root.op).chain(other).collect()
+}
+
+/// All recognisers; the reason if a pattern cannot be read, which is a bug in this project.
+pub(crate) fn all() -> Result<&'static [Recognizer], &'static str> {
+    RECOGNIZERS.as_deref().map_err(String::as_str)
+}
+
+impl Rule for Recognizer {
+    fn name(&self) -> &'static str {
+        if ELEMENTARY.contains(&self.op) { "shorter_spelling" } else { self.op }
+    }
+
+    fn roots(&self) -> &[&'static str] {
+        &self.root
+    }
+
+    fn may_apply(&self, graph: &Graph, node: &Node) -> bool {
+        self.spelling.operands.iter().all(|operand| matcher::is_plausible(graph, node, operand))
+    }
+
+    fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+        let finding =
+            matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled otherwise")?;
+        let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
+        let mut found = Found::new(m, &self.spelling, finding);
+        if !ELEMENTARY.contains(&self.op) {
+            found.check_form(self.op)?;
+        }
+        if let Some(reason) = shared {
+            return Err(Skip::Missed(reason));
+        }
+        if let Some(condition) = self.condition {
+            condition(&mut found)?;
+        }
+        let mut new = found.emit(&self.spelling.replacement)?;
+        let dtype = m.ty(result).dtype;
+        if m.ty(new).dtype != dtype {
+            new = m.op("Cast", &[new], attrs! { to: dtype })?;
+        }
+        if m.ty(new) != m.ty(result) {
+            return Err("the shape would be another".into());
+        }
+        Ok(vec![new])
+    }
+}
+
+/// What is computed on the way and read by others as well, so that it has to stay.
+fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
+    let nodes: FxHashSet<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
+    let root = m.id();
+    let inner = finding.nodes.iter().filter(|(id, _)| *id != root);
+    let mut shared = inner.filter(|(id, _)| {
+        let outputs = m.graph().node(*id).outputs.iter();
+        let mut uses = outputs.flat_map(|value| m.graph().value(*value).uses());
+        uses.any(|place| match place {
+            Use::Operand(node, _) => !nodes.contains(&node),
+            Use::Output(..) => true,
+        })
+    });
+    let (id, word) = shared.next()?;
+    let what = match *word {
+        "" => format!("a result of {}", m.graph().node(*id).op.name),
+        word => format!("the {}", word.replace('_', " ")),
+    };
+    Some(format!("{what} on the way is used elsewhere"))
+}
+
+/// The names of the operators whose form can be chosen, in alphabetical order.
+pub fn operators() -> Vec<&'static str> {
+    let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
+    let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
+    let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,287 @@
+//! Patterns: what an operator looks like when it is spelled out.
+//!
+//! The text is made of entries: what stands for the whole, then each of its spellings behind a `=`.
+//!
+//! ```text
+//! square(x) = Mul(x, x) = Pow(x, 2)
+//! LeakyRelu <alpha = @alpha> (x) = Where(GreaterOrEqual(x, 0), x, Mul(x, @alpha))
+//! ```
+//!
+//! A name is any value, and the same value wherever it stands; `@name` is a number that is known
+//! when the model is written: a constant with one value, the axes of a reduction, an attribute. A
+//! number is a constant. `count(@axes)` is the number of elements that a reduction takes together, and
+//! `spread(x)` is a value for each group of channels, repeated for each channel. What begins with a capital is an operator of ONNX: such entries are recognised
+//! and replaced by what stands in front. All others are words for use in other spellings.
+
+use std::sync::Arc;
+
+use onnx::schema::{self, AttrKind};
+use onnx::{Attr, Op, intern};
+use rustc_hash::FxHashMap;
+
+use super::syntax::{Argument, Entry, Expression};
+
+/// The position of a name in [`Spelling::names`].
+pub(super) type Name = usize;
+
+/// What a value may look like.
+#[derive(Clone, Debug)]
+pub(super) enum Pattern {
+    /// Any value.
+    Value(Name),
+    /// A constant with this value everywhere.
+    Number(f64),
+    /// A constant with one value everywhere.
+    Hole(Name),
+    /// The number of elements along the axes of a reduction.
+    Count(Name),
+    /// A value for each group of channels, repeated for each channel.
+    Spread(Arc<Pattern>),
+    /// A node of ONNX.
+    Node(Arc<Node>),
+    /// One of the spellings of a word.
+    Word(&'static str, Arc<[Pattern]>),
+}
+
+/// A node of ONNX, to be matched or to be emitted.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) op: &'static str,
+    pub(super) attrs: Vec<(&'static str, Attribute)>,
+    pub(super) args: Vec<Pattern>,
+}
+
+/// An attribute: given, or a hole.
+#[derive(Clone, Debug)]
+pub(super) enum Attribute {
+    Is(Attr),
+    Hole(Name),
+}
+
+/// One way to spell an operator.
+#[derive(Clone, Debug)]
+pub(super) struct Spelling {
+    /// The names that are free in it.
+    pub(super) names: Vec<String>,
+    /// What is looked for.
+    pub(super) pattern: Arc<Node>,
+    /// What takes its place.
+    pub(super) replacement: Arc<Node>,
+    /// For each operand that is not just any value, what it may be: a look at the operands' nodes
+    /// tells most places apart, without a search.
+    pub(super) operands: Vec<Operand>,
+}
+
+/// What an operand of the root may be.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    /// A constant.
+    Constant,
+    /// The result of one of these operators.
+    Of(Vec<&'static str>),
+}
+
+impl Operand {
+    fn of(pattern: &Pattern) -> Option<Self> {
+        match pattern {
+            Pattern::Value(_) | Pattern::Count(_) => None,
+            Pattern::Number(_) | Pattern::Hole(_) => Some(Operand::Constant),
+            Pattern::Spread(_) => Some(Operand::Of(vec!["Reshape"])),
+            Pattern::Node(node) => {
+                let other = respelled(node.op).filter(|_| node.ends_in_constant());
+                Some(Operand::Of(std::iter::once(node.op).chain(other).collect()))
+            }
+            Pattern::Word(_, patterns) => {
+                let mut all = Vec::new();
+                for pattern in &**patterns {
+                    match Self::of(pattern)? {
+                        Operand::Of(ops) => all.extend(ops),
+                        Operand::Constant => return None,
+                    }
+                }
+                Some(Operand::Of(all))
+            }
+        }
+    }
+}
+
+/// The operator that says the same with another constant: `x - c` for `x + -c`.
+pub(super) fn respelled(op: &str) -> Option<&'static str> {
+    Some(match op {
+        "Add" => "Sub",
+        "Sub" => "Add",
+        "Mul" => "Div",
+        "Div" => "Mul",
+        _ => return None,
+    })
+}
+
+impl Node {
+    /// Whether its second operand is a constant.
+    pub(super) fn ends_in_constant(&self) -> bool {
+        let constant =
+            |p: &Pattern| matches!(p, Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_));
+        matches!(self.args.as_slice(), [_, last] if constant(last))
+    }
+
+    /// What it is about: itself, or what it only lays out otherwise.
+    pub(super) fn core(&self) -> &Node {
+        let rest = matches!(self.op, "Mul" | "Reshape" | "Transpose");
+        match self.args.first() {
+            Some(Pattern::Node(inner)) if rest => inner.core(),
+            _ => self,
+        }
+    }
+}
+
+/// How deep words may be made of words.
+const DEPTH: usize = 16;
+
+/// The spellings of operators that `entries` contain, with all words replaced by what they mean.
+pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {
+    let is_operator = |entry: &&Entry| entry.head.name.starts_with(|c: char| c.is_uppercase());
+    let words: FxHashMap<&str, &Entry> = entries
+        .iter()
+        .filter(|entry| !is_operator(entry))
+        .map(|entry| (entry.head.name.as_str(), entry))
+        .collect();
+    let mut spellings = Vec::new();
+    for entry in entries.iter().filter(is_operator) {
+        for spelling in &entry.spellings {
+            spellings.extend(Compiler { words: &words }.spelling(&entry.head, spelling)?);
+        }
+    }
+    Ok(spellings)
+}
+
+struct Compiler<'a> {
+    words: &'a FxHashMap<&'a str, &'a Entry>,
+}
+
+/// What the parameters of a word stand for.
+type Meaning<'a> = FxHashMap<&'a str, Pattern>;
+
+impl Compiler<'_> {
+    /// One spelling for each way to read its outermost word.
+    fn spelling(&self, head: &Expression, text: &Expression) -> Result<Vec<Spelling>, String> {
+        let mut names = Vec::new();
+        let patterns = match self.expression(text, None, &mut names, 0)? {
+            Pattern::Word(_, patterns) => patterns.to_vec(),
+            other => vec![other],
+        };
+        let Pattern::Node(replacement) = self.expression(head, None, &mut names, 0)? else {
+            return Err(format!("`{}` stands for nothing", head.name));
+        };
+        let one = |pattern| match pattern {
+            Pattern::Node(pattern) => {
+                let operands = pattern.args.iter().filter_map(Operand::of).collect();
+                let (names, replacement) = (names.clone(), replacement.clone());
+                Ok(Spelling { names, pattern, replacement, operands })
+            }
+            _ => Err(format!("a spelling of `{}` is no node", head.name)),
+        };
+        patterns.into_iter().map(one).collect()
+    }
+
+    fn expression(
+        &self,
+        text: &Expression,
+        meaning: Option<&Meaning<'_>>,
+        names: &mut Vec<String>,
+        depth: usize,
+    ) -> Result<Pattern, String> {
+        if depth > DEPTH {
+            return Err(format!("`{}` is made of itself", text.name));
+        }
+        let mut args = Vec::new();
+        for argument in &text.args {
+            args.push(match argument {
+                Argument::Number(number) => Pattern::Number(*number),
+                Argument::Value(name) | Argument::Hole(name) => {
+                    let known = meaning.and_then(|meaning| meaning.get(name.as_str()));
+                    let hole = matches!(argument, Argument::Hole(_));
+                    match known {
+                        Some(known) => known.clone(),
+                        None if hole => Pattern::Hole(position(names, name)),
+                        None => Pattern::Value(position(names, name)),
+                    }
+                }
+                Argument::Expression(inner) => self.expression(inner, meaning, names, depth + 1)?,
+            });
+        }
+        match (text.name.as_str(), args.as_slice()) {
+            ("count", [Pattern::Hole(axes)]) => return Ok(Pattern::Count(*axes)),
+            ("spread", [inner]) => return Ok(Pattern::Spread(Arc::new(inner.clone()))),
+            _ => {}
+        }
+        if let Some(word) = self.words.get(text.name.as_str()) {
+            return self.word(word, args, names, depth);
+        }
+        let op = intern(&text.name);
+        if schema::versions(&Op::onnx(op)).is_empty() {
+            return Err(format!("`{op}` is neither an operator nor a word"));
+        }
+        let mut attrs = Vec::new();
+        for (name, argument) in &text.attrs {
+            let attribute = match argument {
+                Argument::Hole(hole) => {
+                    match meaning.and_then(|meaning| meaning.get(hole.as_str())) {
+                        Some(Pattern::Hole(known)) => Attribute::Hole(*known),
+                        Some(_) => return Err(format!("`{name}` of `{op}` is no number")),
+                        None => Attribute::Hole(position(names, hole)),
+                    }
+                }
+                Argument::Value(text) => Attribute::Is(Attr::String(text.as_str().into())),
+                Argument::Number(number) => Attribute::Is(literal(op, name, *number)),
+                Argument::Expression(_) => return Err(format!("`{name}` of `{op}` is no number")),
+            };
+            attrs.push((intern(name), attribute));
+        }
+        Ok(Pattern::Node(Arc::new(Node { op, attrs, args })))
+    }
+
+    /// What `word` means with these arguments.
+    fn word(
+        &self,
+        word: &Entry,
+        args: Vec<Pattern>,
+        names: &mut Vec<String>,
+        depth: usize,
+    ) -> Result<Pattern, String> {
+        let mut meaning = Meaning::default();
+        let formals = word.head.args.iter().map(|formal| match formal {
+            Argument::Value(name) | Argument::Hole(name) => Ok(name.as_str()),
+            _ => Err(format!("a parameter of `{}` is no name", word.head.name)),
+        });
+        let formals: Vec<_> = formals.collect::<Result<_, _>>()?;
+        if formals.len() != args.len() {
+            return Err(format!("`{}` takes {} arguments", word.head.name, formals.len()));
+        }
+        meaning.extend(formals.into_iter().zip(args));
+        let mut patterns = Vec::new();
+        for spelling in &word.spellings {
+            match self.expression(spelling, Some(&meaning), names, depth + 1)? {
+                Pattern::Word(_, inner) => patterns.extend(inner.iter().cloned()),
+                other => patterns.push(other),
+            }
+        }
+        Ok(Pattern::Word(intern(&word.head.name), patterns.into()))
+    }
+}
+
+/// A number as the attribute `name` of `op` holds it.
+#[expect(clippy::cast_possible_truncation, reason = "the text says what fits")]
+fn literal(op: &'static str, name: &str, number: f64) -> Attr {
+    let schema = schema::versions(&Op::onnx(op)).last();
+    match schema.and_then(|schema| schema.attr(name)).map(|spec| spec.kind) {
+        Some(AttrKind::Int) => Attr::Int(number as i64),
+        _ => Attr::Float(number as f32),
+    }
+}
+
+fn position(names: &mut Vec<String>, name: &str) -> Name {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}

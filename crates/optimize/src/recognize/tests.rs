@@ -1,0 +1,523 @@
+//! Spellings as text: what goes in and what comes out.
+
+use onnx::text::print;
+use provenance::Origins;
+
+use super::{all, operators};
+use crate::testing::graph;
+use crate::{Editor, Form, Forms, Options, Report, runner};
+
+fn run(text: &str, forms: Forms) -> (String, Report) {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    let options = Options { forms, report_missed: true, ..Options::default() };
+    let mut edit = Editor::new(&mut graph, &mut origins, &options);
+    runner::run(&mut edit, "recognition", all().unwrap()).unwrap();
+    let report = edit.finish();
+    onnx::verify(&graph, None).unwrap();
+    (print(&graph), report)
+}
+
+fn native() -> Forms {
+    Forms { default: Form::Native, ..Forms::auto(onnx::schema::NEWEST) }
+}
+
+/// `body` computes what `expected` does, with one node where it can be.
+fn becomes(signature: &str, body: &str, expected: &str) {
+    let text = |body: &str| format!("g {signature} {{ {body} }}");
+    let (actual, report) = run(&text(body), native());
+    let wanted = print(&graph(&text(expected), &mut Origins::default()));
+    assert!(actual == wanted, "got:\n{actual}\nexpected:\n{wanted}\n{:?}", report.missed);
+}
+
+/// As [`becomes`], whatever the values on the way are called.
+fn becomes_alike(signature: &str, body: &str, expected: &str) {
+    let text = |body: &str| format!("g {signature} {{ {body} }}");
+    let operators = |text: &str| {
+        let lines = text.lines().filter_map(|line| line.split_once(" = ")?.1.split_once(')'));
+        lines.map(|(node, _)| node.split('(').next().unwrap_or_default().to_owned()).collect()
+    };
+    let (actual, report) = run(&text(body), native());
+    let wanted: Vec<String> = operators(&print(&graph(&text(expected), &mut Origins::default())));
+    let found: Vec<String> = operators(&actual);
+    assert!(found == wanted, "got:\n{actual}\nexpected:\n{wanted:?}\n{:?}", report.missed);
+}
+
+fn stays(signature: &str, body: &str) -> Report {
+    let text = format!("g {signature} {{ {body} }}");
+    let (actual, report) = run(&text, native());
+    let wanted = print(&graph(&text, &mut Origins::default()));
+    assert!(actual == wanted, "got:\n{actual}\nexpected:\n{wanted}");
+    report
+}
+
+const SAME: &str = "(float[B,4] x) => (float[B,4] y)";
+
+/// Scalar constants, as statements.
+fn constants(values: &[(&str, &str)]) -> String {
+    let one = |(name, value): &(&str, &str)| {
+        format!("{name} = Constant <value_float: float = {value}> () ")
+    };
+    values.iter().map(one).collect()
+}
+
+#[test]
+fn the_patterns_can_be_read() {
+    all().unwrap();
+    for op in ["Relu", "LayerNormalization", "Softmax", "Gelu", "ReduceMean"] {
+        assert!(operators().contains(&op), "{op}");
+    }
+}
+
+#[test]
+fn a_maximum_with_zero_is_a_relu() {
+    let zero = constants(&[("o", "0")]);
+    for body in ["y = Max (x, o)", "y = Max (o, x)"] {
+        becomes(SAME, &format!("{zero} {body}"), "y = Relu (x)");
+    }
+    // The constant may have any shape that does not change that of the result.
+    let zeros = "o = Constant <value = float[1,4] {0, 0, 0, 0}> ()";
+    becomes(SAME, &format!("{zeros} y = Max (x, o)"), "y = Relu (x)");
+    stays("(float[4] x) => (float[1,4] y)", &format!("{zeros} y = Max (x, o)"));
+    stays(SAME, &format!("{} y = Max (x, o)", constants(&[("o", "0.5")])));
+    stays("(int32[B] x) => (int32[B] y)", "o = Constant <value = int32 {0}> () y = Max (x, o)");
+    // NaN becomes zero here.
+    stays(SAME, &format!("{zero} p = Greater (x, o) y = Where (p, x, o)"));
+}
+
+#[test]
+fn parameters_are_no_constants() {
+    stays("(float[B,4] x) => (float[B,4] y) <float o = {0}>", "y = Max (x, o)");
+}
+
+#[test]
+fn two_bounds_are_a_clip() {
+    let bounds = constants(&[("l", "-1"), ("h", "2")]);
+    let clip = constants(&[("l", "-1"), ("h", "2")]) + "y = Clip (x, l, h)";
+    for body in [
+        "t = Max (l, x) y = Min (h, t)",
+        "t = Min (x, h) y = Max (t, l)",
+        "p = Greater (x, h) q = Less (x, l) t = Where (q, l, x) y = Where (p, h, t)",
+    ] {
+        becomes(SAME, &format!("{bounds} {body}"), &clip);
+    }
+    let six = constants(&[("o", "0"), ("s", "6")]);
+    becomes(
+        SAME,
+        &format!("{six} t = Max (x, o) y = Min (t, s)"),
+        &format!("{six} y = Clip (x, o, s)"),
+    );
+    let wrong = constants(&[("l", "3"), ("h", "2")]);
+    stays(SAME, &format!("{wrong} t = Max (l, x) y = Min (h, t)"));
+}
+
+#[test]
+fn a_slope_below_zero_is_a_leaky_relu() {
+    let start = constants(&[("o", "0"), ("a", "0.01")]);
+    for (comparison, product) in
+        [("GreaterOrEqual", "Mul (a, x)"), ("Greater", "Mul (x, a)"), ("Greater", "Div (x, r)")]
+    {
+        let more =
+            if product.starts_with("Div") { constants(&[("r", "100")]) } else { String::new() };
+        let body =
+            format!("{start}{more} p = {comparison} (x, o) t = {product} y = Where (p, x, t)");
+        becomes(SAME, &body, "y = LeakyRelu <alpha: float = 0.01> (x)");
+    }
+    let prelu = "(float[B,4] x) => (float[B,4] y) <float[4] slope = {1, 2, 3, 4}>";
+    let zero = constants(&[("o", "0")]);
+    let body = "p = GreaterOrEqual (x, o) t = Mul (slope, x) y = Where (p, x, t)";
+    becomes(prelu, &format!("{zero}{body}"), "y = PRelu (x, slope)");
+}
+
+/// `exp(x) - 1` as lowering writes it.
+fn expm1(x: &str, y: &str) -> String {
+    format!(
+        "e{y} = Exp ({x}) s{y} = Sub (e{y}, one) m{y} = Mul (s{y}, {x}) l{y} = Log (e{y})
+        d{y} = Div (m{y}, l{y}) a{y} = Abs (s{y}) g{y} = Greater (a{y}, o)
+        w{y} = Where (g{y}, d{y}, {x}) b{y} = Abs ({x}) h{y} = GreaterOrEqual (b{y}, half)
+        {y} = Where (h{y}, s{y}, w{y}) "
+    )
+}
+
+#[test]
+fn exponentials_below_zero() {
+    let start = constants(&[
+        ("o", "0"),
+        ("one", "1"),
+        ("half", "0.5"),
+        ("two", "2"),
+        ("alpha", "1.6732632"),
+        ("gamma", "1.050701"),
+    ]);
+    let below = format!("p = Greater (x, o) n = Where (p, o, x) {}", expm1("n", "t"));
+    becomes(SAME, &format!("{start}{below} y = Where (p, x, t)"), "y = Elu (x)");
+    becomes(
+        SAME,
+        &format!("{start}{below} u = Mul (two, t) y = Where (p, x, u)"),
+        "y = Elu <alpha: float = 2> (x)",
+    );
+    becomes(
+        SAME,
+        &format!("{start}{below} u = Mul (alpha, t) v = Where (p, x, u) y = Mul (gamma, v)"),
+        "y = Selu (x)",
+    );
+    let celu = format!(
+        "r = Max (x, o) n = Min (x, o) q = Div (n, two) {} u = Mul (two, t) y = Add (r, u)",
+        expm1("q", "t")
+    );
+    becomes(SAME, &format!("{start}{celu}"), "y = Celu <alpha: float = 2> (x)");
+}
+
+#[test]
+fn gelus() {
+    let start = constants(&[
+        ("one", "1"),
+        ("half", "0.5"),
+        ("c", "0.044715"),
+        ("k", "0.7978846"),
+        ("r", "0.70710677"),
+        ("q", "1.4142135"),
+    ]);
+    let tanh = "s = Mul (x, x) t = Mul (x, s) u = Mul (c, t) v = Add (x, u) w = Mul (k, v)
+        z = Tanh (w) i = Add (one, z)";
+    for end in [
+        "h = Mul (half, i) y = Mul (x, h)",
+        "h = Mul (x, half) y = Mul (h, i)",
+        "h = Mul (i, x) y = Mul (half, h)",
+    ] {
+        let body = format!("{start}{tanh} {end}");
+        becomes(SAME, &body, "y = Gelu <approximate: string = \"tanh\"> (x)");
+    }
+    for body in [
+        "h = Mul (half, x) n = Neg (x) t = Mul (n, r) e = Erf (t) i = Sub (one, e) y = Mul (h, i)",
+        "t = Div (x, q) e = Erf (t) i = Add (e, one) h = Mul (x, i) y = Mul (h, half)",
+        "t = Mul (r, x) e = Erf (t) i = Add (e, one) h = Mul (half, i) y = Mul (x, h)",
+    ] {
+        becomes(SAME, &format!("{start}{body}"), "y = Gelu (x)");
+    }
+}
+
+#[test]
+fn hard_activations() {
+    let start = constants(&[("o", "0"), ("three", "3"), ("six", "6")]);
+    let hard = "a = Add (x, three) b = Max (a, o) c = Min (b, six)";
+    becomes(
+        SAME,
+        &format!("{start}{hard} y = Div (c, six)"),
+        "y = HardSigmoid <alpha: float = 0.16666667, beta: float = 0.5> (x)",
+    );
+    becomes(SAME, &format!("{start}{hard} d = Div (c, six) y = Mul (x, d)"), "y = HardSwish (x)");
+    becomes(SAME, &format!("{start}{hard} d = Mul (c, x) y = Div (d, six)"), "y = HardSwish (x)");
+}
+
+/// `log(1 + exp(x))` as `jax.nn.softplus` writes it.
+const SOFTPLUS: &str = "r = Max (x, o) q = Equal (x, x) nq = Not (q) p = Add (x, o)
+    a = Abs (x) m = Neg (a) u = Exp (m) w = Add (u, one) l = Log (w) t = Sub (w, one)
+    d = Div (u, t) c = Mul (l, d) b = Abs (t) g = Greater (b, o) v = Where (g, c, u)
+    e = Abs (u) h = GreaterOrEqual (e, half) k = Where (h, l, v) s = Add (r, k)";
+
+#[test]
+fn softplus_and_what_is_made_of_it() {
+    let start = constants(&[("o", "0"), ("one", "1"), ("half", "0.5")]) + SOFTPLUS;
+    becomes(SAME, &format!("{start} y = Where (nq, p, s)"), "y = Softplus (x)");
+    let mish = format!("{start} z = Where (nq, p, s) f = Tanh (z) y = Mul (x, f)");
+    becomes(SAME, &mish, "y = Mish (x)");
+    // Where neither is wanted, it gets shorter.
+    let elementary = Forms { default: Form::Elementary, ..native() };
+    let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), elementary.clone());
+    assert!(!text.contains("Where") && text.contains("Tanh"), "{text}");
+    // And is still recognised.
+    let named = [("Mish".to_owned(), Form::Native)].into();
+    let (text, _) = run(&format!("g {SAME} {{ {mish} }}"), Forms { named, ..elementary });
+    assert!(text.contains("y = Mish (x)"), "{text}");
+}
+
+#[test]
+fn a_sum_that_is_divided_is_a_mean() {
+    let reduce = |keep: &str| {
+        format!("a = Constant <value_ints = [-1]> () s = ReduceSum <keepdims = {keep}> (x, a)")
+    };
+    let four = constants(&[("n", "4")]);
+    let mean = |keep: &str| {
+        format!("a = Constant <value_ints = [1]> () y = ReduceMean <keepdims: int = {keep}> (x, a)")
+    };
+    let kept = "(float[B,4] x) => (float[B,1] y)";
+    becomes(kept, &format!("{four}{} y = Div (s, n)", reduce("1")), &mean("1"));
+    let gone = "(float[B,4] x) => (float[B] y)";
+    becomes(gone, &format!("{four}{} y = Div (s, n)", reduce("0")), &mean("0"));
+    let quarter = constants(&[("n", "0.25")]);
+    becomes(gone, &format!("{quarter}{} y = Mul (n, s)", reduce("0")), &mean("0"));
+    stays(gone, &format!("{}{} y = Div (s, n)", constants(&[("n", "5")]), reduce("0")));
+    // A size that is known only when the model runs.
+    let body = "b = Constant <value_ints = [0]> () s = ReduceSum <keepdims = 0> (x, b)
+        d = Shape <start = 0, end = 1> (x) q = Squeeze (d) i = Cast <to = 6> (q)
+        n = Cast <to = 1> (i) y = Div (s, n)";
+    becomes(
+        "(float[B,4] x) => (float[4] y)",
+        body,
+        "b = Constant <value_ints = [0]> () y = ReduceMean <keepdims: int = 0> (x, b)",
+    );
+}
+
+const NORM: &str = "(float[B,T,4] x) => (float[B,T,4] y) \
+    <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+
+fn norm_constants() -> String {
+    constants(&[("o", "0"), ("n", "4"), ("eps", "1e-6"), ("one", "1")])
+        + "a = Constant <value_ints = [2]> () k = Constant <value_ints = [0, 0, 1]> () "
+}
+
+/// Means that are put back by a reshape, and the variance by the squares, as Flax does it.
+const FLAX: &str = "q = Mul (x, x) s = ReduceSum <keepdims = 0> (x, a) m = Div (s, n)
+    t = ReduceSum <keepdims = 0> (q, a) u = Div (t, n) mm = Mul (m, m) d = Sub (u, mm)
+    v = Max (o, d) mk = Reshape (m, k) vk = Reshape (v, k) c = Sub (x, mk) e = Add (vk, eps)
+    r = Sqrt (e) i = Reciprocal (r) ";
+
+/// As it is defined.
+const PLAIN: &str = "s = ReduceSum <keepdims = 1> (x, a) m = Div (s, n) c = Sub (x, m)
+    q = Mul (c, c) t = ReduceSum <keepdims = 1> (q, a) v = Div (t, n) e = Add (v, eps)
+    r = Sqrt (e) ";
+
+#[test]
+fn layer_norms() {
+    let whole = "y = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, scale, bias)";
+    for body in [
+        format!("{FLAX} g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)"),
+        format!("{PLAIN} i = Reciprocal (r) g = Mul (scale, i) w = Mul (g, c) y = Add (w, bias)"),
+        format!("{PLAIN} i = Div (one, r) w = Mul (c, i) g = Mul (scale, w) y = Add (bias, g)"),
+        format!("{PLAIN} w = Div (c, r) g = Mul (w, scale) y = Add (g, bias)"),
+        format!(
+            "{PLAIN} i = Reciprocal (r) g = Mul (i, scale) f = Neg (m) h = Mul (f, g)
+            l = Add (h, bias) z = Mul (x, g) y = Add (z, l)"
+        ),
+    ] {
+        becomes(NORM, &(norm_constants() + &body), whole);
+    }
+    let plain = norm_constants() + PLAIN + " y = Div (c, r)";
+    becomes(
+        "(float[B,T,4] x) => (float[B,T,4] y)",
+        &plain,
+        "one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
+        y = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, one)",
+    );
+}
+
+#[test]
+fn layer_norms_that_are_none() {
+    // The mean is of another axis, which is as long.
+    let squares = "(float[4,4] x) => (float[4,4] y)";
+    let body = constants(&[("n", "4"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1]> () s = ReduceSum <keepdims = 0> (x, a) m = Div (s, n)
+        c = Sub (x, m) q = Mul (c, c) t = ReduceSum <keepdims = 1> (q, a) v = Div (t, n)
+        e = Add (v, eps) r = Sqrt (e) y = Div (c, r)";
+    let (text, _) = run(&format!("g {squares} {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+    // Somebody else reads the variance.
+    let two = "(float[B,T,4] x) => (float[B,T,4] y, float[B,T,1] v)";
+    let body = norm_constants() + PLAIN + " y = Div (c, r)";
+    let (text, report) = run(&format!("g {two} {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+    let missed: Vec<_> = report.missed.iter().map(|m| (m.op, m.reason.as_str())).collect();
+    assert_eq!(missed, [("LayerNormalization", "the variance on the way is used elsewhere")]);
+    // The first axis is not among the last ones.
+    let first = "(float[4,T] x) => (float[4,T] y)";
+    let body = constants(&[("n", "4"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [0]> ()"
+        + PLAIN
+        + " y = Div (c, r)";
+    let (text, report) = run(&format!("g {first} {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+    assert_eq!(report.missed[0].reason, "the axes are not the last ones");
+}
+
+#[test]
+fn a_scale_for_each_row_stays_outside() {
+    let adaptive = "(float[B,T,4] x, float[B,1,4] z) => (float[B,T,4] y)";
+    let body = norm_constants() + PLAIN + " w = Div (c, r) y = Mul (w, z)";
+    becomes(
+        adaptive,
+        &body,
+        "one = Constant <value_floats: floats = [1, 1, 1, 1]> ()
+        w = LayerNormalization <axis: int = -1, epsilon: float = 1e-6> (x, one)
+        y = Mul (w, z)",
+    );
+}
+
+#[test]
+fn rms_norms() {
+    let whole = "y = RMSNormalization <axis: int = -1, epsilon: float = 1e-6> (x, scale)";
+    let size = "q = Mul (x, x) s = ReduceSum <keepdims = 1> (q, a) m = Div (s, n)
+        e = Add (m, eps) r = Sqrt (e)";
+    let norm = "(float[B,T,4] x) => (float[B,T,4] y) <float[4] scale = {1, 2, 3, 4}>";
+    for end in [
+        "i = Reciprocal (r) w = Mul (x, i) y = Mul (w, scale)",
+        "i = Reciprocal (r) w = Mul (scale, i) y = Mul (x, w)",
+        "i = Reciprocal (r) w = Mul (x, scale) y = Mul (w, i)",
+        "w = Div (x, r) y = Mul (scale, w)",
+    ] {
+        becomes(norm, &format!("{} {size} {end}", norm_constants()), whole);
+    }
+}
+
+#[test]
+fn several_axes_are_normalised() {
+    let signature = "(float[B,2,3] x) => (float[B,2,3] y) <float[2,3] g = {1, 2, 3, 4, 5, 6}>";
+    let body = constants(&[("n", "6"), ("eps", "1e-5")])
+        + "a = Constant <value_ints = [1, 2]> ()"
+        + PLAIN
+        + " w = Div (c, r) y = Mul (w, g)";
+    becomes(
+        signature,
+        &body,
+        "y = LayerNormalization <axis: int = -2, epsilon: float = 1e-5> (x, g)",
+    );
+}
+
+#[test]
+fn instance_norms() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+    let start = constants(&[("o", "0"), ("n", "6"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2]> () k = Constant <value_ints = [0, 1, 1, 4]> () ";
+    let body = format!("{start}{FLAX} g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)");
+    let norm = |operands: &str| {
+        format!(
+            "t = Transpose <perm: ints = [0, 3, 1, 2]> (x)
+            u = InstanceNormalization <epsilon: float = 1e-6> (t, {operands})
+            y = Transpose <perm: ints = [0, 2, 3, 1]> (u)"
+        )
+    };
+    becomes_alike(signature, &body, &norm("scale, bias"));
+    let plain = format!("{start}{PLAIN} w = Div (c, r) g = Mul (w, scale) y = Add (bias, g)");
+    becomes_alike(signature, &plain, &norm("scale, bias"));
+}
+
+#[test]
+fn group_norms() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[4] scale = {1, 2, 3, 4}, float[4] bias = {1, 2, 3, 4}>";
+    let body = constants(&[("o", "0"), ("n", "12"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2, 4]> () gs = Constant <value_ints = [0, 2, 3, 2, 2]> ()
+        p = Reshape (x, gs) q = Mul (p, p) s = ReduceSum <keepdims = 0> (p, a) m = Div (s, n)
+        t = ReduceSum <keepdims = 0> (q, a) u = Div (t, n) mm = Mul (m, m) d = Sub (u, mm)
+        v = Max (o, d) one = Constant <value_ints = [0, 2, 1]> () m1 = Reshape (m, one)
+        b = Shape <start = 0, end = 1> (x) f = Constant <value_ints = [2, 2]> ()
+        e = Concat <axis = 0> (b, f) m2 = Expand (m1, e) v1 = Reshape (v, one)
+        v2 = Expand (v1, e) k = Constant <value_ints = [0, 1, 1, 4]> () m3 = Reshape (m2, k)
+        v3 = Reshape (v2, k) c = Sub (x, m3) z = Add (v3, eps) r = Sqrt (z) i = Reciprocal (r)
+        g = Mul (i, scale) w = Mul (c, g) y = Add (w, bias)";
+    becomes_alike(
+        signature,
+        &body,
+        "t = Transpose <perm: ints = [0, 3, 1, 2]> (x)
+        u = GroupNormalization <epsilon: float = 1e-6, num_groups: int = 2> (t, scale, bias)
+        y = Transpose <perm: ints = [0, 2, 3, 1]> (u)",
+    );
+    let named = [("InstanceNormalization".to_owned(), Form::Native)].into();
+    let forms = Forms { default: Form::Elementary, named, ..native() };
+    let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
+    assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
+    assert!(!text.contains("ReduceSum"), "{text}");
+}
+
+#[test]
+fn softmaxes() {
+    let axes = "a = Constant <value_ints = [1]> ()";
+    let start = format!("{axes} m = ReduceMax <keepdims = 1> (x, a) d = Sub (x, m) e = Exp (d)");
+    let sum = "s = ReduceSum <keepdims = 1> (e, a)";
+    let softmax = "y = Softmax <axis: int = -1> (x)";
+    becomes(SAME, &format!("{start} {sum} y = Div (e, s)"), softmax);
+    becomes(SAME, &format!("{start} {sum} i = Reciprocal (s) y = Mul (i, e)"), softmax);
+    let log = format!("{start} {sum} l = Log (s) y = Sub (d, l)");
+    becomes(SAME, &log, "y = LogSoftmax <axis: int = -1> (x)");
+    // Without the maximum, large numbers overflow: not the same.
+    stays(SAME, &format!("{axes} e = Exp (x) {sum} y = Div (e, s)"));
+    let square = "(float[4,4] x) => (float[4,4] y)";
+    let other = "b = Constant <value_ints = [0]> () s = ReduceSum <keepdims = 1> (e, b)";
+    stays(square, &format!("{start} {other} y = Div (e, s)"));
+}
+
+#[test]
+fn sums_in_a_wider_type() {
+    let body = "a = Constant <value_ints = [1]> () m = ReduceMax <keepdims = 1> (x, a)
+        d = Sub (x, m) e = Exp (d) w = Cast <to = 1> (e) v = ReduceSum <keepdims = 1> (w, a)
+        s = Cast <to = 16> (v) y = Div (e, s)";
+    let signature = "(bfloat16[B,4] x) => (bfloat16[B,4] y)";
+    becomes(signature, body, "y = Softmax <axis: int = -1> (x)");
+}
+
+#[test]
+fn masked_softmaxes() {
+    let signature = "(float[B,4] x, bool[B,4] p, bool[B,4] q) => (float[B,4] y)";
+    let body = |second: &str| {
+        constants(&[("least", "-inf"), ("o", "0")])
+            + "a = Constant <value_ints = [1]> () w = Where (p, x, least)
+            m = ReduceMax <keepdims = 1> (w, a) d = Sub (w, m) e = Exp (d) "
+            + &format!(
+                "v = Where ({second}, e, o) s = ReduceSum <keepdims = 1> (v, a)
+            z = Div (e, s) y = Where ({second}, z, o)"
+            )
+    };
+    becomes(
+        signature,
+        &body("p"),
+        &(constants(&[("least", "-inf"), ("o", "0")])
+            + "w = Where (p, x, least) z = Softmax <axis: int = -1> (w) y = Where (p, z, o)"),
+    );
+    stays(signature, &body("q"));
+}
+
+#[test]
+fn the_user_decides() {
+    let text = "g (float[B,4] x) => (float[B,4] y) {
+        o = Constant <value_float: float = 0> () y = Max (x, o)
+    }";
+    let elementary = Forms { default: Form::Elementary, ..native() };
+    assert!(run(text, elementary.clone()).0.contains("Max"));
+    let named = [("Relu".to_owned(), Form::Native)].into();
+    assert!(run(text, Forms { named, ..elementary }).0.contains("Relu"));
+    // What an opset lacks is not used.
+    let gelu = "g (float[B,4] x) => (float[B,4] y) {
+        h = Constant <value_float: float = 0.5> () r = Constant <value_float: float = 0.70710677> ()
+        one = Constant <value_float: float = 1> ()
+        t = Mul (x, r) e = Erf (t) i = Add (e, one) s = Mul (x, h) y = Mul (s, i)
+    }";
+    assert!(run(gelu, Forms { opset: 19, ..native() }).0.contains("Erf"));
+    assert!(run(gelu, Forms { opset: 20, ..native() }).0.contains("Gelu"));
+}
+
+#[test]
+fn types_that_the_runtime_lacks_stay() {
+    let text = |ty: &str, code: &str| {
+        format!(
+            "g ({ty}[B,4] x) => ({ty}[B,4] y) {{
+                o = Constant <value = {ty} {{0.0}}> () a = Constant <value = {ty} {{0.25}}> ()
+                p = Greater (x, o) t = Mul (x, a) y = Where (p, x, t)
+            }} {code}"
+        )
+    };
+    for (ty, recognised) in
+        [("float", true), ("float16", true), ("bfloat16", true), ("double", false)]
+    {
+        let (after, _) = run(&text(ty, ""), native());
+        assert_eq!(after.contains("LeakyRelu"), recognised, "{after}");
+    }
+}
+
+#[test]
+fn bodies_and_functions_are_recognised_inside() {
+    let text = r#"g (bool c, float[2] x) => (float[2] y) {
+        y = If (c) <
+            then_branch = then_branch () => (float[2] a) { a = local.f (x) },
+            else_branch = else_branch () => (float[2] b) {
+                o = Constant <value_float: float = 0> () b = Max (x, o)
+            }
+        >
+    }
+    <domain: "local"> f (float[2] p) => (float[2] q) {
+        o = Constant <value_float: float = 0> ()
+        q = Max (p, o)
+    }"#;
+    let (after, _) = run(text, native());
+    assert_eq!(after.matches("Relu").count(), 2, "{after}");
+}

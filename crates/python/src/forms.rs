@@ -1,0 +1,34 @@
+//! Which operators become one node: from the options in Python to those of the optimiser.
+
+use std::collections::BTreeMap;
+
+use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
+use pyo3::prelude::*;
+
+/// The form of every operator: what is said of single ones, then of normalisations, then of all.
+pub(crate) fn forms(
+    operators: &BTreeMap<String, String>,
+    normalization: &str,
+    opset: i64,
+) -> Forms {
+    let form = |name: &str| match name {
+        "prefer_native" => Form::Native,
+        "force_decomposed" => Form::Elementary,
+        name => Form::parse(name).unwrap_or_default(),
+    };
+    let mut forms = Forms::auto(opset);
+    forms.default = operators.get(ALL_OPERATORS).map_or(Form::Auto, |name| form(name));
+    if normalization != "auto" {
+        let named = NORMALIZATIONS.iter().map(|op| ((*op).to_owned(), form(normalization)));
+        forms.named.extend(named);
+    }
+    let named = operators.iter().filter(|(op, _)| *op != ALL_OPERATORS);
+    forms.named.extend(named.map(|(op, name)| (op.clone(), form(name))));
+    forms
+}
+
+/// The names of the operators whose form can be chosen.
+#[pyfunction]
+pub(crate) fn operators() -> Vec<&'static str> {
+    optimize::operators()
+}

@@ -1,0 +1,304 @@
+"""What ONNX's own operators are worth in onnxruntime, against what they are made of.
+
+Each operator is exported from JAX twice, as one node and spelled out, and both models run in turns.
+The table that `operators="auto"` follows is `crates/optimize/src/recognize/measured.rs`:
+
+    python scripts/measure_operators.py            prints the figures and writes the table
+    python scripts/measure_operators.py Relu Gelu  measures these only and leaves the table alone
+
+Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
+one, the best of many runs each, on one thread and on all. An error is the largest difference to JAX
+in float64; the native form's is divided by the elementary one's, and the median of several samples
+counts. A form agrees with JAX if NaN and infinities are where JAX has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import onnxruntime as ort
+
+import jax2onnx
+
+TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
+DTYPES = {
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+}
+SHAPE = (64, 1024)
+ROUNDS = 15
+SAMPLES = 5
+SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 90.0, -90.0, 1e-7, -1e-7)
+
+
+def _mean_square(x: Any) -> Any:
+    return jnp.mean(jnp.square(x), -1, keepdims=True)
+
+
+def _layer_norm(x: Any) -> Any:
+    mean = x.mean(-1, keepdims=True)
+    variance = jnp.maximum(_mean_square(x) - mean * mean, 0)
+    return (x - mean) * (jax.lax.rsqrt(variance + 1e-5) * _like(x, 1.5)) + _like(x, 0.25)
+
+
+def _like(x: Any, value: float) -> Any:
+    return jnp.full((x.shape[-1],), value, x.dtype)
+
+
+def _instance_norm(x: Any) -> Any:
+    images = x.reshape(4, 16, 16, 64)
+    mean = images.mean((1, 2), keepdims=True)
+    variance = jnp.square(images - mean).mean((1, 2), keepdims=True)
+    scale = jax.lax.rsqrt(variance + 1e-5) * _like(images, 1.5)
+    return (images - mean) * scale + _like(images, 0.25)
+
+
+# The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX.
+CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
+    ("Clip", ""): lambda x: jnp.clip(x, -1, 2),
+    ("Elu", ""): jax.nn.elu,
+    ("Gelu", ""): lambda x: jax.nn.gelu(x, approximate=False),
+    ("Gelu", "tanh"): jax.nn.gelu,
+    ("HardSigmoid", ""): jax.nn.hard_sigmoid,
+    ("HardSwish", ""): jax.nn.hard_swish,
+    ("InstanceNormalization", ""): _instance_norm,
+    ("LayerNormalization", ""): _layer_norm,
+    ("LeakyRelu", ""): jax.nn.leaky_relu,
+    ("LogSoftmax", ""): jax.nn.log_softmax,
+    ("Mish", ""): jax.nn.mish,
+    ("PRelu", ""): lambda x: jnp.where(x >= 0, x, x * _slope(x)),
+    ("RMSNormalization", ""): lambda x: x * jax.lax.rsqrt(_mean_square(x) + 1e-6) * _like(x, 1.5),
+    ("ReduceL2", ""): lambda x: jnp.sqrt(jnp.sum(x * x, -1)),
+    ("ReduceLogSumExp", ""): lambda x: jax.nn.logsumexp(x, -1),
+    ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
+    ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
+    ("Relu", ""): jax.nn.relu,
+    ("Selu", ""): jax.nn.selu,
+    ("Softmax", ""): jax.nn.softmax,
+    ("Softplus", ""): jax.nn.softplus,
+    ("Softsign", ""): jax.nn.soft_sign,
+}
+
+
+def _slope(x: Any) -> Any:
+    return np.linspace(0.1, 0.4, x.shape[-1]).astype(x.dtype)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of an operator and a type."""
+
+    operator: str
+    variant: str
+    dtype: str
+    one: float
+    all: float
+    error: float
+    agrees: bool
+
+    def rust(self) -> str:
+        """The row as the table holds it."""
+        figures = f"{self.one:.2f}, {self.all:.2f}, {self.error:.2f}, {str(self.agrees).lower()}"
+        return f'    row("{self.operator}", "{self.variant}", {self.dtype}, {figures}),'
+
+
+def export(fn: Callable[[Any], Any], dtype: np.dtype[Any], operators: Any) -> Any:
+    """The function as a model. What numpy does not know is cast at the ends."""
+    double = dtype == np.float64
+    if dtype == ml_dtypes.bfloat16:
+        small = fn
+        fn = lambda x: small(x.astype(jnp.bfloat16)).astype(jnp.float32)  # noqa: E731
+    spec = jax.ShapeDtypeStruct(SHAPE, jnp.float16 if dtype == np.float16 else jnp.float32)
+    inputs = [SHAPE if double else spec]
+    return jax2onnx.to_onnx(fn, inputs, operators=operators, enable_double_precision=double)
+
+
+def session(model: Any, threads: int) -> Callable[[np.ndarray], np.ndarray]:
+    """What runs the model."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    runtime = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    name = runtime.get_inputs()[0].name
+    return lambda x: runtime.run(None, {name: x})[0]
+
+
+def boundary(x: np.ndarray) -> np.ndarray:
+    """An array as the model takes it."""
+    return x.astype(np.float32) if x.dtype == ml_dtypes.bfloat16 else x
+
+
+def gain(elementary: Any, native: Any, threads: int, x: np.ndarray) -> float:
+    """How many times as fast the native form is."""
+    runs = [session(elementary, threads), session(native, threads)]
+    best = [np.inf, np.inf]
+    for run in runs:
+        run(x)
+    for _ in range(ROUNDS):
+        for i, run in enumerate(runs):
+            begin = time.perf_counter()
+            for _ in range(3):
+                run(x)
+            best[i] = min(best[i], time.perf_counter() - begin)
+    return best[0] / best[1]
+
+
+def reference(fn: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
+    """JAX in float64."""
+    with jax.enable_x64(True):
+        return np.asarray(jax.jit(fn)(jnp.asarray(x.astype(np.float64))))
+
+
+def same_kind(y: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether NaN and infinities are in the same places."""
+    y, expected = y.astype(np.float64), expected.astype(np.float64)
+    same_nan = np.array_equal(np.isnan(y), np.isnan(expected))
+    infinite = [np.where(np.isinf(v), np.sign(v), 0) for v in (y, expected)]
+    return bool(same_nan and np.array_equal(*infinite))
+
+
+def specials(dtype: np.dtype[Any]) -> np.ndarray:
+    """Rows with one special value each, some with two, and rows of nothing else."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(SHAPE)
+    for i, value in enumerate(SPECIALS):
+        x[i, 3], x[i + 10, ::7], x[i + 20, :] = value, value, value
+    x[40, 0], x[40, 1] = np.inf, -np.inf
+    x[41, 0], x[41, 1] = np.nan, np.inf
+    return x.astype(dtype)
+
+
+def relative_error(fn: Callable[[Any], Any], forms: Any, x: np.ndarray) -> float:
+    """The error of the second form divided by that of the first."""
+    exact = reference(fn, x)
+    # Less than this is luck.
+    rounding = float(np.abs(exact).max()) * float(ml_dtypes.finfo(x.dtype).eps) / 8
+    results = [run(boundary(x)).astype(np.float64) for run in forms]
+    elementary, native = (max(float(np.abs(y - exact).max()), rounding) for y in results)
+    return native / elementary
+
+
+def measure(operator: str, variant: str, fn: Callable[[Any], Any]) -> Iterator[Row]:
+    """One row for each type that has a native form."""
+    for name, dtype in DTYPES.items():
+        native = export(fn, dtype, {"*": "elementary", operator: "native"})
+        if operator not in [node.op_type for node in native.graph.node]:
+            continue
+        elementary = export(fn, dtype, "elementary")
+        forms = [session(model, 1) for model in (elementary, native)]
+        samples = [np.random.default_rng(i).standard_normal(SHAPE) for i in range(SAMPLES)]
+        errors = [relative_error(fn, forms, sample.astype(dtype)) for sample in samples]
+        x = boundary(samples[0].astype(dtype))
+        odd = specials(dtype)
+        with jax.enable_x64(dtype == np.float64):
+            expected = np.asarray(jax.jit(fn)(jnp.asarray(odd)))
+        yield Row(
+            operator,
+            variant,
+            name,
+            gain(elementary, native, 1, x),
+            gain(elementary, native, os.cpu_count() or 1, x),
+            float(np.median(errors)),
+            same_kind(forms[1](boundary(odd)), expected),
+        )
+
+
+HEAD = """//! What ONNX's own operators are worth in onnxruntime {version}, made by
+//! `python scripts/measure_operators.py`.
+
+use tensor::DType::{{self, BF16, F16, F32, F64}};
+
+/// What was measured of an operator, for one element type.
+#[derive(Debug)]
+struct Row {{
+    op: &'static str,
+    /// The attribute that tells its forms apart; empty if there is none.
+    variant: &'static str,
+    dtype: DType,
+    /// How many times as fast one node is, on one thread.
+    one: f64,
+    /// On all threads.
+    all: f64,
+    /// How many times as large its error is.
+    error: f64,
+    /// Whether NaN and infinities are where JAX has them.
+    agrees: bool,
+}}
+
+/// Times differ by as much from run to run.
+const NOISE: f64 = 0.1;
+
+/// As many times as large as that of the elementary form may an error be.
+const MOST_ERROR: f64 = 1.2;
+
+/// Whether `op` as one node is as exact as what it is made of, and at least as fast. onnxruntime's
+/// CPU provider computes small floats in float32, between casts: float32's times count for them.
+pub(super) fn is_better(op: &str, variant: &str, dtype: DType) -> bool {{
+    let row = |dtype| {{
+        let key = (op, variant, dtype);
+        TABLE.iter().find(|row| (row.op, row.variant, row.dtype) == key)
+    }};
+    let timed = if matches!(dtype, F16 | BF16) {{ F32 }} else {{ dtype }};
+    let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else {{ return false }};
+    exact.agrees && exact.error <= MOST_ERROR && fast.one.min(fast.all) >= 1.0 - NOISE
+}}
+
+const fn row(
+    op: &'static str,
+    variant: &'static str,
+    dtype: DType,
+    one: f64,
+    all: f64,
+    error: f64,
+    agrees: bool,
+) -> Row {{
+    Row {{ op, variant, dtype, one, all, error, agrees }}
+}}
+
+#[rustfmt::skip]
+static TABLE: &[Row] = &[
+"""
+
+
+def main() -> int:
+    """Measures, prints, and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("operators", nargs="*", help="measure these only, and write nothing")
+    chosen = parser.parse_args().operators
+    rows = []
+    print(f"{'operator':24} type   1 thread   all   error  agrees")
+    for (operator, variant), fn in CASES.items():
+        if chosen and operator not in chosen:
+            continue
+        for row in measure(operator, variant, fn):
+            title = f"{operator} {variant}"
+            print(
+                f"{title:24} {row.dtype:5} {row.one:9.2f} {row.all:6.2f} {row.error:7.2f}",
+                f" {row.agrees}",
+                flush=True,
+            )
+            rows.append(row)
+    if not chosen:
+        body = "\n".join(row.rust() for row in rows)
+        TABLE.write_text(f"{HEAD.format(version=ort.__version__)}{body}\n];\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,366 @@
+"""Operators that JAX spells out and ONNX has: one node each, and the same numbers."""
+
+import logging
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from checking import assert_close, op_types, run
+from jax2onnx import to_onnx, verify
+from jax2onnx.errors import InvalidInputError
+
+SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 90.0, -90.0, 1e-7, -1e-7, 3.0, -3.0])
+
+
+def rows(*shape, dtype=np.float32):
+    """Numbers, with one special value in each of the first rows."""
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    flat = x.reshape(-1, shape[-1])
+    for i, value in enumerate(SPECIALS[: len(flat)]):
+        flat[i, i % shape[-1]] = value
+    flat[-1] = -np.inf
+    return x
+
+
+def exported(fn, *args, **options):
+    """Exports, checks the numbers, and returns the operators."""
+    model = to_onnx(fn, list(args), **options)
+    assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))
+    return op_types(model)
+
+
+def mean_of(x, axis=-1):
+    return jnp.mean(x, axis, keepdims=True)
+
+
+def hand_written_softmax(x):
+    e = jnp.exp(x - jnp.max(x, -1, keepdims=True))
+    return e / jnp.sum(e, -1, keepdims=True)
+
+
+ACTIVATIONS = {
+    "Relu": jax.nn.relu,
+    "Clip": jax.nn.relu6,
+    "LeakyRelu": jax.nn.leaky_relu,
+    "Elu": lambda x: jax.nn.elu(x, 0.5),
+    "Selu": jax.nn.selu,
+    "Celu": lambda x: jax.nn.celu(x, 2.0),
+    "Gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "HardSigmoid": jax.nn.hard_sigmoid,
+    "HardSwish": jax.nn.hard_swish,
+    "Softplus": jax.nn.softplus,
+    "Softsign": jax.nn.soft_sign,
+    "Mish": jax.nn.mish,
+    "Softmax": jax.nn.softmax,
+    "LogSoftmax": jax.nn.log_softmax,
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("op", ACTIVATIONS)
+def test_one_node(op):
+    fn, x = ACTIVATIONS[op], rows(12, 40)
+    assert exported(fn, x, operators="native") == [op]
+    assert op not in exported(fn, x, operators="elementary")
+    exported(fn, x)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("op", ACTIVATIONS)
+def test_other_types(op, dtype):
+    x = rows(12, 40, dtype=dtype)
+    with jax.enable_x64(dtype == np.float64):
+        exported(ACTIVATIONS[op], x, enable_double_precision=dtype == np.float64)
+
+
+@pytest.mark.parametrize("op", ACTIVATIONS)
+def test_bfloat16(op):
+    """Computed in float32, once."""
+    fn = ACTIVATIONS[op]
+    x = np.random.default_rng(0).normal(size=(4, 40)).astype(np.float32)
+    model = to_onnx(
+        lambda x: fn(x.astype(jnp.bfloat16)).astype(jnp.float32), [x], operators="native"
+    )
+    assert op in op_types(model)
+    expected = np.asarray(fn(jnp.asarray(x, jnp.bfloat16)), np.float32)
+    np.testing.assert_allclose(run(model, [x])[0], expected, rtol=4e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("fn", "op"),
+    [
+        (lambda x: jnp.clip(x, -1, 2), "Clip"),
+        (jax.nn.hard_tanh, "Clip"),
+        (lambda x: jnp.minimum(jnp.maximum(x, 0), 6), "Clip"),
+        (jax.nn.gelu, "Gelu"),
+        (lambda x: x * 0.5 * (1 + jax.scipy.special.erf(x / np.sqrt(2))), "Gelu"),
+        (lambda x: 0.5 * x * (1 + jnp.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), "Gelu"),
+        (lambda x: jnp.where(x > 0, x, 0.2 * x), "LeakyRelu"),
+        (lambda x: x * jax.nn.relu6(x + 3) / 6, "HardSwish"),
+        (hand_written_softmax, "Softmax"),
+        (lambda x: jax.nn.softmax(x, 0), "Softmax"),
+        (lambda x: jnp.mean(x, 0), "ReduceMean"),
+        (lambda x: jnp.mean(x, (0, 1), keepdims=True), "ReduceMean"),
+        (lambda x: jnp.sum(x, 1) / x.shape[1], "ReduceMean"),
+    ],
+)
+def test_spellings(fn, op):
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert exported(fn, x) == [op]
+
+
+def test_a_slope_that_is_a_parameter():
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    assert exported(nnx.PReLU(), x, operators="native") == ["PRelu"]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.where(x > 0, x, 0),  # NaN becomes zero
+        lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True),  # overflows
+        lambda x: jnp.maximum(x, 0.5),
+        lambda x: jnp.where(x > 0, x, 0.2 * jnp.abs(x)),
+        lambda x: jnp.sum(x, 1) / 6,
+    ],
+)
+def test_what_is_something_else(fn):
+    native = {"Relu", "Softmax", "LeakyRelu", "ReduceMean", "Clip"}
+    assert not native & set(exported(fn, rows(12, 7), operators="native"))
+
+
+def test_masks():
+    x, mask = rows(6, 5), np.random.default_rng(1).random((6, 5)) > 0.3
+    mask[0] = False
+    ops = exported(lambda x, m: jax.nn.softmax(x, where=m), x, mask)
+    assert ops == ["Where", "Softmax", "Where"]
+    ops = exported(lambda x, m: jax.nn.softmax(jnp.where(m, x, -1e9)), x, mask)
+    assert ops == ["Where", "Softmax"]
+
+
+def hand_written_layer_norm(x):
+    mean = mean_of(x)
+    return (x - mean) / jnp.sqrt(mean_of((x - mean) ** 2) + 1e-5)
+
+
+def hand_written_rms_norm(x):
+    return x / jnp.sqrt(mean_of(x * x) + 1e-6) * np.linspace(1, 2, 64, dtype=np.float32)
+
+
+def linen_layer_norm(x):
+    parameters = {"scale": jnp.linspace(1, 2, 64), "bias": jnp.linspace(0, 1, 64)}
+    return nn.LayerNorm().apply({"params": parameters}, x)
+
+
+LAYER_NORMS = {
+    "nnx": lambda: nnx.LayerNorm(64, rngs=nnx.Rngs(0)),
+    "nnx, slow variance": lambda: nnx.LayerNorm(64, use_fast_variance=False, rngs=nnx.Rngs(0)),
+    "nnx, no scale": lambda: nnx.LayerNorm(64, use_scale=False, rngs=nnx.Rngs(0)),
+    "nnx, no bias": lambda: nnx.LayerNorm(64, use_bias=False, rngs=nnx.Rngs(0)),
+    "linen": lambda: linen_layer_norm,
+    "by hand": lambda: hand_written_layer_norm,
+    "jax.nn": lambda: jax.nn.standardize,
+}
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow)")
+@pytest.mark.parametrize("spelling", LAYER_NORMS)
+@pytest.mark.parametrize("shape", [(12, 64), (2, 6, 64)])
+def test_layer_norm(spelling, shape):
+    fn, x = LAYER_NORMS[spelling](), rows(*shape)
+    ops = exported(fn, x)
+    assert ops[0] == "LayerNormalization"
+    # A bias without a scale is added.
+    assert ops[1:] in ([], ["Add"])
+    assert "LayerNormalization" not in exported(fn, x, normalization_mode="force_decomposed")
+    assert "LayerNormalization" not in exported(fn, x, operators="elementary")
+    both = {"operators": "elementary", "normalization_mode": "prefer_native"}
+    assert "LayerNormalization" in exported(fn, x, **both)
+
+
+def test_layer_norm_of_symbolic_shapes():
+    model = to_onnx(nnx.LayerNorm(64, rngs=nnx.Rngs(0)), [("B", "T", 64)])
+    assert op_types(model) == ["LayerNormalization"]
+    assert {i.name for i in model.graph.initializer} == {"scale", "bias"}
+    for shape in ((1, 2, 64), (3, 5, 64)):
+        x = np.random.default_rng(0).normal(size=shape).astype(np.float32) + 100
+        expected = nnx.LayerNorm(64, use_fast_variance=False, rngs=nnx.Rngs(0))(x)
+        np.testing.assert_allclose(run(model, [x])[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_layer_norm_in_half_precision():
+    """The statistics are computed in float32; scale and bias are rounded as the layer says."""
+    norm = nnx.LayerNorm(64, dtype=jnp.float16, rngs=nnx.Rngs(0))
+    x = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float16)
+    ops = exported(norm, x)
+    assert ops.count("LayerNormalization") == 1
+    assert set(ops) <= {"LayerNormalization", "Cast"}
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow)")
+@pytest.mark.parametrize(
+    "norm", [lambda: nnx.RMSNorm(64, rngs=nnx.Rngs(0)), lambda: hand_written_rms_norm]
+)
+def test_rms_norm(norm):
+    fn, x = norm(), rows(12, 64)
+    assert exported(fn, x) == ["RMSNormalization"]
+    assert "RMSNormalization" not in exported(fn, x, opset=22)
+    assert op_types(to_onnx(fn, [("B", "T", 64)])) == ["RMSNormalization"]
+
+
+def test_equinox():
+    eqx = pytest.importorskip("equinox")
+    x = rows(12, 64)
+    norm = jax.vmap(eqx.nn.LayerNorm(64))
+    np.testing.assert_array_equal(exported(norm, x), ["LayerNormalization"])
+    norm = jax.vmap(eqx.nn.RMSNorm(64, use_bias=False))
+    np.testing.assert_array_equal(exported(norm, x), ["RMSNormalization"])
+
+
+def test_haiku():
+    hk = pytest.importorskip("haiku")
+    x = rows(12, 64)
+    for norm, op in [
+        (
+            lambda x: hk.LayerNorm(-1, create_scale=True, create_offset=True)(x),
+            "LayerNormalization",
+        ),
+        (lambda x: hk.RMSNorm(-1)(x), "RMSNormalization"),
+    ]:
+        model = hk.without_apply_rng(hk.transform(norm))
+        parameters = model.init(jax.random.key(0), x)
+        assert exported(lambda x, m=model, p=parameters: m.apply(p, x), x) == [op]
+
+
+def test_a_fused_node_names_all_lines():
+    norm = nnx.LayerNorm(8, rngs=nnx.Rngs(0))
+
+    def fn(x):
+        y = jnp.sin(x)
+        z = norm(y)
+        e = jnp.exp(z - jnp.max(z, -1, keepdims=True))
+        total = jnp.sum(e, -1, keepdims=True)
+        return e / total
+
+    model = to_onnx(fn, [(3, 8)], stacktrace_metadata="full")
+    first = fn.__code__.co_firstlineno
+    lines = {}
+    for node in model.graph.node:
+        metadata = {entry.key: entry.value for entry in node.metadata_props}
+        site = metadata["pkg.jax2onnx.callsite"].rsplit(":", 1)[-1]
+        lines[node.op_type] = int(site) - first
+        if node.op_type == "Softmax":
+            trace = metadata["pkg.jax2onnx.jax_traceback"]
+            assert all(f":{first + line}" in trace for line in (3, 4, 5)), trace
+    assert lines == {"Sin": 1, "LayerNormalization": 2, "Softmax": 5}
+
+
+def test_a_norm_of_which_a_part_is_returned(caplog):
+    def fn(x):
+        mean = mean_of(x)
+        variance = mean_of((x - mean) ** 2)
+        return (x - mean) / jnp.sqrt(variance + 1e-5), variance
+
+    with caplog.at_level(logging.INFO, "jax2onnx"):
+        assert "LayerNormalization" not in exported(fn, rows(12, 64))
+    (message,) = caplog.messages
+    line = fn.__code__.co_firstlineno + 3
+    assert message.startswith("LayerNormalization at ")
+    assert f"test_native_operators.py:{line} stays elementary: the variance" in message
+
+
+def test_inside_of_loops():
+    norm = nnx.LayerNorm(8, rngs=nnx.Rngs(0))
+
+    def fn(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: jax.nn.relu(norm(x)) + x, x)
+
+    model = to_onnx(fn, [(4, 8)])
+    inner = [node.op_type for node in bodies(model.graph)]
+    assert inner.count("LayerNormalization") == 1
+    assert inner.count("Relu") == 1
+    x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    assert_close(run(model, [x]), [fn(x)])
+
+
+def bodies(graph):
+    """The nodes of all subgraphs."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from attribute.g.node
+                yield from bodies(attribute.g)
+
+
+def test_a_mapping_speaks_of_single_operators():
+    def fn(x):
+        return jax.nn.softmax(jax.nn.gelu(x))
+
+    x = rows(3, 8)
+    ops = exported(fn, x, operators={"Gelu": "elementary"})
+    assert "Gelu" not in ops
+    assert ops[-1] == "Softmax"
+    ops = exported(fn, x, operators={"*": "elementary", "Gelu": "native"})
+    assert ops[0] == "Gelu"
+    assert "Softmax" not in ops
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", 8, 8, 64), ("B", "H", "W", 64)])
+def test_group_norm(shape):
+    norm = nnx.GroupNorm(64, num_groups=8, rngs=nnx.Rngs(0))
+    norm.scale[...], norm.bias[...] = jnp.linspace(1, 2, 64), jnp.linspace(-1, 1, 64)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 64)).astype(np.float32)
+    model = to_onnx(norm, [shape])
+    ops = op_types(model)
+    assert ops.count("InstanceNormalization") == 1
+    assert len(ops) <= 8
+    assert_close(run(model, [x]), [norm(x)])
+    model = to_onnx(norm, [shape], normalization_mode="prefer_native")
+    assert op_types(model) == ["Transpose", "GroupNormalization", "Transpose"]
+    assert_close(run(model, [x]), [norm(x)])
+    # Until opset 20, ONNX's group norm has a scale for each group.
+    model = to_onnx(norm, [shape], normalization_mode="prefer_native", opset=20)
+    assert "GroupNormalization" not in op_types(model)
+    assert_close(run(model, [x]), [norm(x)])
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8, 64), ("B", "H", "W", 64)])
+def test_instance_norm(shape):
+    norm = nnx.InstanceNorm(64, rngs=nnx.Rngs(0))
+    norm.scale[...], norm.bias[...] = jnp.linspace(1, 2, 64), jnp.linspace(-1, 1, 64)
+    x = np.random.default_rng(0).normal(size=(2, 8, 8, 64)).astype(np.float32)
+    model = to_onnx(norm, [shape])
+    assert op_types(model) == ["Transpose", "InstanceNormalization", "Transpose"]
+    assert_close(run(model, [x]), [norm(x)])
+
+
+def test_channels_that_stand_second():
+    def fn(x):
+        mean = mean_of(x, (2, 3))
+        return (x - mean) / jnp.sqrt(mean_of((x - mean) ** 2, (2, 3)) + 1e-5)
+
+    x = np.random.default_rng(0).normal(size=(2, 8, 5, 6)).astype(np.float32)
+    assert exported(fn, x) == ["InstanceNormalization"]
+
+
+@pytest.mark.parametrize("operators", ["fast", {"Gelu": "fast"}, {"Add": "native"}, 3])
+def test_wrong_choices(operators):
+    with pytest.raises(InvalidInputError, match="operators"):
+        to_onnx(jax.nn.relu, [(3,)], operators=operators)
+
+
+@pytest.mark.parametrize("operators", ["auto", "native", "elementary"])
+def test_verification_knows_the_choice(operators):
+    norm = nnx.LayerNorm(8, rngs=nnx.Rngs(0))
+
+    def fn(x):
+        return jax.nn.softmax(jax.nn.elu(norm(x)) @ jnp.ones((8, 3)))
+
+    x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    model = to_onnx(fn, [x], operators=operators)
+    assert verify(fn, model, [x]).ok

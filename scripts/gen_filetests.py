@@ -510,6 +510,7 @@ def complex_numbers() -> dict[str, tuple[Any, ...]]:
         "remat2": jax.checkpoint(lambda z: jnp.sin(z) * 2),
         "bitcast_convert_type": lambda z: lax.bitcast_convert_type(z, jnp.complex64),
         "cumprod": lambda z: lax.cumprod(z, 1),
+        "cumlogsumexp": lambda z: lax.cumlogsumexp(z, 1),
         "cummax": lambda z: lax.cummax(z, 1),
         "reduce_window_sum": lambda z: lax.reduce_window(z, 0j, lax.add, (1, 2), (1, 1), "VALID"),
     }
@@ -645,6 +646,11 @@ def variants() -> dict[str, tuple[Any, ...]]:
             ),
             f32(1, 2, 4),
             f32(3, 2, 3),
+        ),
+        "conv_general_dilated.pointwise": (
+            lambda x, k: convolution(x, k, dimension_numbers=plain),
+            f32(1, 2, 4),
+            f32(3, 2, 1),
         ),
         "conv_general_dilated.integers": (
             lambda x, k: convolution(x, k, dimension_numbers=plain),

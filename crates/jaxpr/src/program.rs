@@ -106,13 +106,13 @@ const SMALL: usize = 64;
 impl Constant {
     /// Whether a function takes it as an operand, so that calls with other values share its body.
     pub fn is_operand(&self) -> bool {
-        let bytes = self.tensor.bytes().len();
+        let bytes = self.tensor.byte_len();
         bytes > 0 && (self.name.is_some() || bytes > SMALL)
     }
 
     /// Which array it is: where its bytes are, and their type.
     pub fn array(&self) -> (usize, Type) {
-        (self.tensor.bytes().as_ptr() as usize, self.tensor.ty())
+        (self.tensor.address(), self.tensor.ty())
     }
 }
 

@@ -23,6 +23,7 @@ pub mod schema;
 mod skim;
 mod stream;
 mod strip;
+mod tensor_proto;
 pub mod text;
 mod unnamed;
 mod uses;

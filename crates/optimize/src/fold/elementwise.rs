@@ -141,7 +141,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     let [condition, yes, no] = [0, 1, 2].map(|i| broadcast(operation, i));
     let (condition, yes, no) = (condition?, yes?, no?);
     let mut bytes = Vec::new();
-    for (position, holds) in (0..).zip(condition.bytes()) {
+    for (position, holds) in (0..).zip(&*condition.bytes()) {
         let source = if *holds == 0 { &no } else { &yes };
         bytes.extend(pick(source, [position])?);
     }

@@ -130,7 +130,8 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     for row in 0..rows {
         for part in &parts {
             let size = width(part)? * part.shape()[along..].iter().product::<usize>();
-            let row = part.bytes().get(row * size..(row + 1) * size);
+            let all = part.bytes();
+            let row = all.get(row * size..(row + 1) * size);
             bytes.extend_from_slice(row.ok_or("an operand has another shape")?);
         }
     }

@@ -122,7 +122,7 @@ impl<'a> Editor<'a> {
     }
 
     /// A builder whose nodes stand before `root` and come from where it comes from.
-    fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
+    pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         let node = self.graph.node(root);
         let source = Source::Replacing { primary: node.origin, others: Vec::new() };
         Builder {

@@ -3,25 +3,31 @@
 use onnx::Graph;
 use provenance::Origins;
 
-use crate::passes::{common_subexpressions, eliminate_dead_nodes, merge_duplicate_constants};
-use crate::rewrites::{CLEAN_UP, FUSE};
+use crate::passes::{
+    common_subexpressions, eliminate_dead_nodes, layout, merge_duplicate_constants,
+};
+use crate::rewrites::{CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{Changed, Editor, Error, Options, Pass, Report, Rewrite, Verify, runner};
 
 enum Step {
     Pass(Pass),
     CleanUps(&'static [&'static Rewrite]),
     Fusions(&'static [&'static Rewrite]),
+    /// A pass that, like a fusion, may change the order in which sums are added up.
+    Layout(Pass),
 }
 
 /// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 7] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
     Step::Fusions(FUSE),
+    Step::Layout(layout::PASS),
+    Step::Fusions(CONVOLVE),
 ];
 
 /// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
@@ -36,24 +42,36 @@ pub fn optimize(
 ) -> Result<Report, Error> {
     let mut edit = Editor::new(graph, origins, options);
     edit.verify("whatever came before", Verify::EachRewrite)?;
+    repeat(&mut edit, options)?;
+    // Whatever is computed of parameters is part of what fusions look for, so that comes first.
+    if runner::run(&mut edit, "parameters", PARAMETERS)? == Changed::Yes {
+        repeat(&mut edit, options)?;
+        runner::run(&mut edit, "parameters", PARAMETERS)?;
+    }
+    Ok(edit.finish())
+}
+
+fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     for _ in 0..ROUNDS {
         let mut changed = Changed::No;
-        let steps = STEPS.iter().filter(|step| options.fuse || !matches!(step, Step::Fusions(_)));
+        let steps = STEPS
+            .iter()
+            .filter(|step| options.fuse || !matches!(step, Step::Fusions(_) | Step::Layout(_)));
         for step in steps {
-            changed |= run(&mut edit, step)?;
+            changed |= run(edit, step)?;
         }
         if changed == Changed::No {
             break;
         }
     }
-    Ok(edit.finish())
+    Ok(())
 }
 
 fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
     let pass = match step {
         Step::CleanUps(rewrites) => return runner::run(edit, "clean-ups", rewrites),
         Step::Fusions(rewrites) => return runner::run(edit, "fusions", rewrites),
-        Step::Pass(pass) => pass,
+        Step::Pass(pass) | Step::Layout(pass) => pass,
     };
     let changed = (pass.run)(edit)?;
     if changed == Changed::Yes {

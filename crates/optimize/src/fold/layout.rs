@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensor::Tensor;
 
-use super::{Operation, axis};
+use super::{Operation, axis, permutation};
 use crate::Skip;
 
 /// The bytes of one element; elements that share a byte cannot be moved one by one.
@@ -77,18 +77,17 @@ pub(super) fn pick(
     Ok(picked)
 }
 
+/// Small ones are put in order now, so that everybody can look at them.
+const SMALL: usize = 4096;
+
 pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Skip> {
     let source = operation.input(0)?;
-    let own = strides(source.shape());
-    let perm = operation.node.ints("perm");
-    let strides: Vec<isize> = match perm {
-        None => own.into_iter().rev().collect(),
-        Some(perm) => {
-            let stride = |p: &i64| Ok(own[axis(*p, own.len())?]);
-            perm.iter().map(stride).collect::<Result<_, Skip>>()?
-        }
-    };
-    tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
+    let perm = permutation(operation.node, source.shape().len())?;
+    let transposed = source.transposed(&perm).map_err(|_| "the elements are packed")?;
+    if transposed.byte_len() > SMALL {
+        return Ok(transposed);
+    }
+    tensor(operation, transposed.bytes().into_owned())
 }
 
 pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Skip> {

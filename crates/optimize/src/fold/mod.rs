@@ -35,7 +35,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-fn axis(axis: i64, rank: usize) -> Result<usize, Skip> {
+pub(crate) fn axis(axis: i64, rank: usize) -> Result<usize, Skip> {
     let from_front = if axis < 0 { axis + i64::try_from(rank).unwrap_or(0) } else { axis };
     let axis = usize::try_from(from_front).ok().filter(|axis| *axis < rank);
     axis.ok_or(Skip::Because("an axis is out of range"))
@@ -96,9 +96,17 @@ table! {
     "Xor" => elementwise::binary,
 }
 
-/// Whether the result has the elements of the first operand in their order.
+/// Whether the result has the elements of the first operand, so that it need not be a copy.
 pub(crate) fn is_view(op: &str) -> bool {
-    matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze")
+    matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze")
+}
+
+/// Where each axis of the result of a `Transpose` of `rank` axes comes from.
+pub(crate) fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Skip> {
+    match node.ints("perm") {
+        None => Ok((0..rank).rev().collect()),
+        Some(perm) => perm.iter().map(|p| axis(*p, rank)).collect(),
+    }
 }
 
 /// The result of an operator.

@@ -93,6 +93,7 @@ mod round;
 mod rounds;
 mod rsqrt;
 mod run;
+mod same_padding;
 mod scan;
 mod scatter;
 mod schur;

@@ -150,6 +150,9 @@ mod tests {
             ("bool[2]", "r = Less (a, b)", "<value = bool[2] {0, 1}>"),
             ("float[2]", "l = Less (a, b) r = Where (l, a, b)", "<value_floats = [0.1, -2.0]>"),
             ("int8[2]", "r = Cast <to = 3> (a)", "<value = int8[2] {1, -2}>"),
+            ("float[2]", "r = Floor (a)", "<value_floats: floats = [1.0, -2.0]>"),
+            ("bool[2]", "r = IsNaN (a)", "<value = bool[2] {0, 0}>"),
+            ("float[2]", "n = Neg (b) r = Clip (a, n, b)", "<value_floats = [0.1, -0.1]>"),
         ] {
             folds_to(&format!("{result}: {c} {op}"), &format!("r = Constant {expected} ()"));
         }

@@ -2,8 +2,8 @@
 //! ONNX's layout, `sqrt(var + eps)` is a number.
 //!
 //! A parameter that only gets another layout keeps its name. It stays as it is if it is large and
-//! also read in its own layout. What else is computed of parameters is named after the first of them
-//! and the operator.
+//! also read in its own layout, and so do parameters that are only joined. What else is computed of
+//! parameters is named after the first of them and the operator.
 
 use onnx::{Node, Producer, ValueId};
 use tensor::Tensor;
@@ -28,6 +28,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let named = |v: &ValueId| !graph.value(*v).name.is_empty();
     let parameter = operands().find(named).ok_or("no operand is a parameter")?;
+    if node.is("Concat") && operands().filter(named).nth(1).is_some() {
+        return Err("several parameters would be one".into());
+    }
     let shape = folded_shape(m.ty(result))?;
     if let Some(view) = view(m, &node, parameter, &shape)? {
         let is_small = is_within(m.ty(result).dtype, &shape, LIMIT);
@@ -147,6 +150,17 @@ mod tests {
                     u = Add (z, t)
                 }}"
             ),
+        );
+    }
+
+    #[test]
+    fn parameters_that_are_joined_stay() {
+        stays(
+            &REWRITE,
+            "g (float[4] x) => (float[4] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> {
+                a = Concat <axis = 0> (v, w)
+                y = Add (x, a)
+            }",
         );
     }
 

@@ -106,17 +106,17 @@ const SMALL: usize = 64;
 impl Constant {
     /// Whether a function takes it as an operand, so that calls with other values share its body.
     pub fn is_operand(&self) -> bool {
-        !self.tensor.bytes().is_empty() && (self.name.is_some() || Self::is_large(&self.tensor))
+        self.tensor.byte_len() > 0 && (self.name.is_some() || Self::is_large(&self.tensor))
     }
 
     /// Whether an array is too large to be part of the code.
     pub(crate) fn is_large(tensor: &Tensor) -> bool {
-        tensor.bytes().len() > SMALL
+        tensor.byte_len() > SMALL
     }
 
     /// Which array it is: where its bytes are, and their type.
     pub fn array(&self) -> (usize, Type) {
-        (self.tensor.bytes().as_ptr() as usize, self.tensor.ty())
+        (self.tensor.address(), self.tensor.ty())
     }
 }
 

@@ -1,10 +1,9 @@
 //! Moves tensors out of a model's message into a file beside it.
 
-use prost::bytes::Bytes;
-
 use crate::proto::{
     DataLocation, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto,
 };
+use crate::tensor_proto::Contents;
 use crate::{Error, LARGE, Result};
 
 /// Every tensor is aligned to this, so that it can be mapped into memory.
@@ -13,7 +12,7 @@ const ALIGNMENT: u64 = 4096;
 /// Contents for the data file, to be written at `offset`.
 pub(crate) struct Placed {
     pub(crate) offset: u64,
-    pub(crate) data: Bytes,
+    pub(crate) data: Contents,
 }
 
 /// `model` with its large tensors referring to the file `location`, and the contents of that file.
@@ -73,7 +72,7 @@ impl Mover<'_> {
             }
             return;
         }
-        let Some(data) = tensor.raw_data.take_if(|data| data.len() >= LARGE) else { return };
+        let Some(data) = tensor.take_contents(LARGE) else { return };
         let (offset, length) = (self.end.next_multiple_of(ALIGNMENT), data.len() as u64);
         self.end = offset + length;
         let entries = [

@@ -371,7 +371,7 @@ impl Graph {
 
     /// A constant, shared with equal ones if it is small.
     pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
-        if tensor.bytes().len() > SMALL {
+        if tensor.byte_len() > SMALL {
             return self.add_constant(tensor);
         }
         let key = (tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec());

@@ -27,6 +27,7 @@ mod skim;
 mod stream;
 mod strip;
 mod structure;
+mod tensor_proto;
 pub mod text;
 mod unnamed;
 mod uses;

@@ -32,18 +32,15 @@ impl Model {
     pub fn skeleton(&self) -> Vec<u8> {
         let mut proto = self.proto.clone();
         for tensor in proto.graph.iter_mut().flat_map(|g| &mut g.initializer) {
-            tensor.raw_data.take_if(|data| data.len() >= LARGE);
+            tensor.take_contents(LARGE);
         }
         proto.encode_to_vec()
     }
 
-    /// Name and contents of every large initializer, in the order of the initializers.
-    pub fn tensors(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let large =
-            |tensor: &TensorProto| tensor.raw_data.as_ref().is_some_and(|d| d.len() >= LARGE);
-        let all = self.proto.graph.iter().flat_map(|graph| &graph.initializer);
-        all.filter(move |t| large(t))
-            .map(|t| (t.name.as_str(), t.raw_data.as_deref().unwrap_or(&[])))
+    /// Every large initializer, in order.
+    pub fn tensors(&self) -> impl Iterator<Item = &TensorProto> {
+        let large = |tensor: &&TensorProto| tensor.contents_len().is_some_and(|len| len >= LARGE);
+        self.proto.graph.iter().flat_map(|graph| &graph.initializer).filter(large)
     }
 }
 

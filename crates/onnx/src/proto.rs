@@ -8,6 +8,7 @@
 
 use prost::bytes::Bytes;
 use prost::{Enumeration, Message, Oneof};
+use tensor::Tensor;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {
@@ -161,38 +162,36 @@ pub enum AttributeType {
     TypeProtos = 14,
 }
 
-#[derive(Clone, PartialEq, Message)]
+/// Encoded by hand, in `tensor_proto.rs`: see `deferred`.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorProto {
-    #[prost(int64, repeated, packed = "false", tag = "1")]
     pub dims: Vec<i64>,
-    #[prost(int32, tag = "2")]
     pub data_type: i32,
-    #[prost(message, optional, tag = "3")]
     pub segment: Option<Segment>,
-    #[prost(float, repeated, tag = "4")]
     pub float_data: Vec<f32>,
-    #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
-    #[prost(bytes = "bytes", repeated, tag = "6")]
     pub string_data: Vec<Bytes>,
-    #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
-    #[prost(string, tag = "8")]
     pub name: String,
-    #[prost(bytes = "bytes", optional, tag = "9")]
     pub raw_data: Option<Bytes>,
-    #[prost(double, repeated, tag = "10")]
+    /// What is written as `raw_data` in place of it: elements that are put in order on the way.
+    pub deferred: Option<Tensor>,
     pub double_data: Vec<f64>,
-    #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
-    #[prost(string, tag = "12")]
     pub doc_string: String,
-    #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
-    #[prost(enumeration = "DataLocation", tag = "14")]
     pub data_location: i32,
-    #[prost(message, repeated, tag = "16")]
     pub metadata_props: Vec<StringStringEntryProto>,
+}
+
+impl TensorProto {
+    pub fn data_location(&self) -> DataLocation {
+        DataLocation::try_from(self.data_location).unwrap_or(DataLocation::Default)
+    }
+
+    pub fn set_data_location(&mut self, location: DataLocation) {
+        self.data_location = location.into();
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]

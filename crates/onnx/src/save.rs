@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
@@ -277,7 +277,7 @@ fn write_data(placed: &[Placed], file: &mut File) -> io::Result<()> {
     let mut at = 0;
     for Placed { offset, data } in placed {
         io::copy(&mut io::Read::take(io::repeat(0), offset - at), file)?;
-        file.write_all(data)?;
+        data.write(file)?;
         at = offset + data.len() as u64;
     }
     Ok(())
@@ -285,6 +285,8 @@ fn write_data(placed: &[Placed], file: &mut File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     /// A folder with an old model and its data, and a new pair ready to replace them.

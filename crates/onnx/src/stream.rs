@@ -9,6 +9,7 @@ use prost::Message;
 use prost::encoding::{self, WireType};
 
 use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto};
+use crate::tensor_proto::RAW_DATA;
 
 /// How much is buffered before it is written.
 const CHUNK: usize = 1 << 20;
@@ -119,35 +120,13 @@ impl<W: Write> Stream<W> {
     }
 
     fn tensor(&mut self, tensor: &TensorProto) -> io::Result<()> {
-        let Some(data) = tensor.raw_data.as_ref().filter(|data| data.len() >= CHUNK) else {
-            return self.fields(tensor);
-        };
-        // The fields on either side of the contents, which have number 9.
-        let before = TensorProto {
-            dims: tensor.dims.clone(),
-            data_type: tensor.data_type,
-            segment: tensor.segment,
-            float_data: tensor.float_data.clone(),
-            int32_data: tensor.int32_data.clone(),
-            string_data: tensor.string_data.clone(),
-            int64_data: tensor.int64_data.clone(),
-            name: tensor.name.clone(),
-            ..TensorProto::default()
-        };
-        let after = TensorProto {
-            double_data: tensor.double_data.clone(),
-            uint64_data: tensor.uint64_data.clone(),
-            doc_string: tensor.doc_string.clone(),
-            external_data: tensor.external_data.clone(),
-            data_location: tensor.data_location,
-            metadata_props: tensor.metadata_props.clone(),
-            ..TensorProto::default()
-        };
-        self.fields(&before)?;
-        self.header(9, data.len());
+        let Some(contents) = tensor.contents_from(CHUNK) else { return self.fields(tensor) };
+        tensor.encode_before(&mut self.buffer);
+        self.header(RAW_DATA, contents.len());
         self.flush()?;
-        self.out.write_all(data)?;
-        self.fields(&after)
+        contents.write(&mut self.out)?;
+        tensor.encode_after(&mut self.buffer);
+        Ok(())
     }
 
     fn int64(&mut self, tag: u32, value: i64) {

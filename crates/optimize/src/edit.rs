@@ -142,6 +142,11 @@ impl<'a> Editor<'a> {
         }
     }
 
+    /// A builder whose nodes stand before `root` and come from where it comes from.
+    pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
+        builder(self.graph, self.origins, name, root)
+    }
+
     /// Counts why rewrites leave nodes alone, which only tests ask for.
     fn count_skip(&mut self, _rule: &'static str, _reason: &'static str) {
         #[cfg(test)]

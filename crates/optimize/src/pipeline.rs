@@ -3,8 +3,10 @@
 use onnx::Graph;
 use provenance::Origins;
 
-use crate::passes::{common_subexpressions, eliminate_dead_nodes, merge_duplicate_constants};
-use crate::rewrites::{CLEAN_UP, FUSE};
+use crate::passes::{
+    common_subexpressions, eliminate_dead_nodes, layout, merge_duplicate_constants,
+};
+use crate::rewrites::{CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
 };
@@ -14,19 +16,23 @@ enum Step {
     CleanUps(&'static [&'static Rewrite]),
     Recognition,
     Fusions(&'static [&'static Rewrite]),
+    /// A pass that, like a fusion, may change the order in which sums are added up.
+    Layout(Pass),
 }
 
 /// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 8] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
     Step::Recognition,
     Step::Fusions(FUSE),
+    Step::Layout(layout::PASS),
+    Step::Fusions(CONVOLVE),
 ];
 
 /// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
@@ -41,18 +47,29 @@ pub fn optimize(
 ) -> Result<Report, Error> {
     let mut edit = Editor::new(graph, origins, options);
     edit.verify("an earlier step", Verify::EachRewrite)?;
+    repeat(&mut edit, options)?;
+    // Whatever is computed of parameters is part of what fusions look for, so that comes first.
+    if runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())? == Changed::Yes {
+        repeat(&mut edit, options)?;
+        runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())?;
+    }
+    Ok(edit.finish())
+}
+
+fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
     for _ in 0..ROUNDS {
         let mut changed = Changed::No;
-        let fuses = |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_));
+        let fuses =
+            |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
         let steps = STEPS.iter().filter(|step| options.fuse || !fuses(step));
         for step in steps {
-            changed |= run(&mut edit, step)?;
+            changed |= run(edit, step)?;
         }
         if changed == Changed::No {
             break;
         }
     }
-    Ok(edit.finish())
+    Ok(())
 }
 
 fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
@@ -67,7 +84,7 @@ fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
                 |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
             return runner::run(edit, name, recognize::all().map_err(broken)?);
         }
-        Step::Pass(pass) => pass,
+        Step::Pass(pass) | Step::Layout(pass) => pass,
     };
     let changed = (pass.run)(edit)?;
     if changed == Changed::Yes {

@@ -187,6 +187,25 @@ impl<'a> Match<'a> {
         self.builder.constant(tensor)
     }
 
+    /// A constant that takes the place and the name of `parameter`, which must not be read but by
+    /// what is being replaced.
+    pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
+        let name = std::mem::take(&mut self.builder.graph.value_mut(parameter).name);
+        self.named(name, tensor)
+    }
+
+    /// A constant that was computed of `parameter` by the root, named after both.
+    pub fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
+        let name = format!("{}/{}", self.graph().value(parameter).name, self.root().op.name);
+        self.named(name, tensor)
+    }
+
+    fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
+        let value = self.builder.graph.add_constant(tensor);
+        self.builder.graph.value_mut(value).name = name;
+        value
+    }
+
     /// A constant vector of 64-bit integers.
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)

@@ -114,8 +114,13 @@ impl Tensors {
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> Option<(String, Bound<'py, PyBytes>)> {
-        let (name, bytes) = self.model.tensors().nth(self.next)?;
+        let tensor = self.model.tensors().nth(self.next)?;
         self.next += 1;
-        Some((name.to_owned(), PyBytes::new(py, bytes)))
+        let bytes = match (&tensor.raw_data, &tensor.deferred) {
+            (Some(bytes), _) => PyBytes::new(py, bytes),
+            (None, Some(deferred)) => PyBytes::new(py, &deferred.bytes()),
+            (None, None) => PyBytes::new(py, &[]),
+        };
+        Some((tensor.name.clone(), bytes))
     }
 }

@@ -5,6 +5,7 @@ pub mod bounds;
 mod dim;
 pub mod division;
 mod dtype;
+mod moved;
 mod storage;
 
 pub use dim::{Atom, Dim, DimError, DimOp};

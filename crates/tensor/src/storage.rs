@@ -1,10 +1,13 @@
 //! Immutable tensors whose bytes may be owned elsewhere, by a NumPy array or a mapped file.
 
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use half::{bf16, f16};
 
+use crate::moved::{Axis, Moved};
 use crate::{DType, Dim, Kind, Type};
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
@@ -37,6 +40,9 @@ pub enum TensorError {
     /// The element count overflows.
     #[error("a tensor of shape {0:?} is too large")]
     TooLarge(Vec<usize>),
+    /// What is asked for reads elements that are not there, or parts of a byte.
+    #[error("the elements of a {0} cannot be read in that order")]
+    Order(Type),
 }
 
 /// An immutable tensor: element type, static shape and shared bytes. Cloning shares the bytes.
@@ -44,18 +50,38 @@ pub enum TensorError {
 pub struct Tensor {
     dtype: DType,
     shape: Arc<[usize]>,
-    data: Arc<dyn Storage>,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Stored(Arc<dyn Storage>),
+    /// Put in order when somebody reads it.
+    Moved(Arc<Moved>),
+}
+
+impl Data {
+    fn byte_len(&self) -> usize {
+        match self {
+            Data::Stored(storage) => storage.bytes().len(),
+            Data::Moved(moved) => moved.byte_len(),
+        }
+    }
 }
 
 impl Tensor {
     /// A tensor over `data`, checked against type and shape.
     pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Stored(data))
+    }
+
+    fn over(dtype: DType, shape: &[usize], data: Data) -> Result<Self, TensorError> {
         let count = shape
             .iter()
             .try_fold(1usize, |n, &d| n.checked_mul(d))
             .filter(|n| n.checked_mul(dtype.bits() as usize).is_some())
             .ok_or_else(|| TensorError::TooLarge(shape.to_vec()))?;
-        let (expected, actual) = (dtype.byte_len(count), data.bytes().len());
+        let (expected, actual) = (dtype.byte_len(count), data.byte_len());
         if expected != actual {
             return Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, actual });
         }
@@ -63,7 +89,7 @@ impl Tensor {
     }
 
     fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
-        Self { dtype, shape: shape.into(), data: Arc::new(bytes) }
+        Self { dtype, shape: shape.into(), data: Data::Stored(Arc::new(bytes)) }
     }
 
     /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
@@ -139,9 +165,117 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// The raw bytes: little-endian, C order.
-    pub fn bytes(&self) -> &[u8] {
-        self.data.bytes()
+    /// The raw bytes: little-endian, C order. Of a tensor in another order than its storage, a copy.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match &self.data {
+            Data::Stored(storage) => Cow::Borrowed(storage.bytes()),
+            Data::Moved(moved) => {
+                let mut bytes = Vec::with_capacity(moved.byte_len());
+                let done: Result<(), Infallible> = moved.chunks(|chunk| {
+                    bytes.extend_from_slice(chunk);
+                    Ok(())
+                });
+                done.map_or_else(|never| match never {}, |()| Cow::Owned(bytes))
+            }
+        }
+    }
+
+    /// The raw bytes where they are, unless they lie in another order.
+    pub fn stored_bytes(&self) -> Option<&[u8]> {
+        match &self.data {
+            Data::Stored(storage) => Some(storage.bytes()),
+            Data::Moved(_) => None,
+        }
+    }
+
+    /// The number of raw bytes.
+    pub fn byte_len(&self) -> usize {
+        self.data.byte_len()
+    }
+
+    /// Hands out the raw bytes a piece at a time, without ever having all of a tensor that lies in
+    /// another order.
+    pub fn chunks<E>(&self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        match &self.data {
+            Data::Stored(storage) => each(storage.bytes()),
+            Data::Moved(moved) => moved.chunks(each),
+        }
+    }
+
+    /// Where the elements are. Tensors of one type at one address are the same.
+    pub fn address(&self) -> usize {
+        match &self.data {
+            Data::Stored(storage) => storage.bytes().as_ptr().addr(),
+            Data::Moved(moved) => Arc::as_ptr(moved).addr(),
+        }
+    }
+
+    /// The axes of the result come from those in `perm`. Elements stay where they are until
+    /// somebody reads them.
+    pub fn transposed(&self, perm: &[usize]) -> Result<Self, TensorError> {
+        let mut seen = vec![false; self.shape.len()];
+        for &axis in perm {
+            *seen.get_mut(axis).ok_or_else(|| TensorError::Order(self.ty()))? = true;
+        }
+        if perm.len() != seen.len() || seen.contains(&false) {
+            return Err(TensorError::Order(self.ty()));
+        }
+        self.moved(|axes, start| (perm.iter().map(|&axis| axes[axis]).collect(), start))
+    }
+
+    /// The elements along `flipped` axes in opposite order, read as by [`Tensor::transposed`].
+    pub fn reversed(&self, flipped: &[usize]) -> Result<Self, TensorError> {
+        self.moved(|mut axes, mut start| {
+            for (i, axis) in axes.iter_mut().enumerate() {
+                if flipped.contains(&i) && axis.size > 0 {
+                    start += (axis.size - 1).cast_signed() * axis.stride;
+                    axis.stride = -axis.stride;
+                }
+            }
+            (axes, start)
+        })
+    }
+
+    /// The elements in another order, which must be one of the same elements.
+    fn moved(
+        &self,
+        order: impl FnOnce(Vec<Axis>, isize) -> (Vec<Axis>, isize),
+    ) -> Result<Self, TensorError> {
+        let bits = self.dtype.bits();
+        if !bits.is_multiple_of(8) {
+            return Err(TensorError::Order(self.ty()));
+        }
+        let (source, axes, start) = match &self.data {
+            Data::Moved(moved)
+                if moved.axes.iter().map(|a| a.size).eq(self.shape.iter().copied()) =>
+            {
+                (Arc::clone(&moved.source), moved.axes.clone(), moved.start.cast_signed())
+            }
+            Data::Stored(storage) => (Arc::clone(storage), self.dense(), 0),
+            // Reshaped since: the elements are put in order once, here.
+            Data::Moved(_) => {
+                let bytes: Arc<dyn Storage> = Arc::new(self.bytes().into_owned());
+                (bytes, self.dense(), 0)
+            }
+        };
+        let (axes, start) = order(axes, start);
+        let start = usize::try_from(start).map_err(|_| TensorError::Order(self.ty()))?;
+        let shape: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let moved = Moved { source, width: bits as usize / 8, axes, start };
+        Self::over(self.dtype, &shape, Data::Moved(Arc::new(moved)))
+    }
+
+    /// The axes as they lie in C order.
+    fn dense(&self) -> Vec<Axis> {
+        let mut stride = 1;
+        let axis = |&size: &usize| {
+            let axis = Axis { size, stride };
+            stride *= size.cast_signed();
+            axis
+        };
+        let mut axes: Vec<Axis> = self.shape.iter().rev().map(axis).collect();
+        axes.reverse();
+        axes
     }
 
     /// The type, with every dimension known.
@@ -156,8 +290,9 @@ impl Tensor {
         }
         let dtype = self.dtype.component();
         let width = dtype.bits() as usize / 8;
+        let bytes = self.bytes();
         let part = |first: usize| {
-            let chunks = self.bytes().chunks_exact(width).skip(first).step_by(2);
+            let chunks = bytes.chunks_exact(width).skip(first).step_by(2);
             Self::owned(dtype, &self.shape, chunks.flatten().copied().collect())
         };
         Some((part(0), part(1)))
@@ -165,7 +300,7 @@ impl Tensor {
 
     /// The same bytes with another shape that has equally many elements.
     pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
-        Self::new(self.dtype, shape, Arc::clone(&self.data))
+        Self::over(self.dtype, shape, self.data.clone())
     }
 
     /// The elements as integers, for integer and boolean types of at least one byte.
@@ -197,6 +332,7 @@ impl Tensor {
         fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
             bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
         }
+        let bytes = &*bytes;
         Some(match self.dtype {
             DType::F16 => each(bytes, |c| f16::from_le_bytes(c).to_f64()),
             DType::BF16 => each(bytes, |c| bf16::from_le_bytes(c).to_f64()),
@@ -209,8 +345,9 @@ impl Tensor {
     /// The number that every element equals, if there is one.
     pub fn splat(&self) -> Option<f64> {
         let width = (self.dtype.bits() as usize).div_ceil(8);
-        let first = self.bytes().get(..width)?;
-        if self.dtype.bits() < 8 || !self.bytes().chunks_exact(width).all(|c| c == first) {
+        let bytes = self.bytes();
+        let first = bytes.get(..width)?;
+        if self.dtype.bits() < 8 || !bytes.chunks_exact(width).all(|c| c == first) {
             return None;
         }
         let one = Self::owned(self.dtype, &[], first.to_vec());
@@ -226,13 +363,13 @@ impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         self.dtype == other.dtype
             && self.shape == other.shape
-            && (Arc::ptr_eq(&self.data, &other.data) || self.bytes() == other.bytes())
+            && (self.address() == other.address() || self.bytes() == other.bytes())
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor({}, {} bytes)", self.ty(), self.bytes().len())
+        write!(f, "Tensor({}, {} bytes)", self.ty(), self.byte_len())
     }
 }
 
@@ -266,6 +403,20 @@ mod tests {
         assert_eq!((re.dtype(), re.to_f64s().unwrap()), (DType::F64, vec![1.5]));
         assert_eq!(im.to_f64s().unwrap(), [-2.0]);
         assert_eq!(re.parts(), None);
+    }
+
+    #[test]
+    fn elements_are_put_in_order_when_read() {
+        let x = Tensor::i64s(&[1, 2, 3, 4, 5, 6]).reshaped(&[2, 3]).unwrap();
+        let t = x.transposed(&[1, 0]).unwrap();
+        assert_eq!(t.shape(), [3, 2]);
+        assert_eq!(t.to_i64s().unwrap(), [1, 4, 2, 5, 3, 6]);
+        assert_eq!(t.stored_bytes(), None);
+        assert_eq!(t.reversed(&[0]).unwrap().to_i64s().unwrap(), [3, 6, 2, 5, 1, 4]);
+        assert_eq!(t.transposed(&[1, 0]).unwrap(), x);
+        let flat = t.reshaped(&[6]).unwrap();
+        assert_eq!(flat.reversed(&[0]).unwrap().to_i64s().unwrap(), [6, 3, 5, 2, 4, 1]);
+        assert!(x.transposed(&[0, 0]).is_err() && x.transposed(&[0]).is_err());
     }
 
     #[test]

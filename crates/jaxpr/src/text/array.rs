@@ -91,7 +91,8 @@ pub(super) fn float(value: impl std::fmt::Debug) -> String {
 
 /// `{1.0, 2.0}`: all elements.
 pub(super) fn elements(tensor: &Tensor) -> String {
-    let parts = tensor.bytes().chunks(width(tensor.dtype()));
+    let bytes = tensor.bytes();
+    let parts = bytes.chunks(width(tensor.dtype()));
     let texts: Vec<String> = parts.map(|bytes| decode(tensor.dtype(), bytes)).collect();
     format!("{{{}}}", texts.join(", "))
 }
@@ -100,7 +101,7 @@ pub(super) fn elements(tensor: &Tensor) -> String {
 pub(super) fn scalar(tensor: &Tensor) -> Option<String> {
     let dtype = tensor.dtype();
     let one = tensor.shape().is_empty() && !dtype.is_complex() && dtype.bits() >= 8;
-    one.then(|| decode(dtype, tensor.bytes()))
+    one.then(|| decode(dtype, &tensor.bytes()))
 }
 
 /// All bytes.
@@ -142,7 +143,7 @@ pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) ->
     if let (Some(first), Some(target)) =
         (first.filter(|first| first.dtype() != DType::Bool), bytes.get_mut(..width(ty.dtype)))
     {
-        target.copy_from_slice(first.bytes());
+        target.copy_from_slice(&first.bytes());
     }
     from_bytes(at, ty, bytes)
 }

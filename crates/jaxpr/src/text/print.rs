@@ -143,7 +143,7 @@ impl<'a> Printer<'a> {
             });
             array.uses += 1;
             array.is_parameter |= name.is_some();
-            let is_large = self.weights && tensor.bytes().len() >= NUMBERS;
+            let is_large = self.weights && tensor.byte_len() >= NUMBERS;
             let is_listed = array.listed.iter().any(|(shape, _)| *shape == tensor.shape());
             if !is_listed && (array.uses > 1 || is_large) && !tensor.is_empty() {
                 array.listed.push((tensor.shape(), 0));
@@ -180,7 +180,7 @@ impl<'a> Printer<'a> {
 
     /// The elements of an array, or `...` if they are left out.
     fn data(&self, tensor: &Tensor, is_parameter: bool) -> String {
-        let bytes = tensor.bytes().len();
+        let bytes = tensor.byte_len();
         let is_code = !is_parameter
             && (!Constant::is_large(tensor) || (bytes <= TABLE && !is_float(tensor.dtype())));
         if !self.weights && !is_code && bytes > 0 {
@@ -301,7 +301,7 @@ impl<'a> Printer<'a> {
 }
 
 fn key(tensor: &Tensor) -> Key {
-    (tensor.bytes().as_ptr() as usize, tensor.bytes().len(), tensor.dtype())
+    (tensor.address(), tensor.byte_len(), tensor.dtype())
 }
 
 fn is_float(dtype: DType) -> bool {

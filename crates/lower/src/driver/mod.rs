@@ -124,16 +124,15 @@ impl Frame {
 
     /// Notes which values stand for an array.
     fn hold(&mut self, tensor: &Tensor, parts: Parts) {
-        let key = (tensor.bytes().as_ptr() as usize, tensor.bytes().len());
+        let key = (tensor.address(), tensor.byte_len());
         self.constants.insert(key, (tensor.ty(), parts));
     }
 
     /// The values that represent an array.
     fn held(&self, tensor: &Tensor) -> Option<Parts> {
-        let bytes = tensor.bytes();
         // All empty arrays may have the same address.
-        let (ty, parts) = self.constants.get(&(bytes.as_ptr() as usize, bytes.len()))?;
-        (!bytes.is_empty() && *ty == tensor.ty()).then_some(*parts)
+        let (ty, parts) = self.constants.get(&(tensor.address(), tensor.byte_len()))?;
+        (!tensor.is_empty() && *ty == tensor.ty()).then_some(*parts)
     }
 }
 
@@ -455,9 +454,7 @@ impl Driver<'_> {
             Some((re, im)) => {
                 Parts::Complex(self.graph.add_constant(re), self.graph.add_constant(im))
             }
-            None if tensor.bytes().is_empty() => {
-                Parts::Real(self.graph.intern_constant(tensor.clone()))
-            }
+            None if tensor.is_empty() => Parts::Real(self.graph.intern_constant(tensor.clone())),
             None => Parts::Real(self.graph.add_constant(tensor.clone())),
         };
         self.state.frame.hold(tensor, parts);

@@ -10,7 +10,7 @@ use crate::proto::{
     AttributeProto, AttributeType, Dimension, DimensionValue, NodeProto, OperatorSetIdProto,
     StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, TypeValue,
 };
-use crate::{Error, Result};
+use crate::{Error, LARGE, Result};
 
 /// The IR version that introduced an element type, if it is newer than
 /// [`EncodeOptions::IR_VERSION`].
@@ -80,11 +80,17 @@ pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
 }
 
 pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> TensorProto {
+    let (raw_data, deferred) = match tensor.stored_bytes() {
+        Some(_) => (Some(Bytes::from_owner(View(tensor.clone()))), None),
+        None if tensor.byte_len() >= LARGE => (None, Some(tensor.clone())),
+        None => (Some(Bytes::from(tensor.bytes().into_owned())), None),
+    };
     TensorProto {
         dims: tensor.shape().iter().map(|&d| d as i64).collect(),
         data_type: tensor.dtype().onnx_code(),
         name,
-        raw_data: Some(Bytes::from_owner(View(tensor.clone()))),
+        raw_data,
+        deferred,
         ..TensorProto::default()
     }
 }
@@ -94,6 +100,6 @@ struct View(Tensor);
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
+        self.0.stored_bytes().unwrap_or_default()
     }
 }

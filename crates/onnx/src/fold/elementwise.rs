@@ -37,6 +37,8 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         ("Neg", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(|v| -v).collect()),
         ("Abs", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::abs).collect()),
         ("Abs", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::abs).collect()),
+        ("Ceil", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::ceil).collect()),
+        ("Floor", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::floor).collect()),
         // Both are rounded correctly, like the four operations of arithmetic.
         ("Reciprocal", Numbers::Floats(v)) => {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())
@@ -96,10 +98,20 @@ fn float(op: &str, a: f64, b: f64) -> Option<f64> {
     }
 }
 
-/// `Clip` of integers.
-pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let Numbers::Ints(values) = Numbers::new(operation.input(0)?)? else {
+pub(super) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
         return Err("the type is not computed with");
+    };
+    let values: Vec<bool> = values.into_iter().map(f64::is_nan).collect();
+    Ok(Tensor::bools(operation.shape, &values))
+}
+
+/// `Clip` of integers, and of floats where no zero meets a bound: which of two zeros is the larger
+/// one is up to the runtime.
+pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let values = match Numbers::new(operation.input(0)?)? {
+        Numbers::Ints(values) => values,
+        Numbers::Floats(values) => return clip_floats(operation, values),
     };
     let bound = |i: usize| match operation.inputs.get(i) {
         Some(Some(tensor)) => tensor.to_ints().and_then(|v| v.first().copied()),
@@ -109,6 +121,24 @@ pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     // The upper bound wins where they cross.
     let values = values.into_iter().map(|v| v.max(low).min(high)).collect();
     Numbers::Ints(values).into_tensor(operation.dtype, operation.shape)
+}
+
+fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Reason> {
+    let bound = |i: usize, otherwise: f64| match operation.inputs.get(i) {
+        Some(Some(tensor)) => tensor.to_f64s().and_then(|v| v.first().copied()),
+        _ => Some(otherwise),
+    };
+    let (low, high) = (bound(1, f64::NEG_INFINITY), bound(2, f64::INFINITY));
+    let (Some(low), Some(high)) = (low, high) else {
+        return Err("the type is not computed with");
+    };
+    let is_clear = |v: &f64| !v.is_nan() && (*v != 0.0 || (low < 0.0 && high > 0.0));
+    let ordered = low < high && low != 0.0 && high != 0.0;
+    if !ordered || !values.iter().all(is_clear) {
+        return Err("the operation is not exact");
+    }
+    let values = values.into_iter().map(|v| v.clamp(low, high)).collect();
+    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
 }
 
 pub(super) fn compare(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -140,7 +170,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let [condition, yes, no] = [0, 1, 2].map(|i| broadcast(operation, i));
     let (condition, yes, no) = (condition?, yes?, no?);
     let mut bytes = Vec::new();
-    for (position, holds) in (0..).zip(condition.bytes()) {
+    for (position, holds) in (0..).zip(&*condition.bytes()) {
         let source = if *holds == 0 { &no } else { &yes };
         bytes.extend(pick(source, [position])?);
     }

@@ -15,10 +15,9 @@ pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let zero = [0; 4];
     let element = match operation.node.attr("value") {
-        Some(Attr::Tensor(tensor)) => tensor.bytes(),
-        _ => &zero,
+        Some(Attr::Tensor(tensor)) => tensor.bytes().into_owned(),
+        _ => vec![0; 4],
     };
     if !operation.dtype.bits().is_multiple_of(8) {
         return Err("the elements are packed");

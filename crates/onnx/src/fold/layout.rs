@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensor::Tensor;
 
-use super::{Operation, Reason, axis};
+use super::{Operation, Reason, axis, permutation};
 
 /// The bytes of one element; elements that share a byte cannot be moved one by one.
 fn width(tensor: &Tensor) -> Result<usize, Reason> {
@@ -76,18 +76,17 @@ pub(super) fn pick(
     Ok(picked)
 }
 
+/// Small ones are put in order now, so that everybody can look at them.
+const SMALL: usize = 4096;
+
 pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
-    let own = strides(source.shape());
-    let perm = operation.node.ints("perm");
-    let strides: Vec<isize> = match perm {
-        None => own.into_iter().rev().collect(),
-        Some(perm) => {
-            let stride = |p: &i64| Ok(own[axis(*p, own.len())?]);
-            perm.iter().map(stride).collect::<Result<_, Reason>>()?
-        }
-    };
-    tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
+    let perm = permutation(operation.node, source.shape().len())?;
+    let transposed = source.transposed(&perm).map_err(|_| "the elements are packed")?;
+    if transposed.byte_len() > SMALL {
+        return Ok(transposed);
+    }
+    tensor(operation, transposed.bytes().into_owned())
 }
 
 pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -129,7 +128,8 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     for row in 0..rows {
         for part in &parts {
             let size = width(part)? * part.shape()[along..].iter().product::<usize>();
-            let row = part.bytes().get(row * size..(row + 1) * size);
+            let all = part.bytes();
+            let row = all.get(row * size..(row + 1) * size);
             bytes.extend_from_slice(row.ok_or("an operand has a different shape")?);
         }
     }

@@ -45,7 +45,8 @@ impl<'a> Operation<'a> {
     }
 }
 
-fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
+/// An axis counted from the front.
+pub fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
     let from_front = if axis < 0 { axis + i64::try_from(rank).unwrap_or(0) } else { axis };
     let axis = usize::try_from(from_front).ok().filter(|axis| *axis < rank);
     axis.ok_or("an axis is out of range")
@@ -73,6 +74,7 @@ table! {
     "Add" => elementwise::binary,
     "And" => elementwise::binary,
     "Cast" => cast::cast,
+    "Ceil" => elementwise::unary,
     "Clip" => elementwise::clip,
     "Concat" => layout::concat,
     "ConstantOfShape" => fill::constant_of_shape,
@@ -80,9 +82,11 @@ table! {
     "Equal" => elementwise::compare,
     "Expand" => layout::expand,
     "Flatten" => layout::view,
+    "Floor" => elementwise::unary,
     "Gather" => layout::gather,
     "Greater" => elementwise::compare,
     "GreaterOrEqual" => elementwise::compare,
+    "IsNaN" => elementwise::is_nan,
     "Less" => elementwise::compare,
     "LessOrEqual" => elementwise::compare,
     "Max" => elementwise::binary,
@@ -106,9 +110,17 @@ table! {
     "Xor" => elementwise::binary,
 }
 
-/// Whether the result has the elements of the first operand in their order.
+/// Whether the result has the elements of the first operand, so that it need not be a copy.
 pub fn is_view(op: &str) -> bool {
-    matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze")
+    matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze")
+}
+
+/// Where each axis of the result of a `Transpose` of `rank` axes comes from.
+pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
+    match node.ints("perm") {
+        None => Ok((0..rank).rev().collect()),
+        Some(perm) => perm.iter().map(|p| axis(*p, rank)).collect(),
+    }
 }
 
 /// The result of an operator.

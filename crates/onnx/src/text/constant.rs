@@ -27,7 +27,8 @@ fn floats(shape: &[usize], values: &[f32]) -> Option<Tensor> {
 /// The shortest attribute of a `Constant` node that expresses `tensor`.
 pub(super) fn attr(tensor: &Tensor) -> (&'static str, Attr) {
     let f32s = || {
-        let chunks = tensor.bytes().as_chunks::<4>().0.iter();
+        let bytes = tensor.bytes();
+        let chunks = bytes.as_chunks::<4>().0.iter();
         chunks.map(|c| f32::from_le_bytes(*c)).collect::<Vec<_>>()
     };
     match (tensor.dtype(), tensor.shape().len()) {

@@ -45,7 +45,7 @@ impl<'a> Number<'a> {
             DType::F64 | DType::C128 => bytes.extend(self.parse::<f64>("number")?.to_le_bytes()),
             DType::F16 | DType::BF16 if self.float => {
                 let scalar = Tensor::scalar(dtype, self.parse("number")?);
-                bytes.extend(scalar.iter().flat_map(Tensor::bytes));
+                bytes.extend(scalar.iter().flat_map(|s| s.bytes().into_owned()));
             }
             DType::F16 | DType::BF16 => {
                 bytes.extend(self.parse::<u16>("16-bit pattern")?.to_le_bytes());
@@ -60,7 +60,7 @@ impl<'a> Number<'a> {
                 let Some(scalar) = Tensor::int_scalar(dtype, value) else {
                     return fail(self.at, format!("{value} is out of range for {dtype}"));
                 };
-                bytes.extend_from_slice(scalar.bytes());
+                bytes.extend_from_slice(&scalar.bytes());
             }
         }
         Ok(())

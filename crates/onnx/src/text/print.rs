@@ -132,7 +132,7 @@ impl Printer<'_> {
             }
             self.put(if i + 1 < count { "," } else { "" });
             if let (Some(tensor), true) = (tensor, elided) {
-                self.put(&format!("  # {} bytes, not shown", tensor.bytes().len()));
+                self.put(&format!("  # {} bytes, not shown", tensor.byte_len()));
             }
         }
         self.depth -= 1;

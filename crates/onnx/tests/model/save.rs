@@ -135,9 +135,9 @@ fn the_skeleton_and_the_tensors_are_the_whole() {
     let mut tensors = model.tensors();
     for tensor in &mut skeleton.graph.as_mut().unwrap().initializer {
         if tensor.raw_data.is_none() {
-            let (name, bytes) = tensors.next().unwrap();
-            assert_eq!(name, tensor.name);
-            tensor.raw_data = Some(bytes.to_vec().into());
+            let whole = tensors.next().unwrap();
+            assert_eq!(whole.name, tensor.name);
+            tensor.raw_data.clone_from(&whole.raw_data);
         }
     }
     assert_eq!(tensors.next(), None);
@@ -240,4 +240,39 @@ fn permissions_are_the_default_or_those_of_the_replaced_file() {
     fs::remove_file(at("m.onnx.data")).unwrap();
     model().save(&at("m.onnx"), Placement::External).unwrap();
     assert_eq!([mode("m.onnx"), mode("m.onnx.data")], [0o600; 2]);
+}
+
+/// A kernel whose elements are put in order as they are written is what it would be in order.
+#[test]
+fn elements_in_another_order_are_written_in_order() {
+    let kernel: Vec<u8> =
+        (0..3 * 700 * 400 * 4).map(|i: usize| (i % 251).to_le_bytes()[0]).collect();
+    let kernel = Tensor::new(DType::F32, &[3, 700, 400], Arc::new(kernel)).unwrap();
+    let deferred = kernel.transposed(&[2, 1, 0]).unwrap();
+    let bytes = deferred.bytes().into_owned();
+    let stored = Tensor::new(DType::F32, &[400, 700, 3], Arc::new(bytes)).unwrap();
+    let saved = [deferred, stored].map(|tensor| {
+        let proto = model_of(tensor);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        let mut files = vec![proto.to_bytes().unwrap()];
+        for placement in [Placement::Inline, Placement::External] {
+            proto.save(&path, placement).unwrap();
+            files.push(fs::read(&path).unwrap());
+        }
+        files.push(fs::read(folder.path().join("m.onnx.data")).unwrap());
+        files
+    });
+    assert!(saved[0] == saved[1]);
+    assert!(saved[0][0] == saved[0][1]);
+}
+
+/// A model with one initializer.
+fn model_of(tensor: Tensor) -> Model {
+    let mut s = Sample::empty();
+    let value = s.graph.add_constant(tensor);
+    s.graph.value_mut(value).name = "kernel".to_owned();
+    s.op(Graph::MAIN, "Identity", &[value], &f32_type(&[]));
+    onnx::assign_names(&mut s.graph, &s.origins);
+    encode(&s.graph, &EncodeOptions::new(23)).unwrap()
 }

@@ -53,13 +53,11 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
             rest.push((id, tensor));
             continue;
         }
-        let address = tensor.bytes().as_ptr().addr();
-        let place = (tensor.dtype(), tensor.shape().to_vec(), address);
+        let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
         by_place.entry(place).or_default().push(id);
     }
     for &(id, tensor) in &constants {
-        let address = tensor.bytes().as_ptr().addr();
-        let place = (tensor.dtype(), tensor.shape().to_vec(), address);
+        let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
         let Some(same) = by_place.remove(&place) else { continue };
         let named = |id: &&ValueId| !graph.value(**id).name.is_empty();
         let survivor = same.iter().find(named).or(same.first()).copied().unwrap_or(id);
@@ -72,7 +70,8 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     }
 
     // Equal elements.
-    rest.retain(|(id, _)| graph.value(*id).name.is_empty());
+    // What lies in another order is not put in order just to be compared.
+    rest.retain(|(id, t)| graph.value(*id).name.is_empty() && t.stored_bytes().is_some());
     for alike in groups(rest, sample) {
         for equal in groups(alike, content) {
             let mut equal = equal.into_iter();
@@ -112,7 +111,7 @@ fn sample(tensor: &Tensor) -> u64 {
     let bytes = tensor.bytes();
     (tensor.dtype(), tensor.shape()).hash(&mut hasher);
     if bytes.len() <= SMALL {
-        hasher.write(bytes);
+        hasher.write(&bytes);
     } else {
         let step = bytes.len() / SAMPLES;
         bytes.chunks(step).for_each(|chunk| hasher.write(&chunk[..chunk.len().min(8)]));
@@ -123,7 +122,7 @@ fn sample(tensor: &Tensor) -> u64 {
 /// A hash of everything. Only constants that agree in their samples are read this far.
 fn content(tensor: &Tensor) -> u64 {
     let mut hasher = FxHasher::default();
-    hasher.write(tensor.bytes());
+    hasher.write(&tensor.bytes());
     hasher.finish()
 }
 

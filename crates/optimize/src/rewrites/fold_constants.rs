@@ -62,15 +62,26 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     let inputs: Vec<_> =
         node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
     let ty = m.ty(result);
-    let shape = static_shape(ty).ok_or("the result's shape is not known")?;
-    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
-    let is_small = |n: usize| n.checked_mul(16).is_some() && ty.dtype.byte_len(n) <= LIMIT;
-    // What only gets another shape shares its elements, whatever their number.
-    if !fold::is_view(node.op.name) && !count.is_some_and(is_small) {
+    let shape = folded_shape(ty)?;
+    // What only gets another layout shares its elements, whatever their number.
+    if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, LIMIT) {
         return Err("the result is large".into());
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
     Ok(fold::evaluate(&operation)?)
+}
+
+/// The shape of a result, if it is known.
+pub(super) fn folded_shape(ty: &Type) -> Result<Vec<usize>, Skip> {
+    let shape = ty.static_shape().ok_or("the result's shape is not known")?;
+    let shape: Option<Vec<usize>> = shape.into_iter().map(|d| usize::try_from(d).ok()).collect();
+    shape.ok_or(Skip::Because("the result's shape is not known"))
+}
+
+/// Whether a tensor takes `limit` bytes at most.
+pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
+    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+    count.is_some_and(|n| n.checked_mul(16).is_some() && dtype.byte_len(n) <= limit)
 }
 
 #[cfg(test)]
@@ -152,6 +163,9 @@ mod tests {
             ("bool[2]", "r = Less (a, b)", "<value = bool[2] {0, 1}>"),
             ("float[2]", "l = Less (a, b) r = Where (l, a, b)", "<value_floats = [0.1, -2.0]>"),
             ("int8[2]", "r = Cast <to = 3> (a)", "<value = int8[2] {1, -2}>"),
+            ("float[2]", "r = Floor (a)", "<value_floats: floats = [1.0, -2.0]>"),
+            ("bool[2]", "r = IsNaN (a)", "<value = bool[2] {0, 0}>"),
+            ("float[2]", "n = Neg (b) r = Clip (a, n, b)", "<value_floats = [0.1, -0.1]>"),
         ] {
             folds_to(&format!("{result}: {c} {op}"), &format!("r = Constant {expected} ()"));
         }

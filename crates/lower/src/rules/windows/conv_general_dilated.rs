@@ -4,6 +4,7 @@ use jaxpr::Params;
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
 
+use super::same_padding::{Padded, is_padded_by_operator};
 use super::window::inverse;
 use crate::rules::Result;
 use crate::rules::movement::pad;
@@ -124,6 +125,14 @@ impl Convolution {
             return Ok(transposed);
         }
         let input = self.spread(cx, input)?;
+        if self.is_same_upper(cx, input, kernel) {
+            let attrs = attrs! {
+                strides: self.stride.clone(),
+                auto_pad: "SAME_UPPER",
+                group: self.groups,
+            };
+            return Ok(cx.op("Conv", &[input, kernel], attrs)?);
+        }
         let (pads, input) = self.pad(cx, input)?;
         let attrs = attrs! {
             strides: self.stride.clone(),
@@ -218,6 +227,23 @@ impl Convolution {
             }
         }
         Ok(input)
+    }
+
+    /// Whether the padding depends on sizes that are not known, in the one way that the operator
+    /// can find out by itself. Runtimes want dense kernels for that.
+    fn is_same_upper(&self, cx: &Context<'_>, input: ValueId, kernel: ValueId) -> bool {
+        let (sizes, windows) = (&cx.shape(input)[2..], &cx.shape(kernel)[2..]);
+        let axes = (0..self.stride.len()).map(|i| Padded {
+            size: &sizes[i],
+            window: &windows[i],
+            stride: self.stride[i],
+            low: &self.low[i],
+            high: &self.high[i],
+        });
+        is_padded_by_operator(cx.dtype(input))
+            && self.kernel_dilation.iter().all(|dilation| *dilation == 1)
+            && !axes.clone().all(|axis| axis.is_known())
+            && axes.clone().all(|axis| axis.is_same_upper())
     }
 
     /// Pads the axes that the operator cannot pad: by a symbolic or a negative amount. The padding

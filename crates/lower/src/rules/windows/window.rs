@@ -7,6 +7,7 @@ use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
+use super::same_padding::{Padded, is_padded_by_operator};
 use super::shifted_slices::Run;
 use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
@@ -131,10 +132,13 @@ impl Window {
 
     /// The layout and the attributes with which ONNX's pooling moves as this window does; it takes
     /// one to three axes, anywhere in the shape.
-    fn pooling(&self, shape: &[Dim]) -> Option<(Layout, Attrs)> {
+    fn pooling(&self, shape: &[Dim], dtype: DType) -> Option<(Layout, Attrs)> {
         let moving = self.moving_axes();
         if !(1..=3).contains(&moving.len()) {
             return None;
+        }
+        if let Some(attrs) = self.pooling_same_upper(&moving, shape, dtype) {
+            return Some((Layout::new(&moving, shape.len()), attrs));
         }
         let fits = moving.iter().map(|&axis| self.poolable(axis, &shape[axis]));
         let fits: Vec<_> = fits.collect::<Option<_>>()?;
@@ -150,6 +154,27 @@ impl Window {
         Some((Layout::new(&moving, shape.len()), attrs))
     }
 
+    /// The attributes of pooling whose padding depends on sizes that are not known, in the one way
+    /// that the operator can find out by itself.
+    fn pooling_same_upper(&self, moving: &[usize], shape: &[Dim], dtype: DType) -> Option<Attrs> {
+        let axes = moving.iter().map(|&i| Padded {
+            size: &shape[i],
+            window: &self.size[i],
+            stride: self.stride[i],
+            low: &self.low[i],
+            high: &self.high[i],
+        });
+        let dense = |&i: &usize| self.dilation[i] == 1 && self.base_dilation[i] == 1;
+        let fits = is_padded_by_operator(dtype)
+            && moving.iter().all(dense)
+            && !axes.clone().all(|axis| axis.is_known())
+            && axes.clone().all(|axis| axis.is_same_upper());
+        let kernel: Vec<i64> =
+            moving.iter().map(|&i| self.size[i].as_known()).collect::<Option<_>>()?;
+        let strides: Vec<i64> = moving.iter().map(|&i| self.stride[i]).collect();
+        fits.then(|| attrs! { kernel_shape: kernel, strides: strides, auto_pad: "SAME_UPPER" })
+    }
+
     /// `MaxPool` or `AveragePool`, if they can do it.
     fn pool(&self, cx: &mut Context<'_>, x: ValueId, monoid: Monoid) -> Result<Option<ValueId>> {
         let dtype = cx.dtype(x);
@@ -159,7 +184,7 @@ impl Window {
             _ => return Ok(None),
         };
         let shape = cx.shape(x).to_vec();
-        let Some((layout, mut attrs)) = self.pooling(&shape) else { return Ok(None) };
+        let Some((layout, mut attrs)) = self.pooling(&shape, dtype) else { return Ok(None) };
         if op == "AveragePool" {
             attrs.extend(attrs! { count_include_pad: 1 });
         }
@@ -177,7 +202,7 @@ impl Window {
     /// The layout and the attributes with which `MaxPool` finds the extremum of each window.
     fn choosing(&self, array: &Type) -> Option<(Layout, Attrs)> {
         let dense = self.base_dilation.iter().chain(&self.dilation).all(|step| *step == 1);
-        if dense && array.dtype.is_float() { self.pooling(&array.shape) } else { None }
+        if dense && array.dtype.is_float() { self.pooling(&array.shape, array.dtype) } else { None }
     }
 
     /// The layout of pooling, and in it the place of each window's extremum (of the first, if it is

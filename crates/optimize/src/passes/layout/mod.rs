@@ -1,0 +1,343 @@
+//! One layout for what lies between convolutions. JAX's networks keep channels last and ONNX's
+//! operators want them second, so every convolution arrives between two transposes. Operators that
+//! can work either way are moved to the other side of their transposes wherever fewer elements are
+//! then moved around.
+//!
+//! For each order of axes that a block transposes to, every node that could work in it either stays
+//! or moves. Between one that stays and one that moves there is a transpose, and so there is where a
+//! node that moves meets one that cannot; transposes that are there already vanish where both sides
+//! agree. The cheapest choice is a cut through this network. Where both sides cost the same, what
+//! follows a convolution stays with it: its bias and its normalisation become part of it.
+
+mod cut;
+mod movable;
+mod permutation;
+mod relay;
+
+use onnx::{BlockId, Graph, NodeId, Use, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tensor::Type;
+
+use self::cut::{MOVES, NEVER, Network, Place, STAYS};
+use self::movable::{Change, Move, movement};
+use self::permutation::Permutation;
+use crate::{Changed, Editor, Error, Pass};
+
+pub(crate) const PASS: Pass = Pass { name: "layout", run };
+
+/// A node costs as much as moving so many elements does.
+const NODE: u64 = 1000;
+/// What a node costs that moves no elements.
+const RENAME: u64 = 250;
+/// The size that a symbolic dimension is taken for.
+const UNKNOWN: u64 = 16;
+/// The least cost there is: the smallest part of an element.
+const SHARE: u64 = 1 << 16;
+
+/// How far behind an operator with one layout its result is still its own.
+const REACH: usize = 8;
+
+/// Operators that have one layout only.
+const ANCHORS: &[&str] = &[
+    "AveragePool",
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "InstanceNormalization",
+    "LpPool",
+    "MaxPool",
+];
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    for block in edit.graph().live_blocks() {
+        for order in orders(edit.graph(), block) {
+            let moving = moving(edit.graph(), block, &order);
+            if !moving.is_empty() {
+                changed |= relay::relay(edit, &order, moving)?;
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// The orders that a block transposes to or from, the most frequent one first.
+fn orders(graph: &Graph, block: BlockId) -> Vec<Permutation> {
+    let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
+    for node in graph.nodes_of(block).map(|id| graph.node(id)) {
+        if let Some(order) = Permutation::of(node) {
+            *counts.entry(order.inverse()).or_default() += 0;
+            *counts.entry(order).or_default() += 1;
+        }
+    }
+    let mut orders: Vec<_> = counts.into_iter().collect();
+    orders.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+    orders.into_iter().map(|(order, _)| order).collect()
+}
+
+/// What it costs to transpose a value.
+fn cost(ty: &Type, order: &Permutation) -> u64 {
+    if order.only_renames(&ty.shape) {
+        return RENAME * SHARE;
+    }
+    let size = |n: i64| u64::try_from(n).unwrap_or(0);
+    let sizes = ty.shape.iter().map(|dim| dim.as_known().map_or(UNKNOWN, size));
+    sizes.fold(1, u64::saturating_mul).saturating_add(NODE).min(1 << 34) * SHARE
+}
+
+/// A node that could move.
+struct Candidate {
+    id: NodeId,
+    movement: Move,
+    place: Place,
+}
+
+/// The nodes of a block that work on transposed operands from now on, in order.
+fn moving(graph: &Graph, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
+    let mut network = Network::new();
+    let mut candidates = Vec::new();
+    let mut settled = Settled::default();
+    for id in graph.nodes_of(block) {
+        if settled.add(graph, id) {
+            continue;
+        }
+        if let Some(movement) = movement(graph, graph.node(id), order) {
+            candidates.push(Candidate { id, movement, place: network.place() });
+        }
+    }
+    let (candidates_of, gains) = (&candidates, false);
+    let mut costs =
+        Costs { graph, block, order, candidates: candidates_of, settled, network, gains };
+    costs.settle();
+    if !costs.gains {
+        return Vec::new();
+    }
+    let moves = costs.network.moving();
+    let chosen = candidates.into_iter().filter(|candidate| moves[candidate.place]);
+    chosen.map(|candidate| (candidate.id, candidate.movement)).collect()
+}
+
+/// What depends on constants only. It is computed before the model runs, in any order of axes.
+#[derive(Default)]
+struct Settled(FxHashSet<ValueId>);
+
+impl Settled {
+    /// Whether `node` computes something of the kind. Nodes come in order.
+    fn add(&mut self, graph: &Graph, node: NodeId) -> bool {
+        let node = graph.node(node);
+        let mut operands = node.inputs.iter().flatten();
+        let settled = node.blocks().next().is_none()
+            && !node.inputs.is_empty()
+            && operands.all(|value| self.contains(graph, *value));
+        if settled {
+            self.0.extend(&node.outputs);
+        }
+        settled
+    }
+
+    fn contains(&self, graph: &Graph, value: ValueId) -> bool {
+        graph.constant(value).is_some() || self.0.contains(&value)
+    }
+}
+
+struct Costs<'a> {
+    graph: &'a Graph,
+    block: BlockId,
+    order: &'a Permutation,
+    candidates: &'a [Candidate],
+    settled: Settled,
+    network: Network,
+    /// Whether anything would be saved anywhere.
+    gains: bool,
+}
+
+/// Who reads a value.
+#[derive(Default)]
+struct Readers {
+    /// Nodes that could move.
+    candidates: Vec<Place>,
+    /// A transpose to the order in question.
+    transposed: bool,
+    /// Somebody who wants it as it is.
+    others: bool,
+}
+
+impl Costs<'_> {
+    fn settle(&mut self) {
+        let candidates: FxHashMap<NodeId, usize> =
+            self.candidates.iter().enumerate().map(|(i, c)| (c.id, i)).collect();
+        let mut seen: FxHashSet<ValueId> = FxHashSet::default();
+        for candidate in self.candidates {
+            let node = self.graph.node(candidate.id);
+            if candidate.movement.scatters {
+                self.network.edge(STAYS, candidate.place, RENAME * SHARE);
+            }
+            if candidate.movement.results {
+                for &value in &node.outputs {
+                    self.result(value, candidate.place, &candidates);
+                    seen.insert(value);
+                }
+            }
+        }
+        for candidate in self.candidates {
+            let node = self.graph.node(candidate.id);
+            for value in candidate.movement.operands.iter().filter_map(|&i| node.input(i)) {
+                if self.settled.contains(self.graph, value) {
+                    continue;
+                }
+                if self.graph.ty(value).rank() < self.order.rank() {
+                    let ty = relay::widened(self.graph.ty(value), self.order.rank());
+                    self.network.edge(STAYS, candidate.place, cost(&ty, self.order));
+                } else if seen.insert(value) {
+                    self.operand(value, &candidates);
+                }
+            }
+        }
+        self.prefer(&candidates);
+    }
+
+    /// Lets what follows an operator with one layout rather move than stay.
+    fn prefer(&mut self, candidates: &FxHashMap<NodeId, usize>) {
+        let back = self.order.inverse();
+        let anchored = |id: &NodeId| {
+            let node = self.graph.node(*id);
+            Permutation::of(node).is_some_and(|order| order == back)
+                && node.input(0).is_some_and(|value| self.is_anchored(value))
+        };
+        let mut values: Vec<ValueId> = self
+            .graph
+            .nodes_of(self.block)
+            .filter(anchored)
+            .map(|id| self.graph.node(id).outputs[0])
+            .collect();
+        let mut seen = FxHashSet::default();
+        while let Some(value) = values.pop() {
+            for place in self.graph.value(value).uses() {
+                let Use::Operand(id, _) = place else { continue };
+                let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i]) else {
+                    continue;
+                };
+                // What is reduced is better off where its axes lie together.
+                let passes = matches!(candidate.movement.change, Change::Nothing);
+                if passes && seen.insert(id) {
+                    self.network.edge(candidate.place, MOVES, 1);
+                    self.gains = true;
+                    values.extend(&self.graph.node(id).outputs);
+                }
+            }
+        }
+    }
+
+    fn readers(&self, value: ValueId, candidates: &FxHashMap<NodeId, usize>) -> Readers {
+        let mut readers = Readers::default();
+        for place in self.graph.value(value).uses() {
+            let Use::Operand(id, index) = place else {
+                readers.others = true;
+                continue;
+            };
+            if let Some(candidate) = candidates.get(&id).map(|&i| &self.candidates[i])
+                && candidate.movement.operands.contains(&index)
+            {
+                if readers.candidates.last() != Some(&candidate.place) {
+                    readers.candidates.push(candidate.place);
+                }
+                continue;
+            }
+            let node = self.graph.node(id);
+            match Permutation::of(node).filter(|_| node.block() == self.block) {
+                Some(order) if order == *self.order => readers.transposed = true,
+                // Two transposes are one, whatever the first.
+                Some(_) => {}
+                None => readers.others = true,
+            }
+        }
+        readers
+    }
+
+    /// A value that a node at `place` computes, which could move.
+    fn result(&mut self, value: ValueId, place: Place, candidates: &FxHashMap<NodeId, usize>) {
+        let readers = self.readers(value, candidates);
+        let cost = cost(self.graph.ty(value), self.order);
+        if readers.transposed {
+            self.gains = true;
+            self.network.edge(place, MOVES, cost);
+        } else {
+            self.if_any_moves(place, &readers.candidates, cost);
+        }
+        if readers.others {
+            self.network.edge(STAYS, place, cost);
+        } else {
+            self.if_any_stays(&readers.candidates, place, cost);
+        }
+    }
+
+    /// A value that something else computes.
+    fn operand(&mut self, value: ValueId, candidates: &FxHashMap<NodeId, usize>) {
+        let readers = self.readers(value, candidates);
+        let cost = cost(self.graph.ty(value), self.order);
+        let producer = self.graph.producer(value).map(|id| self.graph.node(id));
+        let made = producer.and_then(Permutation::of);
+        let opposite = made.as_ref().is_some_and(|made| made.inverse() == *self.order);
+        if made.is_some() && !readers.others && !readers.transposed {
+            self.gains |= opposite;
+            self.if_any_stays(&readers.candidates, MOVES, cost);
+        }
+        if !opposite && !readers.transposed {
+            self.if_any_moves(STAYS, &readers.candidates, cost);
+        }
+    }
+
+    /// Whether `value` is the result of an operator with one layout, or of one that follows it.
+    fn is_anchored(&self, value: ValueId) -> bool {
+        let mut value = value;
+        for _ in 0..REACH {
+            let Some(id) = self.graph.producer(value) else { return false };
+            let node = self.graph.node(id);
+            if ANCHORS.contains(&node.op.name) && node.op.domain.is_empty() {
+                return true;
+            }
+            let movement = movement(self.graph, node, self.order);
+            if !movement.is_some_and(|m| matches!(m.change, Change::Nothing)) {
+                return false;
+            }
+            let mut operands = node.inputs.iter().flatten();
+            let open = operands.find(|value| !self.settled.contains(self.graph, **value));
+            let Some(next) = open else { return false };
+            value = *next;
+        }
+        false
+    }
+
+    /// It costs if `from` stays and any of `places` moves.
+    fn if_any_moves(&mut self, from: Place, places: &[Place], cost: u64) {
+        match places {
+            [] => {}
+            [one] => self.network.edge(from, *one, cost),
+            _ => {
+                let between = self.network.place();
+                self.network.edge(from, between, cost);
+                for place in places {
+                    self.network.edge(between, *place, NEVER);
+                }
+            }
+        }
+    }
+
+    /// It costs if any of `places` stays and `to` moves.
+    fn if_any_stays(&mut self, places: &[Place], to: Place, cost: u64) {
+        match places {
+            [] => {}
+            [one] => self.network.edge(*one, to, cost),
+            _ => {
+                let between = self.network.place();
+                self.network.edge(between, to, cost);
+                for place in places {
+                    self.network.edge(*place, between, NEVER);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

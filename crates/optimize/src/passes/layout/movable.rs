@@ -1,0 +1,308 @@
+//! The operators that work on transposed operands as well, and what they need for it.
+
+use onnx::{Attr, Graph, Node, ValueId};
+use tensor::Tensor;
+
+use super::permutation::Permutation;
+
+/// How a node does on transposed operands what it does on its own.
+#[derive(Debug)]
+pub(super) struct Move {
+    /// The operands that are transposed.
+    pub(super) operands: Vec<usize>,
+    /// Whether its results are transposed, too; they are the same otherwise.
+    pub(super) results: bool,
+    /// Whether the elements that it combines lie together now and would not any more.
+    pub(super) scatters: bool,
+    pub(super) change: Change,
+}
+
+/// What else becomes of the node.
+#[derive(Debug)]
+pub(super) enum Change {
+    Nothing,
+    /// Another axis in an attribute.
+    Axis(i64),
+    /// Other axes in an attribute.
+    Axes(&'static str, Vec<i64>),
+    /// Another operand.
+    Operand(usize, Tensor),
+    /// Other axes for `Shape`: its whole result, and which elements of it are wanted.
+    Sizes(Vec<i64>),
+}
+
+/// What an operator does with axes.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// All operands broadcast against one another.
+    Elementwise,
+    /// The first operand counts; the others are scalars.
+    First,
+    /// One axis, by the attribute `axis` with this default; all operands count.
+    Join,
+    /// One axis, by the attribute `axis` with this default; the first operand counts.
+    Along(i64),
+    /// `Gather`: as `Along`, if it keeps the rank.
+    Pick,
+    /// Axes that go or get the size one, by operand.
+    Reduce,
+    /// One axis that goes or gets the size one, by attribute.
+    ArgReduce,
+    /// Axes by this operand, whose absence means all from the first on.
+    AxesAt(usize),
+    Pad,
+    Resize,
+    /// A number for each axis in this operand.
+    EachAxis(usize),
+    /// An axis as a scalar operand.
+    AxisAt(usize),
+    Shape,
+}
+
+/// In alphabetical order.
+const TABLE: &[(&str, Kind)] = {
+    use Kind::*;
+    &[
+        ("Abs", Elementwise),
+        ("Acos", Elementwise),
+        ("Acosh", Elementwise),
+        ("Add", Elementwise),
+        ("And", Elementwise),
+        ("ArgMax", ArgReduce),
+        ("ArgMin", ArgReduce),
+        ("Asin", Elementwise),
+        ("Asinh", Elementwise),
+        ("Atan", Elementwise),
+        ("Atanh", Elementwise),
+        ("BitShift", Elementwise),
+        ("BitwiseAnd", Elementwise),
+        ("BitwiseNot", Elementwise),
+        ("BitwiseOr", Elementwise),
+        ("BitwiseXor", Elementwise),
+        ("Cast", First),
+        ("Ceil", Elementwise),
+        ("Celu", Elementwise),
+        ("Clip", First),
+        ("Concat", Join),
+        ("Cos", Elementwise),
+        ("Cosh", Elementwise),
+        ("CumSum", AxisAt(1)),
+        ("Div", Elementwise),
+        ("Elu", Elementwise),
+        ("Equal", Elementwise),
+        ("Erf", Elementwise),
+        ("Exp", Elementwise),
+        ("Floor", Elementwise),
+        ("Gather", Pick),
+        ("Gelu", Elementwise),
+        ("Greater", Elementwise),
+        ("GreaterOrEqual", Elementwise),
+        ("HardSigmoid", Elementwise),
+        ("HardSwish", Elementwise),
+        ("Identity", Elementwise),
+        ("IsInf", Elementwise),
+        ("IsNaN", Elementwise),
+        ("LeakyRelu", Elementwise),
+        ("Less", Elementwise),
+        ("LessOrEqual", Elementwise),
+        ("Log", Elementwise),
+        ("Max", Elementwise),
+        ("Mean", Elementwise),
+        ("Min", Elementwise),
+        ("Mish", Elementwise),
+        ("Mod", Elementwise),
+        ("Mul", Elementwise),
+        ("Neg", Elementwise),
+        ("Not", Elementwise),
+        ("Or", Elementwise),
+        ("PRelu", Elementwise),
+        ("Pad", Pad),
+        ("Pow", Elementwise),
+        ("Reciprocal", Elementwise),
+        ("ReduceL1", Reduce),
+        ("ReduceL2", Reduce),
+        ("ReduceLogSum", Reduce),
+        ("ReduceLogSumExp", Reduce),
+        ("ReduceMax", Reduce),
+        ("ReduceMean", Reduce),
+        ("ReduceMin", Reduce),
+        ("ReduceProd", Reduce),
+        ("ReduceSum", Reduce),
+        ("ReduceSumSquare", Reduce),
+        ("Relu", Elementwise),
+        ("Resize", Resize),
+        ("Round", Elementwise),
+        ("Selu", Elementwise),
+        ("Shape", Shape),
+        ("Sigmoid", Elementwise),
+        ("Sign", Elementwise),
+        ("Sin", Elementwise),
+        ("Sinh", Elementwise),
+        ("Slice", AxesAt(3)),
+        ("Softplus", Elementwise),
+        ("Softsign", Elementwise),
+        ("Split", Along(0)),
+        ("Sqrt", Elementwise),
+        ("Sub", Elementwise),
+        ("Sum", Elementwise),
+        ("Swish", Elementwise),
+        ("Tan", Elementwise),
+        ("Tanh", Elementwise),
+        ("ThresholdedRelu", Elementwise),
+        ("Tile", EachAxis(1)),
+        ("Where", Elementwise),
+        ("Xor", Elementwise),
+    ]
+};
+
+fn kind(node: &Node) -> Option<Kind> {
+    if !node.op.domain.is_empty() {
+        return None;
+    }
+    let at = TABLE.binary_search_by_key(&node.op.name, |(name, _)| name).ok()?;
+    Some(TABLE[at].1)
+}
+
+/// How `node` works on operands that are transposed by `to`, if it can.
+pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
+    let kind = kind(node)?;
+    let rank = to.rank();
+    let first = node.input(0)?;
+    let result = *node.outputs.first()?;
+    // Only what broadcasts may have operands of lower rank; it gives the rank itself.
+    let whole = if matches!(kind, Kind::Elementwise) { result } else { first };
+    if graph.ty(whole).rank() != rank {
+        return None;
+    }
+    let ints = |index: usize| graph.constant(node.input(index)?)?.to_i64s();
+    let axes_to = |axes: &[i64]| axes.iter().map(|axis| to.axis(*axis)).collect::<Option<Vec<_>>>();
+    let one = |results, change| Some(Move { operands: vec![0], results, scatters: false, change });
+    match kind {
+        Kind::Elementwise | Kind::Join => {
+            let present = (0..node.inputs.len()).filter(|&i| node.input(i).is_some());
+            let change = match kind {
+                Kind::Join => Change::Axis(to.axis(node.int("axis", 0))?),
+                _ => Change::Nothing,
+            };
+            Some(Move { operands: present.collect(), results: true, scatters: false, change })
+        }
+        Kind::First => one(true, Change::Nothing),
+        Kind::Along(default) => one(true, Change::Axis(to.axis(node.int("axis", default))?)),
+        Kind::Pick => {
+            let indices = graph.ty(node.input(1)?).rank();
+            (indices == 1).then_some(())?;
+            one(true, Change::Axis(to.axis(node.int("axis", 0))?))
+        }
+        Kind::Reduce => {
+            let axes = ints(1)?;
+            let results = survives(graph, node, first, to, &axes)?;
+            let new = sorted(axes_to(&axes)?);
+            let last = i64::try_from(rank).ok()? - 1;
+            let scatters =
+                (axes.contains(&last) || axes.contains(&-1)) && new.last() != Some(&last);
+            let change = Change::Operand(1, Tensor::i64s(&new));
+            Some(Move { operands: vec![0], results, scatters, change })
+        }
+        Kind::ArgReduce => {
+            let axis = node.int("axis", 0);
+            let results = survives(graph, node, first, to, &[axis])?;
+            one(results, Change::Axis(to.axis(axis)?))
+        }
+        Kind::AxesAt(index) => {
+            let axes = match node.input(index) {
+                Some(_) => ints(index)?,
+                None => {
+                    let count = graph.ty(node.input(1)?).shape.first()?.as_known()?;
+                    (0..count).collect()
+                }
+            };
+            one(true, Change::Operand(index, Tensor::i64s(&axes_to(&axes)?)))
+        }
+        Kind::Pad => {
+            if node.input(3).is_some() {
+                return one(true, Change::Operand(3, Tensor::i64s(&axes_to(&ints(3)?)?)));
+            }
+            let Some(pads) = ints(1) else {
+                let axes: Vec<i64> = (0..rank).map(|axis| axis as i64).collect();
+                return one(true, Change::Operand(3, Tensor::i64s(&axes_to(&axes)?)));
+            };
+            let (before, behind) = pads.split_at_checked(rank)?;
+            let pads = [to.apply(before), to.apply(behind)].concat();
+            one(true, Change::Operand(1, Tensor::i64s(&pads)))
+        }
+        Kind::Resize => {
+            let of_region = node.attr("coordinate_transformation_mode").is_some_and(
+                |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
+            );
+            if of_region {
+                return None;
+            }
+            if let Some(axes) = node.ints("axes") {
+                return one(true, Change::Axes("axes", axes_to(axes)?));
+            }
+            // Two of the three operands behind the first are left out or empty.
+            let index = if node.input(3).is_some() { 3 } else { 2 };
+            let factors = graph.constant(node.input(index)?)?;
+            (factors.shape() == [rank]).then_some(())?;
+            one(true, Change::Operand(index, each_axis(factors, to)?))
+        }
+        Kind::EachAxis(index) => {
+            let numbers = graph.constant(node.input(index)?)?;
+            one(true, Change::Operand(index, each_axis(numbers, to)?))
+        }
+        Kind::AxisAt(index) => {
+            let operand = graph.constant(node.input(index)?)?;
+            let axis = to.axis(*operand.to_i64s()?.first()?)?;
+            let axis = Tensor::int_scalar(operand.dtype(), i128::from(axis))?;
+            one(true, Change::Operand(index, axis.reshaped(operand.shape()).ok()?))
+        }
+        Kind::Shape => {
+            let count = i64::try_from(rank).ok()?;
+            let place = |at: i64| (if at < 0 { at + count } else { at }).clamp(0, count);
+            let (start, end) = (place(node.int("start", 0)), place(node.int("end", count)));
+            let sizes: Vec<i64> = (start..end).collect();
+            one(false, Change::Sizes(axes_to(&sizes)?))
+        }
+    }
+}
+
+/// Whether the result of a reduction is transposed, too; nothing if it would be transposed in
+/// another way.
+fn survives(
+    graph: &Graph,
+    node: &Node,
+    operand: ValueId,
+    to: &Permutation,
+    axes: &[i64],
+) -> Option<bool> {
+    let keeps = node.int("keepdims", 1) != 0;
+    let rank = i64::try_from(graph.ty(operand).rank()).ok()?;
+    let goes = |axis: usize| {
+        let axis = axis as i64;
+        axes.contains(&axis) || axes.contains(&(axis - rank))
+    };
+    (keeps || to.keeps_order_of(|axis| !goes(axis))).then_some(keeps)
+}
+
+fn sorted(mut axes: Vec<i64>) -> Vec<i64> {
+    axes.sort_unstable();
+    axes
+}
+
+/// The elements of a vector with one for each axis, in the new order.
+fn each_axis(numbers: &Tensor, to: &Permutation) -> Option<Tensor> {
+    let bytes = numbers.bytes();
+    let width = bytes.len().checked_div(numbers.len())?;
+    let elements: Vec<&[u8]> = bytes.chunks_exact(width.max(1)).collect();
+    (elements.len() == to.rank()).then_some(())?;
+    let bytes = to.apply(&elements).concat();
+    Tensor::new(numbers.dtype(), numbers.shape(), std::sync::Arc::new(bytes)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(super::TABLE.is_sorted_by_key(|(name, _)| name));
+    }
+}

@@ -1,0 +1,57 @@
+//! Orders of axes.
+
+use onnx::Node;
+use tensor::Dim;
+
+/// The axes of a transposed value, by where they come from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Permutation(Vec<usize>);
+
+impl Permutation {
+    /// The order that a `Transpose` makes.
+    pub(super) fn of(node: &Node) -> Option<Self> {
+        let perm = node.ints("perm").filter(|_| node.is("Transpose"))?;
+        let perm: Vec<usize> =
+            perm.iter().map(|&p| usize::try_from(p).ok()).collect::<Option<_>>()?;
+        let complete = (0..perm.len()).all(|axis| perm.contains(&axis));
+        complete.then_some(Self(perm))
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn inverse(&self) -> Self {
+        let mut inverse = vec![0; self.0.len()];
+        for (to, &from) in self.0.iter().enumerate() {
+            inverse[from] = to;
+        }
+        Self(inverse)
+    }
+
+    /// What belongs to each axis, in the new order.
+    pub(super) fn apply<T: Clone>(&self, of_axes: &[T]) -> Vec<T> {
+        self.0.iter().filter_map(|&axis| of_axes.get(axis).cloned()).collect()
+    }
+
+    /// Where an axis goes, counted from the front; it may be counted from behind.
+    pub(super) fn axis(&self, axis: i64) -> Option<i64> {
+        let rank = i64::try_from(self.0.len()).ok()?;
+        let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok()?;
+        self.0.iter().position(|&from| from == axis).map(|to| to as i64)
+    }
+
+    /// Whether the axes in `kept` follow one another as before.
+    pub(super) fn keeps_order_of(&self, kept: impl Fn(usize) -> bool) -> bool {
+        self.0.iter().filter(|&&axis| kept(axis)).is_sorted()
+    }
+
+    /// Whether the transposed value of this shape has its elements in the same order.
+    pub(super) fn only_renames(&self, shape: &[Dim]) -> bool {
+        self.keeps_order_of(|axis| shape.get(axis) != Some(&Dim::Known(1)))
+    }
+
+    pub(super) fn attr(&self) -> Vec<i64> {
+        self.0.iter().map(|&p| p as i64).collect()
+    }
+}

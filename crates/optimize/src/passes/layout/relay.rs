@@ -1,0 +1,305 @@
+//! Lets nodes work on transposed operands, with transposes between them and all others.
+
+use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs};
+use rustc_hash::{FxHashMap, FxHashSet};
+use tensor::{Dim, Type};
+
+use super::PASS;
+use super::movable::{Change, Move};
+use super::permutation::Permutation;
+use crate::rewrite::can_be_output;
+use crate::{Changed, Editor, Error, Problem};
+
+/// `ty` with axes of size one in front, so that there are `rank`.
+pub(super) fn widened(ty: &Type, rank: usize) -> Type {
+    let added = rank.saturating_sub(ty.rank());
+    let front = std::iter::repeat_n(Dim::Known(1), added);
+    Type::new(ty.dtype, front.chain(ty.shape.iter().cloned()).collect::<Vec<_>>())
+}
+
+/// Moves nodes of one block, given in order, to operands that are transposed to `order`.
+pub(super) fn relay(
+    edit: &mut Editor<'_>,
+    order: &Permutation,
+    nodes: Vec<(NodeId, Move)>,
+) -> Result<Changed, Error> {
+    let mut relay = Relay { back: order.inverse(), order, edit, known: FxHashMap::default() };
+    let moving: FxHashSet<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
+    let mut old = Vec::new();
+    for (id, movement) in nodes {
+        if !relay.edit.spend(PASS.name) {
+            break;
+        }
+        relay.node(id, &movement, &moving)?;
+        old.push(id);
+    }
+    // Nobody reads them but those that were moved after them.
+    for id in old.iter().rev() {
+        relay.edit.graph_mut().remove_node(*id);
+    }
+    relay.drop_transposes();
+    Ok(Changed::from(!old.is_empty()))
+}
+
+struct Relay<'a, 'e> {
+    edit: &'a mut Editor<'e>,
+    order: &'a Permutation,
+    back: Permutation,
+    /// What values are when transposed.
+    known: FxHashMap<ValueId, ValueId>,
+}
+
+impl Relay<'_, '_> {
+    fn graph(&self) -> &Graph {
+        self.edit.graph()
+    }
+
+    fn node(
+        &mut self,
+        id: NodeId,
+        movement: &Move,
+        moving: &FxHashSet<NodeId>,
+    ) -> Result<(), Error> {
+        let node = self.graph().node(id).clone();
+        let mut inputs = node.inputs.clone();
+        for &index in &movement.operands {
+            if let Some(value) = inputs[index] {
+                inputs[index] = Some(self.transposed(value, id)?);
+            }
+        }
+        let mut attrs = node.attrs.clone();
+        let mut sizes = None;
+        match &movement.change {
+            Change::Nothing => {}
+            Change::Axis(axis) => set(&mut attrs, "axis", Attr::Int(*axis)),
+            Change::Axes(name, axes) => set(&mut attrs, name, Attr::Ints(axes.clone())),
+            Change::Operand(index, tensor) => {
+                let value = self.edit.graph_mut().intern_constant(tensor.clone());
+                inputs.resize(inputs.len().max(index + 1), None);
+                inputs[*index] = Some(value);
+            }
+            Change::Sizes(axes) => match **axes {
+                [axis] => attrs = attrs! { start: axis, end: axis + 1 },
+                _ => {
+                    attrs = Attrs::new();
+                    sizes = Some(axes.clone());
+                }
+            },
+        }
+        let made = match sizes {
+            Some(sizes) => vec![self.sizes(id, inputs, &sizes)?],
+            None => self.made_like(&node, inputs, attrs, movement.results, id),
+        };
+        for (old, new) in node.outputs.iter().copied().zip(made) {
+            self.hand_on(id, old, new, movement.results, moving)?;
+        }
+        Ok(())
+    }
+
+    /// The node with other operands and attributes; its results.
+    fn made_like(
+        &mut self,
+        node: &Node,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        transposed: bool,
+        id: NodeId,
+    ) -> Vec<ValueId> {
+        let of = |value: &ValueId| {
+            let ty = self.graph().ty(*value);
+            let shape = if transposed { self.order.apply(&ty.shape) } else { ty.shape.clone() };
+            Type::new(ty.dtype, shape)
+        };
+        let types: Vec<Type> = node.outputs.iter().map(of).collect();
+        let parts = (node.op, inputs, attrs);
+        let graph = self.edit.graph_mut();
+        let new = graph.add_node(node.block(), Some(id), parts, types, node.origin);
+        if !transposed {
+            for (old, new) in node.outputs.iter().zip(graph.node(new).outputs.clone()) {
+                graph.value_mut(new).content = graph.value(*old).content.clone();
+            }
+        }
+        self.edit.hand_over(id, new);
+        self.graph().node(new).outputs.clone()
+    }
+
+    /// Some sizes of a value, in any order.
+    fn sizes(
+        &mut self,
+        id: NodeId,
+        inputs: Vec<Option<ValueId>>,
+        sizes: &[i64],
+    ) -> Result<ValueId, Error> {
+        let whole: Vec<ValueId> = inputs.into_iter().flatten().collect();
+        let shape = self.emit(id, "Shape", &whole, Attrs::new())?;
+        let indices = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(sizes));
+        self.emit(id, "Gather", &[shape, indices], attrs! { axis: 0 })
+    }
+
+    /// Lets everybody who reads `old` and does not move read `new`, or what it was transposed from.
+    fn hand_on(
+        &mut self,
+        id: NodeId,
+        old: ValueId,
+        new: ValueId,
+        transposed: bool,
+        moving: &FxHashSet<NodeId>,
+    ) -> Result<(), Error> {
+        if !transposed {
+            let name = std::mem::take(&mut self.edit.graph_mut().value_mut(old).name);
+            self.edit.graph_mut().value_mut(new).name = name;
+            self.edit.graph_mut().replace_uses(old, new);
+            return Ok(());
+        }
+        self.known.insert(old, new);
+        let block = self.graph().node(id).block();
+        let uses: Vec<Use> = self.graph().value(old).uses().collect();
+        let mut others = false;
+        for place in uses {
+            match place {
+                Use::Operand(reader, _) if moving.contains(&reader) => {}
+                Use::Operand(reader, _) if self.is_transpose(reader, block) => {
+                    others |= !self.replaces_transpose(reader, new);
+                }
+                _ => others = true,
+            }
+        }
+        if others {
+            let perm = attrs! { perm: self.back.attr() };
+            let back = self.emit(id, "Transpose", &[new], perm)?;
+            let graph = self.edit.graph_mut();
+            graph.value_mut(back).ty = graph.ty(old).clone();
+            graph.value_mut(back).name = std::mem::take(&mut graph.value_mut(old).name);
+            graph.replace_uses(old, back);
+            self.known.insert(back, new);
+        }
+        let graph = self.edit.graph_mut();
+        if graph.value(new).name.is_empty() {
+            graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(old).name);
+        }
+        Ok(())
+    }
+
+    /// Whether a node transposes to the order in question.
+    fn is_transpose(&self, id: NodeId, block: onnx::BlockId) -> bool {
+        let node = self.graph().node(id);
+        node.block() == block && Permutation::of(node).as_ref() == Some(self.order)
+    }
+
+    /// Lets everybody who reads the result of a transpose read `new`, which is the same; `false` if
+    /// somebody cannot.
+    fn replaces_transpose(&mut self, id: NodeId, new: ValueId) -> bool {
+        let node = self.graph().node(id);
+        let (origin, result, block) = (node.origin, node.outputs[0], node.block());
+        let mut readers = Vec::new();
+        for place in self.graph().value(result).uses() {
+            match place {
+                Use::Operand(node, _) => readers.push(node),
+                Use::Output(..) if can_be_output(self.graph(), new, block) => {}
+                Use::Output(..) => return false,
+            }
+        }
+        // It belongs to whoever wanted the transposed value.
+        self.edit.inherit(&readers, vec![origin]);
+        let graph = self.edit.graph_mut();
+        let name = std::mem::take(&mut graph.value_mut(result).name);
+        if !name.is_empty() {
+            graph.value_mut(new).name = name;
+        }
+        graph.replace_uses(result, new);
+        graph.remove_node(id);
+        true
+    }
+
+    /// `value` in the other order, for the node `at`.
+    fn transposed(&mut self, value: ValueId, at: NodeId) -> Result<ValueId, Error> {
+        if let Some(known) = self.known.get(&value) {
+            return Ok(*known);
+        }
+        let rank = self.order.rank();
+        let wide = widened(self.graph().ty(value), rank);
+        if wide.shape.iter().all(|dim| *dim == Dim::Known(1)) {
+            return Ok(value);
+        }
+        let made = self.graph().producer(value).map(|id| self.graph().node(id));
+        if let Some(node) = made
+            && Permutation::of(node).is_some_and(|made| made == self.back)
+            && let Some(source) = node.input(0)
+        {
+            self.known.insert(value, source);
+            return Ok(source);
+        }
+        let unknown = wide.shape.iter().filter(|dim| dim.as_known().is_none()).count();
+        let new = if unknown < 2 && self.order.only_renames(&wide.shape) {
+            self.renamed(value, &wide, at)?
+        } else {
+            let mut whole = value;
+            let added = rank - self.graph().ty(value).rank();
+            if added > 0 {
+                let axes: Vec<i64> = (0..added).map(|axis| axis as i64).collect();
+                let axes = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&axes));
+                whole = self.emit(at, "Unsqueeze", &[value, axes], Attrs::new())?;
+            }
+            self.emit(at, "Transpose", &[whole], attrs! { perm: self.order.attr() })?
+        };
+        self.known.insert(value, new);
+        Ok(new)
+    }
+
+    /// A value whose elements keep their order, with its axes where they belong. One size at most is
+    /// not known.
+    fn renamed(&mut self, value: ValueId, wide: &Type, at: NodeId) -> Result<ValueId, Error> {
+        let mut shape = self.order.apply(&wide.shape);
+        if self.graph().ty(value).rank() < wide.rank() {
+            let ones = shape.iter().take_while(|dim| **dim == Dim::Known(1)).count();
+            shape.drain(..ones);
+        }
+        let target: Vec<i64> = shape.iter().map(|dim| dim.as_known().unwrap_or(-1)).collect();
+        let target = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&target));
+        let new = self.emit(at, "Reshape", &[value, target], Attrs::new())?;
+        let dtype = wide.dtype;
+        self.edit.graph_mut().value_mut(new).ty = Type::new(dtype, shape);
+        Ok(new)
+    }
+
+    fn emit(
+        &mut self,
+        at: NodeId,
+        op: &'static str,
+        inputs: &[ValueId],
+        attrs: Attrs,
+    ) -> Result<ValueId, Error> {
+        let made = self.edit.builder(PASS.name, at).op(op, inputs, attrs);
+        made.map_err(|error| Error {
+            rewrite: PASS.name,
+            origin: Some(self.graph().node(at).origin),
+            problem: Problem::Node(error),
+        })
+    }
+
+    /// Removes the transposes whose results nobody reads any more. They belonged to whoever made
+    /// what they transposed.
+    fn drop_transposes(&mut self) {
+        let mut transposes: Vec<NodeId> = Vec::new();
+        transposes.extend(self.known.keys().filter_map(|value| self.graph().producer(*value)));
+        transposes.sort_unstable();
+        transposes.dedup();
+        for id in transposes {
+            let Some(node) = self.graph().get(id) else { continue };
+            if node.op != Op::onnx("Transpose") || self.graph().value(node.outputs[0]).is_used() {
+                continue;
+            }
+            let heir = node.input(0).and_then(|value| self.graph().producer(value));
+            let origin = node.origin;
+            self.edit.inherit(heir.as_slice(), vec![origin]);
+            self.edit.graph_mut().remove_node(id);
+        }
+    }
+}
+
+fn set(attrs: &mut Attrs, name: &'static str, value: Attr) {
+    match attrs.iter_mut().find(|(key, _)| *key == name) {
+        Some((_, old)) => *old = value,
+        None => attrs.push((name, value)),
+    }
+}

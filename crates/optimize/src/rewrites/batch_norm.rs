@@ -1,0 +1,315 @@
+//! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, where all four are given
+//! and not computed of `x`: a normalisation at inference. They stay what they are, under their names.
+//!
+//! The factors may stand in any order, as products, quotients and reciprocals; scale and bias may
+//! be missing.
+
+use onnx::{Node, Producer, ValueId, attrs};
+use tensor::{DType, Dim, Tensor};
+
+use super::channels::{is_of_channels, vector};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "batch_norm", roots: &["Add", "Div", "Mul"], try_at };
+
+/// How many factors there may be.
+const MOST: usize = 8;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    let (product, bias) = match m.root().op.name {
+        "Add" => {
+            let (a, b) = (m.operand(0)?, m.operand(1)?);
+            let is_product = |v| m.producer(v, &["Div", "Mul"]).is_some() && m.is_used_once(v);
+            if is_product(a) && m.ty(a).shape == m.ty(y).shape {
+                (a, Some(b))
+            } else if is_product(b) && m.ty(b).shape == m.ty(y).shape {
+                (b, Some(a))
+            } else {
+                return Err("neither operand is a product".into());
+            }
+        }
+        // With an `Add` behind, that is the root.
+        _ if is_followed_by_bias(m, y) => return Err("a bias follows".into()),
+        _ => (y, None),
+    };
+    let shape = m.ty(y).shape.clone();
+    let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
+    let of_channels = |m: &Match<'_>, v| is_of_channels(m, v, shape.len(), 1, channels);
+    if m.ty(y).dtype != DType::F32 && m.ty(y).dtype != DType::F64 {
+        return Err("the type is not computed with".into());
+    }
+
+    let (centred, mut factors) = factors(m, product, &shape, channels)?;
+    let node = m.producer(centred, &["Sub"]).ok_or("nothing is subtracted")?;
+    let [Some(x), Some(mean)] = *node.inputs.as_slice() else {
+        return Err("an operand is left out".into());
+    };
+    let at =
+        factors.iter().position(|factor| factor.divides && deviation(m, factor.value).is_some());
+    let at = at.ok_or("nothing is divided by a standard deviation")?;
+    let (variance, epsilon) =
+        deviation(m, factors.remove(at).value).ok_or("there is no standard deviation")?;
+    let scale = match factors.as_slice() {
+        [] => None,
+        [Factor { value, divides: false }] => Some(*value),
+        _ => return Err("there are more factors than one".into()),
+    };
+    // The product of factors has the elements of each; its axes are where the channels are.
+    let parts = [Some(variance), scale];
+    if !parts.into_iter().flatten().all(|v| has_channels(m, v, channels)) {
+        return Err("a factor is not one number for each channel".into());
+    }
+    let along = [Some(mean), bias];
+    if !along.into_iter().flatten().all(|v| of_channels(m, v)) {
+        return Err("an operand is not one number for each channel".into());
+    }
+    if ![Some(mean), Some(variance), scale, bias].into_iter().flatten().all(|v| is_given(m, v)) {
+        return Err("the statistics are computed here".into());
+    }
+    if m.ty(x).shape != shape {
+        return Err("the input is broadcast".into());
+    }
+
+    let dtype = m.ty(y).dtype;
+    let count = channels.as_known().and_then(|n| usize::try_from(n).ok());
+    let filled = |m: &mut Match<'_>, number: f64| -> Result<ValueId, Skip> {
+        let one = Tensor::scalar(dtype, number).ok_or("the type is not computed with")?;
+        let count = count.ok_or("the number of channels is not known")?;
+        let bytes = one.bytes().repeat(count);
+        let tensor = Tensor::new(dtype, &[count], std::sync::Arc::new(bytes));
+        Ok(m.tensor(tensor.map_err(|_| "the channels are too many")?))
+    };
+    let scale = match scale {
+        Some(scale) => vector(m, scale, channels)?,
+        None => filled(m, 1.0)?,
+    };
+    let bias = match bias {
+        Some(bias) => vector(m, bias, channels)?,
+        None => filled(m, 0.0)?,
+    };
+    let mean = vector(m, mean, channels)?;
+    let variance = vector(m, variance, channels)?;
+    let operands = [x, scale, bias, mean, variance];
+    Ok(vec![m.op("BatchNormalization", &operands, attrs! { epsilon: epsilon })?])
+}
+
+/// A number that something is multiplied with or divided by.
+#[derive(Clone, Copy)]
+struct Factor {
+    value: ValueId,
+    divides: bool,
+}
+
+/// What is multiplied and divided along the way to `product`, and what was there before: the first
+/// value of the whole shape that is not a product itself.
+fn factors(
+    m: &Match<'_>,
+    product: ValueId,
+    shape: &[Dim],
+    channels: &Dim,
+) -> Result<(ValueId, Vec<Factor>), Skip> {
+    let (mut value, mut factors) = (product, Vec::new());
+    while let Some(node) = m.producer(value, &["Div", "Mul"]) {
+        if value != product && !m.is_used_once(value) {
+            return Err("a product has other readers".into());
+        }
+        let [Some(a), Some(b)] = *node.inputs.as_slice() else {
+            return Err("an operand is left out".into());
+        };
+        let is_whole = |v| m.ty(v).shape == *shape;
+        let divides = node.is("Div");
+        let (next, factor) = match (is_whole(a), is_whole(b)) {
+            (true, false) => (a, b),
+            (false, true) if !divides => (b, a),
+            _ => return Err("a factor is not one number for each channel".into()),
+        };
+        if !is_of_channels(m, factor, shape.len(), 1, channels) {
+            return Err("a factor is not one number for each channel".into());
+        }
+        split(m, Factor { value: factor, divides }, &mut factors)?;
+        value = next;
+    }
+    Ok((value, factors))
+}
+
+/// Takes a factor apart into those it is a product of.
+fn split(m: &Match<'_>, factor: Factor, factors: &mut Vec<Factor>) -> Result<(), Skip> {
+    let Factor { value, divides } = factor;
+    if factors.len() >= MOST {
+        return Err("there are too many factors".into());
+    }
+    let operands = |node: &Node| match *node.inputs.as_slice() {
+        [Some(a), Some(b)] => Some((a, b)),
+        _ => None,
+    };
+    if let Some(node) = m.producer(value, &["Reciprocal"]) {
+        let value = node.input(0).ok_or("an operand is left out")?;
+        return split(m, Factor { value, divides: !divides }, factors);
+    }
+    if let Some((a, b)) = m.producer(value, &["Mul"]).and_then(operands) {
+        split(m, Factor { value: a, divides }, factors)?;
+        return split(m, Factor { value: b, divides }, factors);
+    }
+    if let Some((a, b)) = m.producer(value, &["Div"]).and_then(operands) {
+        // `1 / x` is a reciprocal.
+        let is_one = m.constant(a).is_some_and(|one| one.splat() == Some(1.0));
+        if !is_one {
+            split(m, Factor { value: a, divides }, factors)?;
+        }
+        return split(m, Factor { value: b, divides: !divides }, factors);
+    }
+    if let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"])
+        && let Some(source) = node.input(0)
+        && m.producer(source, &["Div", "Mul", "Reciprocal", "Sqrt"]).is_some()
+    {
+        return split(m, Factor { value: source, divides }, factors);
+    }
+    factors.push(Factor { value, divides });
+    Ok(())
+}
+
+/// The variance and the epsilon of `sqrt(variance + epsilon)`.
+fn deviation(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f32)> {
+    let sum = m.producer(value, &["Sqrt"])?.input(0)?;
+    let node = m.producer(sum, &["Add"])?;
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let number = |v: ValueId| m.constant(v).filter(|c| c.len() == 1)?.splat();
+    let (variance, epsilon) = match (number(a), number(b)) {
+        (_, Some(epsilon)) => (a, epsilon),
+        (Some(epsilon), None) => (b, epsilon),
+        (None, None) => return None,
+    };
+    // The attribute has single precision.
+    #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
+    let single = epsilon as f32;
+    let is_exact = f64::from(single) == epsilon;
+    (is_exact || m.ty(value).dtype == DType::F32).then_some((variance, single))
+}
+
+/// Whether `value` has one element for each channel and otherwise axes of size one.
+fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
+    let one = Dim::Known(1);
+    let whole = m.ty(value).shape.iter().filter(|dim| **dim != one);
+    whole.eq([channels].into_iter().filter(|dim| **dim != one))
+}
+
+/// Whether `value` is a constant or an input of its block, whatever its shape: nothing that is
+/// computed from what is normalised.
+fn is_given(m: &Match<'_>, value: ValueId) -> bool {
+    let mut value = value;
+    while let Some(node) = m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
+        && let Some(source) = node.input(0)
+    {
+        value = source;
+    }
+    !matches!(m.graph().value(value).producer(), Producer::Node(..))
+}
+
+/// Whether `y` is read only by a node that adds something of its channels.
+fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
+    let mut uses = m.graph().value(y).uses();
+    let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
+    let reader = m.graph().node(id);
+    let shape = &m.ty(y).shape;
+    let whole = |v: &ValueId| m.ty(*v).shape == *shape;
+    match reader.op.name {
+        // A factor that is yet to come.
+        "Mul" | "Div" | "Add" => {
+            let others = reader.inputs.iter().flatten().filter(|v| **v != y);
+            others.count() == 1 && !reader.inputs.iter().flatten().all(whole)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn text(body: &str) -> String {
+        format!(
+            "g (float[B,2,4,4] x) => (float[B,2,4,4] y)
+            <float[2] m = {{1, 2}}, float[2] v = {{3, 4}}, float[2] s = {{5, 6}}, float[2] b = {{7, 8}}> {{
+                eps = Constant <value_float = 0.001> ()
+                k = Constant <value_ints = [2, 1, 1]> ()
+                o = Constant <value_ints = [1, 2, 1, 1]> ()
+                mean = Reshape (m, k)
+                scale = Reshape (s, o)
+                bias = Reshape (b, k)
+                {body}
+            }}"
+        )
+    }
+
+    const SPELLINGS: &[&str] = &[
+        // Flax.
+        "c = Sub (x, mean) w = Reshape (v, o) e = Add (w, eps) d = Sqrt (e) r = Reciprocal (d)
+         f = Mul (r, scale) p = Mul (c, f) y = Add (p, bias)",
+        // Haiku.
+        "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) r = Reciprocal (d)
+         f = Mul (scale, r) c = Sub (x, mean) p = Mul (c, f) y = Add (bias, p)",
+        // Equinox, and by hand.
+        "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
+         q = Div (c, w) p = Mul (scale, q) y = Add (p, bias)",
+        "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
+         f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
+    ];
+
+    #[test]
+    fn spellings_are_one() {
+        for spelling in SPELLINGS {
+            rewrites_to(
+                &REWRITE,
+                &text(spelling),
+                "g (float[B,2,4,4] x) => (float[B,2,4,4] y)
+                <float[2] m = {1, 2}, float[2] v = {3, 4}, float[2] s = {5, 6}, float[2] b = {7, 8}> {
+                    y = BatchNormalization <epsilon = 0.001> (x, s, b, m, v)
+                }",
+            );
+        }
+    }
+
+    #[test]
+    fn scale_and_bias_may_be_missing() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,2,4,4] x) => (float[B,2,4,4] y) <float[2] m = {1, 2}, float[2] v = {3, 4}> {
+                eps = Constant <value_float = 0.001> ()
+                k = Constant <value_ints = [2, 1, 1]> ()
+                mean = Reshape (m, k) c = Sub (x, mean)
+                e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
+                z = Div (c, w) y = Relu (z)
+            }",
+            "g (float[B,2,4,4] x) => (float[B,2,4,4] y) <float[2] m = {1, 2}, float[2] v = {3, 4}> {
+                s = Constant <value_floats: floats = [1, 1]> ()
+                b = Constant <value_floats: floats = [0, 0]> ()
+                z = BatchNormalization <epsilon = 0.001> (x, s, b, m, v)
+                y = Relu (z)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_arithmetic_stays() {
+        for body in [
+            // Statistics of the batch itself.
+            "axes = Constant <value_ints = [0, 2, 3]> () n = ReduceMean (x, axes) c = Sub (x, n)
+             e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) p = Mul (scale, q)
+             y = Add (p, bias)",
+            // Two factors.
+            "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w)
+             p = Mul (scale, q) t = Mul (p, mean) y = Add (t, bias)",
+            // A deviation that is multiplied.
+            "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Mul (c, w)
+             y = Add (q, bias)",
+            // Another axis.
+            "t = Constant <value = float[4] {1, 2, 3, 4}> () c = Sub (x, t) e = Add (eps, v)
+             d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) y = Add (q, bias)",
+        ] {
+            stays(&REWRITE, &text(body));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Operands that hold one number for each channel, however they are spelled.
+
+use onnx::ValueId;
+use tensor::Dim;
+
+use crate::{Match, Skip};
+
+/// A vector with the elements of `value`, which broadcasts along axis `axis` of `rank` axes only.
+/// A reshape of a vector is that vector.
+pub(super) fn of_channels(
+    m: &mut Match<'_>,
+    value: ValueId,
+    rank: usize,
+    axis: usize,
+    channels: &Dim,
+) -> Result<ValueId, Skip> {
+    if !is_of_channels(m, value, rank, axis, channels) {
+        return Err("an operand is not one number for each channel".into());
+    }
+    vector(m, value, channels)
+}
+
+/// Whether `value` broadcasts along axis `axis` of `rank` axes only, and has all its elements.
+pub(super) fn is_of_channels(
+    m: &Match<'_>,
+    value: ValueId,
+    rank: usize,
+    axis: usize,
+    channels: &Dim,
+) -> bool {
+    let shape = &m.ty(value).shape;
+    let Some(added) = rank.checked_sub(shape.len()) else { return false };
+    let size = |i: usize| i.checked_sub(added).and_then(|i| shape.get(i));
+    let fits = |i: usize| match size(i) {
+        Some(dim) if i == axis => dim == channels,
+        Some(dim) => *dim == Dim::Known(1),
+        None => i != axis,
+    };
+    (0..rank).all(fits)
+}
+
+/// A value with one number for each channel, as a vector.
+pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
+    let mut value = value;
+    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"]) {
+        let source = node.input(0).ok_or("an operand is left out")?;
+        let whole = m.ty(source).shape.iter().filter(|dim| **dim != Dim::Known(1));
+        // An `Expand` of fewer elements is more than another shape.
+        if !whole.eq([channels].into_iter().filter(|dim| **dim != Dim::Known(1))) {
+            break;
+        }
+        value = source;
+    }
+    if m.ty(value).rank() == 1 {
+        return Ok(value);
+    }
+    let size = channels.as_known().ok_or("the number of channels is not known")?;
+    let shape = m.i64s(&[size]);
+    m.op("Reshape", &[value, shape], onnx::Attrs::new())
+}

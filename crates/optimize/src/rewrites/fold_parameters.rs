@@ -1,0 +1,174 @@
+//! Arithmetic on parameters that people would not look for is done at export: a kernel is there in
+//! ONNX's layout, `sqrt(var + eps)` is a number.
+//!
+//! A parameter that only gets another layout keeps its name. It stays as it is if it is large and
+//! also read in its own layout, and so do parameters that are only joined. What else is computed of
+//! parameters is named after the first of them and the operator.
+
+use onnx::{Node, Producer, ValueId};
+use tensor::Tensor;
+
+use super::fold_constants::{folded_shape, is_within};
+use crate::{Match, Rewrite, Skip};
+use onnx::fold::{self, Operation};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "fold_parameters", roots: fold::OPERATORS, try_at };
+
+/// The bytes that a result may take which is computed now.
+const LIMIT: usize = 1 << 16;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (result, node) = (m.result()?, m.root().clone());
+    let graph = m.graph();
+    let operands = || node.inputs.iter().flatten().copied();
+    let is_constant = |v: ValueId| matches!(graph.value(v).producer(), Producer::Constant(_));
+    if !operands().all(is_constant) {
+        return Err("an operand is not a constant".into());
+    }
+    let named = |v: &ValueId| !graph.value(*v).name.is_empty();
+    let parameter = operands().find(named).ok_or("no operand is a parameter")?;
+    if node.is("Concat") && operands().filter(named).nth(1).is_some() {
+        return Err("several parameters would be one".into());
+    }
+    let shape = folded_shape(m.ty(result))?;
+    if let Some(view) = view(m, &node, parameter, &shape)? {
+        let is_small = is_within(m.ty(result).dtype, &shape, LIMIT);
+        return match (m.is_used_once(parameter), is_small) {
+            (true, _) => Ok(vec![m.rename(parameter, view)]),
+            (false, true) => Ok(vec![m.derived(parameter, view)]),
+            (false, false) => Err("the parameter is also read as it is".into()),
+        };
+    }
+    let dtype = m.ty(result).dtype;
+    if !is_within(dtype, &shape, LIMIT) {
+        return Err("the result is large".into());
+    }
+    let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
+    let inputs: Vec<_> = inputs.collect();
+    let operation = Operation { node: &node, inputs: &inputs, dtype, shape: &shape };
+    let tensor = fold::evaluate(&operation)?;
+    Ok(vec![m.derived(parameter, tensor)])
+}
+
+/// The parameter with all its elements in the layout that `node` gives them, if that is what it does.
+fn view(
+    m: &Match<'_>,
+    node: &Node,
+    parameter: ValueId,
+    shape: &[usize],
+) -> Result<Option<Tensor>, Skip> {
+    if node.input(0) != Some(parameter) {
+        return Ok(None);
+    }
+    let tensor = m.graph().constant(parameter).ok_or("an operand is not a constant")?;
+    let out_of_order = |_| Skip::Because("the elements are packed");
+    let view = match node.op.name {
+        "Transpose" => {
+            let axes = fold::permutation(node, tensor.shape().len())?;
+            tensor.transposed(&axes).map_err(out_of_order)?
+        }
+        "Expand" if shape.iter().product::<usize>() != tensor.len() => return Ok(None),
+        "Expand" | "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => {
+            tensor.reshaped(shape).map_err(|_| "the result has another size than was inferred")?
+        }
+        "Slice" if shape == tensor.shape() => {
+            let ints = |i: usize| node.input(i).and_then(|v| m.ints(v));
+            let (Some(axes), Some(steps)) = (ints(3), ints(4)) else { return Ok(None) };
+            if steps.iter().any(|step| step.abs() != 1) {
+                return Ok(None);
+            }
+            let flipped = axes.iter().zip(&steps).filter(|(_, step)| **step == -1);
+            let flipped = flipped.map(|(axis, _)| fold::axis(*axis, shape.len()));
+            tensor.reversed(&flipped.collect::<Result<Vec<_>, _>>()?).map_err(out_of_order)?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn another_layout_keeps_the_name() {
+        for (node, shape, elements) in [
+            ("Transpose <perm = [1, 0]> (w)", "3,2", "1, 4, 2, 5, 3, 6"),
+            ("Reshape (w, s)", "3,2", "1, 2, 3, 4, 5, 6"),
+            ("Slice (w, start, end, axes, steps)", "2,3", "3, 2, 1, 6, 5, 4"),
+        ] {
+            rewrites_to(
+                &REWRITE,
+                &format!(
+                    "g (float[{shape}] x) => (float[{shape}] y) <float[2,3] w = {{1, 2, 3, 4, 5, 6}}> {{
+                        s = Constant <value_ints = [3, 2]> ()
+                        start = Constant <value_ints = [-1]> ()
+                        end = Constant <value_ints = [-9]> ()
+                        axes = Constant <value_ints = [1]> ()
+                        steps = Constant <value_ints = [-1]> ()
+                        t = {node}
+                        y = Add (x, t)
+                    }}"
+                ),
+                &format!(
+                    "g (float[{shape}] x) => (float[{shape}] y) <float[{shape}] w = {{{elements}}}> {{
+                        y = Add (x, w)
+                    }}"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_computed_is_named_after_the_parameter() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] x) => (float[2] y) <float[2] v = {3, 8}> {
+                one = Constant <value_float: float = 1> ()
+                a = Add (v, one)
+                b = Sqrt (a)
+                y = Div (x, b)
+            }",
+            "g (float[2] x) => (float[2] y) <float[2] \"v/Add/Sqrt\" = {2, 3}> {
+                y = Div (x, \"v/Add/Sqrt\")
+            }",
+        );
+    }
+
+    #[test]
+    fn a_large_parameter_is_not_written_twice() {
+        let many = vec!["1"; 20000].join(", ");
+        stays(
+            &REWRITE,
+            &format!(
+                "g (float[2,10000] x, float[10000,2] z) => (float[2,10000] y, float[10000,2] u)
+                <float[2,10000] w = {{{many}}}> {{
+                    t = Transpose <perm = [1, 0]> (w)
+                    y = Add (x, w)
+                    u = Add (z, t)
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn parameters_that_are_joined_stay() {
+        stays(
+            &REWRITE,
+            "g (float[4] x) => (float[4] y) <float[2] v = {1, 2}, float[2] w = {3, 4}> {
+                a = Concat <axis = 0> (v, w)
+                y = Add (x, a)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_may_differ_at_run_time_stays() {
+        stays(
+            &REWRITE,
+            "g (float[2] x) => (float[2] y) <float[2] v = {3, 8}> { a = Exp (v) y = Add (x, a) }",
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! `AveragePool(x) * n / n` → `AveragePool(x)`: the sum over a window, divided by its size again, or
+//! by the number of elements that are not padding: the sum over a window of ones.
+
+use onnx::ValueId;
+use tensor::Tensor;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "pool_average", roots: &["Div"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (sum, count) = (m.operand(0)?, m.operand(1)?);
+    let (pool, size) = summed(m, sum).ok_or("the dividend is not the sum over a window")?;
+    if m.ty(m.result()?).shape != m.ty(pool).shape {
+        return Err("the pooling is broadcast".into());
+    }
+    if let Some(count) = number(m, count) {
+        let same = count == size;
+        return if same {
+            Ok(vec![pool])
+        } else {
+            Err("the sum is divided by another number".into())
+        };
+    }
+    let (ones, ones_size) = summed(m, count).ok_or("the divisor is not known")?;
+    let node = |v| m.producer(v, &["AveragePool"]);
+    let (Some(pooled), Some(counted)) = (node(pool), node(ones)) else {
+        return Err("the divisor is not known".into());
+    };
+    let (Some(x), Some(filled)) = (pooled.input(0), counted.input(0)) else {
+        return Err("an operand is left out".into());
+    };
+    let space = |v| m.ty(v).shape.get(2..).map(<[_]>::to_vec);
+    let includes_padding = pooled.int("count_include_pad", 0) == 1;
+    if !is_ones(m, filled)
+        || ones_size != size
+        || pooled.attrs != counted.attrs
+        || space(x) != space(filled)
+        || !includes_padding
+    {
+        return Err("the divisor is not the number of elements in a window".into());
+    }
+    let mut pooled = pooled.clone();
+    pooled.attrs.retain(|(name, _)| *name != "count_include_pad");
+    let inputs = pooled.inputs.clone();
+    Ok(vec![m.like(&pooled, inputs)?])
+}
+
+/// The one positive number that a constant holds.
+fn number(m: &Match<'_>, value: ValueId) -> Option<f64> {
+    m.constant(value).and_then(Tensor::splat).filter(|n| *n > 0.0)
+}
+
+/// The pooling and the number that `value` is the product of.
+fn summed(m: &Match<'_>, value: ValueId) -> Option<(ValueId, f64)> {
+    let node = m.producer(value, &["Mul"])?;
+    let (a, b) = (node.input(0)?, node.input(1)?);
+    let is_pool = |v| m.producer(v, &["AveragePool"]).is_some();
+    match (is_pool(a), is_pool(b)) {
+        (true, false) => Some((a, number(m, b)?)),
+        (false, true) => Some((b, number(m, a)?)),
+        _ => None,
+    }
+}
+
+/// Whether every element of `value` is one.
+fn is_ones(m: &Match<'_>, value: ValueId) -> bool {
+    let source = m.producer(value, &["Expand"]).and_then(|node| node.input(0));
+    number(m, source.unwrap_or(value)) == Some(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn text(divisor: &str) -> String {
+        format!(
+            "g (float[1,2,4,4] x) => (float[1,2,3,3] y) {{
+                four = Constant <value_float: float = 4> ()
+                n = Constant <value_float: float = {divisor}> ()
+                p = AveragePool <kernel_shape = [2, 2], count_include_pad = 1> (x)
+                s = Mul (p, four)
+                d = Div (s, n)
+                y = Exp (d)
+            }}"
+        )
+    }
+
+    #[test]
+    fn a_mean_is_a_mean() {
+        rewrites_to(
+            &REWRITE,
+            &text("4"),
+            "g (float[1,2,4,4] x) => (float[1,2,3,3] y) {
+                p = AveragePool <kernel_shape = [2, 2], count_include_pad = 1> (x)
+                y = Exp (p)
+            }",
+        );
+    }
+
+    #[test]
+    fn padding_need_not_count() {
+        let pads = "kernel_shape = [2, 2], pads = [0, 0, 1, 1]";
+        let ones = vec!["1"; 16].join(", ");
+        rewrites_to(
+            &REWRITE,
+            &format!(
+                "g (float[1,2,4,4] x) => (float[1,2,4,4] y) {{
+                    four = Constant <value_float: float = 4> ()
+                    p = AveragePool <{pads}, count_include_pad = 1> (x)
+                    s = Mul (p, four)
+                    o = Constant <value = float[1,1,4,4] {{{ones}}}> ()
+                    q = AveragePool <{pads}, count_include_pad = 1> (o)
+                    n = Mul (q, four)
+                    y = Div (s, n)
+                }}"
+            ),
+            &format!(
+                "g (float[1,2,4,4] x) => (float[1,2,4,4] y) {{ y = AveragePool <{pads}> (x) }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn another_divisor_stays() {
+        stays(&REWRITE, &text("5"));
+    }
+}

@@ -1,0 +1,217 @@
+//! Elements of a tensor in another order, put there only while somebody reads them: a transposed
+//! weight costs no second copy of the weights.
+
+use std::sync::Arc;
+
+use crate::Storage;
+
+/// How much is put in order at a time, in bytes.
+const CHUNK: usize = 1 << 20;
+
+/// Every element of a storage, or some of them, read with strides.
+#[derive(Clone)]
+pub(crate) struct Moved {
+    pub(crate) source: Arc<dyn Storage>,
+    /// The bytes of one element.
+    pub(crate) width: usize,
+    /// The order in which elements are read: the axes from the outermost on.
+    pub(crate) axes: Vec<Axis>,
+    /// Where the first element is, in elements.
+    pub(crate) start: usize,
+}
+
+/// An axis along which elements are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    pub(crate) size: usize,
+    /// The distance of neighbours in the storage, in elements.
+    pub(crate) stride: isize,
+}
+
+impl Moved {
+    pub(crate) fn byte_len(&self) -> usize {
+        self.axes.iter().map(|axis| axis.size).product::<usize>() * self.width
+    }
+
+    /// Hands out all bytes in order, a piece at a time.
+    pub(crate) fn chunks<E>(&self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if self.byte_len() == 0 {
+            return Ok(());
+        }
+        let source = self.source.bytes();
+        let axes: Vec<Axis> = self.axes.iter().copied().filter(|axis| axis.size != 1).collect();
+        // The inner axes that fit a chunk as a whole.
+        let (mut inner, mut split) = (self.width, axes.len());
+        while split > 0 && inner.saturating_mul(axes[split - 1].size) <= CHUNK {
+            split -= 1;
+            inner *= axes[split].size;
+        }
+        let start = self.start.cast_signed();
+        let (outer, whole) = axes.split_at(split);
+        let Some((cut, walked)) = outer.split_last() else {
+            let mut all = vec![0; inner];
+            copy(source, &mut all, whole, start, self.width);
+            return each(&all);
+        };
+        let steps = (CHUNK / inner).clamp(1, cut.size);
+        let mut buffer = vec![0; inner * steps];
+        let mut outcome = Ok(());
+        walk(walked, start, &mut |start| {
+            for at in (0..cut.size).step_by(steps) {
+                if outcome.is_err() {
+                    return;
+                }
+                let size = steps.min(cut.size - at);
+                let mut block = vec![Axis { size, ..*cut }];
+                block.extend_from_slice(whole);
+                let piece = &mut buffer[..inner * size];
+                copy(source, piece, &block, start + at.cast_signed() * cut.stride, self.width);
+                outcome = each(piece);
+            }
+        });
+        outcome
+    }
+}
+
+/// Calls `at` with the place of every element along `axes`.
+fn walk(axes: &[Axis], start: isize, at: &mut impl FnMut(isize)) {
+    match axes.split_first() {
+        None => at(start),
+        Some((axis, rest)) => {
+            for i in 0..axis.size {
+                walk(rest, start + i.cast_signed() * axis.stride, at);
+            }
+        }
+    }
+}
+
+/// Puts the elements along `axes` into `target` in order. They are read in the order of the source,
+/// so that what lies together there is read together.
+fn copy(source: &[u8], target: &mut [u8], axes: &[Axis], start: isize, width: usize) {
+    let mut step = width;
+    let mut both: Vec<(Axis, usize)> = Vec::with_capacity(axes.len());
+    for axis in axes.iter().rev() {
+        both.push((*axis, step));
+        step *= axis.size;
+    }
+    both.sort_by_key(|(axis, _)| std::cmp::Reverse(axis.stride.unsigned_abs()));
+    match width {
+        1 => scatter::<1>(source, target, &both, start, 0),
+        2 => scatter::<2>(source, target, &both, start, 0),
+        4 => scatter::<4>(source, target, &both, start, 0),
+        8 => scatter::<8>(source, target, &both, start, 0),
+        _ => scatter_any(source, target, &both, start, 0, width),
+    }
+}
+
+/// `from` is counted in elements of the source, `to` in bytes of the target.
+fn scatter<const W: usize>(
+    source: &[u8],
+    target: &mut [u8],
+    axes: &[(Axis, usize)],
+    from: isize,
+    to: usize,
+) {
+    match axes {
+        [] => put(source, target, from, to, W),
+        [(axis, step)] => {
+            let (elements, _) = source.as_chunks::<W>();
+            let (mut from, mut to) = (from, to);
+            for _ in 0..axis.size {
+                if let (Some(element), Some(place)) =
+                    (elements.get(from.cast_unsigned()), target.get_mut(to..to + W))
+                {
+                    place.copy_from_slice(element);
+                }
+                from += axis.stride;
+                to += step;
+            }
+        }
+        [(axis, step), rest @ ..] => {
+            for i in 0..axis.size {
+                let from = from + i.cast_signed() * axis.stride;
+                scatter::<W>(source, target, rest, from, to + i * step);
+            }
+        }
+    }
+}
+
+fn scatter_any(
+    source: &[u8],
+    target: &mut [u8],
+    axes: &[(Axis, usize)],
+    from: isize,
+    to: usize,
+    width: usize,
+) {
+    let Some(((axis, step), rest)) = axes.split_first() else {
+        return put(source, target, from, to, width);
+    };
+    for i in 0..axis.size {
+        let from = from + i.cast_signed() * axis.stride;
+        scatter_any(source, target, rest, from, to + i * step, width);
+    }
+}
+
+fn put(source: &[u8], target: &mut [u8], from: isize, to: usize, width: usize) {
+    let from = from.cast_unsigned().wrapping_mul(width);
+    if let (Some(element), Some(place)) =
+        (source.get(from..from.wrapping_add(width)), target.get_mut(to..to + width))
+    {
+        place.copy_from_slice(element);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// The elements as one loop after the other reads them.
+    fn plainly(moved: &Moved) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        walk(&moved.axes, moved.start.cast_signed(), &mut |at| {
+            let at = at.cast_unsigned() * moved.width;
+            bytes.extend_from_slice(&moved.source.bytes()[at..at + moved.width]);
+        });
+        bytes
+    }
+
+    fn check(width: usize, start: usize, axes: &[(usize, isize)]) {
+        let length = 3 << 20;
+        let source: Vec<u8> =
+            (0..length).map(|i: usize| (i * 7 + i / 251).to_le_bytes()[0]).collect();
+        let axes = axes.iter().map(|&(size, stride)| Axis { size, stride }).collect();
+        let moved = Moved { source: Arc::new(source), width, axes, start };
+        let (mut bytes, mut largest) = (Vec::new(), 0);
+        let done: Result<(), Infallible> = moved.chunks(|chunk| {
+            largest = largest.max(chunk.len());
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        });
+        done.unwrap();
+        assert_eq!(bytes.len(), moved.byte_len());
+        assert!(bytes == plainly(&moved), "{:?}", moved.axes);
+        assert!(largest <= CHUNK, "{largest}");
+    }
+
+    #[test]
+    fn elements_come_in_order() {
+        check(4, 0, &[]);
+        check(4, 5, &[(1, 9)]);
+        check(4, 0, &[(3, 1), (2, 3)]);
+        check(2, 11, &[(2, -6), (3, -1), (2, 3)]);
+        check(3, 0, &[(5, 1), (4, 5)]);
+        check(16, 0, &[(5, 1), (4, 5)]);
+        check(4, 0, &[(0, 1), (4, 5)]);
+    }
+
+    #[test]
+    fn large_ones_come_in_chunks() {
+        check(4, 0, &[(512, 1), (128, 512), (3, 3 * 65536), (3, 65536)]);
+        check(4, 0, &[(2, 1), (390_000, 2)]);
+        check(1, 0, &[(1, 0), (1_500_000, 2), (2, 1)]);
+        check(8, 0, &[(600, 1), (600, 600)]);
+    }
+}

@@ -9,6 +9,7 @@ mod edit;
 mod error;
 mod fold;
 pub mod legalize;
+mod movement;
 mod options;
 mod pass;
 mod passes;

@@ -1,7 +1,8 @@
-//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like. Of floats, only what keeps the sign of
+//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like; what is neutral in every place may be
+//! spread out by an `Expand`, which `x` then takes over if it is what decides the shape. Of floats, only what keeps the sign of
 //! zero: `x + 0.0` turns `-0.0` into `0.0`, `x + -0.0` and `x - 0.0` do not.
 
-use onnx::ValueId;
+use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use crate::{Match, Rewrite, Skip};
@@ -18,18 +19,31 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("there are not two operands".into());
     };
     let op = node.op.name;
-    let is_neutral = |v| m.constant(v).is_some_and(|tensor| is_neutral(op, tensor));
-    let x = if is_neutral(b) {
-        a
+    let is_neutral = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
+    let (x, neutral) = if is_neutral(b) {
+        (a, b)
     } else if is_neutral(a) && !matches!(op, "Div" | "Sub") {
-        b
+        (b, a)
     } else {
         return Err("neither operand is neutral".into());
     };
-    if m.ty(x) != m.ty(y) {
-        return Err("the neutral operand broadcasts the other one".into());
+    if m.ty(x) == m.ty(y) {
+        return Ok(vec![x]);
     }
-    Ok(vec![x])
+    let expand = m.producer(neutral, &["Expand"]).filter(|_| m.ty(neutral) == m.ty(y));
+    let shape = expand.and_then(|node| node.input(1));
+    let shape = shape.ok_or("the neutral operand broadcasts the other one")?;
+    Ok(vec![m.op("Expand", &[x, shape], attrs! {})?])
+}
+
+/// The value whose elements `value` repeats.
+fn spread_from(m: &Match<'_>, mut value: ValueId) -> ValueId {
+    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])
+        && let Some(from) = node.input(0)
+    {
+        value = from;
+    }
+    value
 }
 
 fn is_neutral(op: &str, tensor: &Tensor) -> bool {
@@ -78,6 +92,28 @@ mod tests {
                 y = Exp (x)
                 m = Neg (n)
                 q = Not (p)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_is_neutral_everywhere_is_dropped() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3] x, bool[3] p) => (float[B,3] y, bool[B,3] q) {
+                zero = Constant <value_float: float = 0> ()
+                yes = Constant <value = bool {1}> ()
+                s = Shape (x)
+                z = Expand (zero, s)
+                d = Sub (x, z)
+                y = Exp (d)
+                e = Expand (yes, s)
+                q = And (e, p)
+            }",
+            "g (float[B,3] x, bool[3] p) => (float[B,3] y, bool[B,3] q) {
+                s = Shape (x)
+                y = Exp (x)
+                q = Expand (p, s)
             }",
         );
     }

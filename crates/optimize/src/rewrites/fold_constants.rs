@@ -1,7 +1,7 @@
 //! Computes what depends on constants only, where the result is small and the same bit for bit.
 //! Parameters (constants with a name) are left alone: people look for them by name.
 
-use onnx::{Graph, Producer, ValueId};
+use onnx::{Graph, Node, Producer, ValueId};
 use tensor::{DType, Dim, Tensor};
 
 use crate::fold::{self, Operation};
@@ -12,6 +12,9 @@ pub(crate) static REWRITE: Rewrite =
 
 /// The bytes that a result may take.
 const LIMIT: usize = 4096;
+
+/// The bytes that a mask may take: one for a thousand tokens is computed once, here.
+const MASK_LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = m.result()?;
@@ -53,13 +56,22 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     let shape: Option<Vec<usize>> = shape.into_iter().map(|d| usize::try_from(d).ok()).collect();
     let shape = shape.ok_or("the result's shape is not known")?;
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
-    let is_small = |n: usize| n.checked_mul(16).is_some() && ty.dtype.byte_len(n) <= LIMIT;
+    let limit = if makes_mask(node, ty.dtype) { MASK_LIMIT } else { LIMIT };
+    let is_small = |n: usize| n.checked_mul(16).is_some() && ty.dtype.byte_len(n) <= limit;
     // What only gets another shape shares its elements, whatever their number.
     if !fold::is_view(node.op.name) && !count.is_some_and(is_small) {
         return Err("the result is large".into());
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
     fold::evaluate(&operation)
+}
+
+/// Whether a node says of each element which side of something it is on. What repeats one element
+/// is no mask.
+fn makes_mask(node: &Node, dtype: DType) -> bool {
+    const OPERATORS: &[&str] =
+        &["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"];
+    dtype == DType::Bool && OPERATORS.contains(&node.op.name)
 }
 
 #[cfg(test)]

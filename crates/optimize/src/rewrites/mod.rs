@@ -1,17 +1,23 @@
 //! The rewrites, one file each.
 
+mod arrange_product;
 mod compose_casts;
-mod compose_reshapes;
-mod compose_transposes;
+pub(crate) mod compose_reshapes;
+pub(crate) mod compose_transposes;
 mod constant_reshape_target;
+mod drop_choice_of_truth;
 mod drop_constant_where;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
 mod fold_constants;
+mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
 mod matmul_add_to_gemm;
+mod reduce_what_is_moved;
+mod shorten_movements;
+mod sink_unit_axes;
 
 use crate::Rewrite;
 
@@ -19,6 +25,7 @@ use crate::Rewrite;
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
     &drop_no_op::REWRITE,
+    &drop_choice_of_truth::REWRITE,
     &drop_constant_where::REWRITE,
     &drop_neutral_operand::REWRITE,
     &compose_casts::REWRITE,
@@ -26,9 +33,16 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &compose_reshapes::REWRITE,
     &constant_reshape_target::REWRITE,
     &compose_transposes::REWRITE,
+    &shorten_movements::REWRITE,
     &drop_operand_broadcast::REWRITE,
     &join_transposes::REWRITE,
+    &reduce_what_is_moved::REWRITE,
+    &hoist_transposes::REWRITE,
+    &sink_unit_axes::REWRITE,
 ];
+
+/// What lets products read their operands as they lie.
+pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE];
 
 /// What makes one operator of several.
 pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];

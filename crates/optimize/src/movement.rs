@@ -60,15 +60,20 @@ impl Chain {
         chain
     }
 
-    /// What the movements cost that nobody needs once the end of the chain is not read any more:
-    /// by its one reader, or by anyone if it is `replaced`.
+    /// What the movements cost one reader of the end of the chain, or all of them if the end is
+    /// `replaced`. What several read costs each its share.
     pub(crate) fn cost(&self, graph: &Graph, replaced: bool) -> usize {
         let is_constant = graph.constant(self.source).is_some();
-        let is_unneeded =
-            |node: &Node| node.outputs.iter().all(|value| graph.value(*value).uses().len() == 1);
-        let from_end = self.nodes.iter().rev().map(|id| graph.node(*id)).enumerate();
-        let unneeded = from_end.take_while(|(i, node)| (replaced && *i == 0) || is_unneeded(node));
-        unneeded.map(|(_, node)| cost_of(node.is("Transpose"), is_constant)).sum()
+        let (mut cost, mut sharers) = (0, 1);
+        for (i, id) in self.nodes.iter().rev().enumerate() {
+            let node = graph.node(*id);
+            if i > 0 || !replaced {
+                let uses = node.outputs.iter().map(|value| graph.value(*value).uses().len());
+                sharers *= uses.max().unwrap_or(1).max(1);
+            }
+            cost += cost_of(node.is("Transpose"), is_constant) / sharers;
+        }
+        cost
     }
 }
 
@@ -80,10 +85,10 @@ pub(crate) fn is_movement(node: &Node) -> bool {
 /// happens once.
 fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
     match (is_transpose, is_constant) {
-        (true, false) => 10,
-        (false, false) => 3,
-        (true, true) => 2,
-        (false, true) => 1,
+        (true, false) => 120,
+        (false, false) => 36,
+        (true, true) => 24,
+        (false, true) => 12,
     }
 }
 

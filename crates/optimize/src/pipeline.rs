@@ -3,7 +3,9 @@
 use onnx::Graph;
 use provenance::Origins;
 
-use crate::passes::{common_subexpressions, eliminate_dead_nodes, merge_duplicate_constants};
+use crate::passes::{
+    common_subexpressions, eliminate_dead_nodes, merge_duplicate_constants, reshape_parameters,
+};
 use crate::rewrites::{ARRANGE, CLEAN_UP, FUSE};
 use crate::{Changed, Editor, Error, Options, Pass, Report, Rewrite, Verify, runner};
 
@@ -16,12 +18,13 @@ enum Step {
 /// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
     Step::Fusions(ARRANGE),
+    Step::Pass(reshape_parameters::PASS),
     Step::Fusions(FUSE),
 ];
 

@@ -207,9 +207,9 @@ impl Product {
         let size = |axis: &[usize]| self.atoms.shape(&[axis.to_vec()])[0].as_known();
         match (size(among_batch), size(rows)) {
             (Some(1), _) => 0,
-            (Some(products), Some(rows)) if products > rows => 30,
-            (None, _) => 30,
-            _ => 1,
+            (Some(products), Some(rows)) if products > rows => 360,
+            (None, _) => 360,
+            _ => 12,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The rewrites, one file each.
 
 mod arrange_product;
+mod bias_before_split;
 mod compose_casts;
 pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
@@ -42,7 +43,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
 ];
 
 /// What lets products read their operands as they lie.
-pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE];
+pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// What makes one operator of several.
 pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];

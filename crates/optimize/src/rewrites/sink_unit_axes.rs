@@ -73,15 +73,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // Axes are those of the broadcast operands.
     let first = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
-        let axes: Vec<usize> = inserted(m, *value)?.1.iter().map(|axis| axis + shift).collect();
         let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
-        let axes: Vec<usize> = axes.into_iter().filter(goes).collect();
-        (!axes.is_empty()).then_some(axes)
+        inserted(m, *value)?.1.into_iter().find_map(|axes| {
+            let axes: Vec<usize> = axes.iter().map(|axis| axis + shift).filter(goes).collect();
+            (!axes.is_empty()).then_some(axes)
+        })
     });
     let gone = first.ok_or("no operand has axes put in")?;
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
-        && all == gone
+        && all.contains(&gone)
     {
         // The axis that was put in stands where the reduced one would be kept.
         let axes: Vec<usize> =
@@ -163,16 +164,24 @@ fn is_one(m: &Match<'_>, operands: &[ValueId], rank: usize, axis: usize) -> bool
     })
 }
 
-/// What `value` is but for axes of size one, and where these were put in.
-fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+/// What `value` is but for axes of size one, and where these were put in: before those that were
+/// there already, or behind them.
+fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])> {
     let node = m.producer(value, &["Reshape", "Unsqueeze"])?;
     if node.block() != m.root().block() {
         return None;
     }
     let source = node.input(0)?;
-    let (op, axes) = unit_axes(&m.ty(source).shape, &m.ty(value).shape)?;
-    let axes = axes.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
-    (op == "Unsqueeze").then_some((source, axes))
+    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
+    let put_in = |from: &[Dim], to: &[Dim]| {
+        let (op, axes) = unit_axes(from, to)?;
+        let axes = axes.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>().ok()?;
+        (op == "Unsqueeze").then_some(axes)
+    };
+    let reversed = |dims: &[Dim]| dims.iter().rev().cloned().collect::<Vec<_>>();
+    let from_end = put_in(&reversed(from), &reversed(to))?;
+    let first = from_end.iter().rev().map(|axis| to.len() - 1 - axis).collect();
+    Some((source, [first, put_in(from, to)?]))
 }
 
 /// `value` without axes of size one, where that takes no movement that was not there before.
@@ -193,13 +202,14 @@ fn without(
     if m.constant(value).is_some() {
         return emit(m, value, &[Step::Reshape(shape, to)], &[]);
     }
-    let (source, axes) = inserted(m, value).ok_or("another operand has the axes for good")?;
-    if !gone.iter().all(|axis| axes.contains(axis)) {
-        return Err("another operand has the axes for good".into());
-    }
+    const FOR_GOOD: Skip = Skip::Because("another operand has the axes for good");
+    let (source, _) = inserted(m, value).ok_or(FOR_GOOD)?;
     let from = m.ty(source).shape.clone();
     if from == to {
         return Ok(source);
+    }
+    if !matches!(unit_axes(&from, &to), Some(("Unsqueeze", _))) {
+        return Err(FOR_GOOD);
     }
     let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();
     emit(m, source, &[Step::Reshape(from, to)], &old)

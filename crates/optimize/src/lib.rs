@@ -14,6 +14,7 @@ mod options;
 mod pass;
 mod passes;
 mod pipeline;
+mod ranges;
 mod rewrite;
 mod rewrites;
 mod runner;

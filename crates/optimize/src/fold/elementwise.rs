@@ -38,6 +38,7 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Skip> {
         ("Neg", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(|v| -v).collect()),
         ("Abs", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::abs).collect()),
         ("Abs", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::abs).collect()),
+        ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
         // Both are rounded correctly, like the four operations of arithmetic.
         ("Reciprocal", Numbers::Floats(v)) => {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())

@@ -8,16 +8,21 @@ pub(crate) mod compose_transposes;
 mod constant_reshape_target;
 mod drop_choice_of_truth;
 mod drop_constant_where;
+mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
+mod floored_modulo;
 mod fold_constants;
+mod gather_from_the_end;
+mod gather_known_places;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
 mod matmul_add_to_gemm;
 mod reduce_what_is_moved;
 mod shorten_movements;
+mod simplify_truth;
 mod sink_unit_axes;
 
 use crate::Rewrite;
@@ -28,7 +33,10 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_no_op::REWRITE,
     &drop_choice_of_truth::REWRITE,
     &drop_constant_where::REWRITE,
+    &drop_known_guard::REWRITE,
     &drop_neutral_operand::REWRITE,
+    &simplify_truth::REWRITE,
+    &floored_modulo::REWRITE,
     &compose_casts::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
@@ -40,6 +48,8 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &reduce_what_is_moved::REWRITE,
     &hoist_transposes::REWRITE,
     &sink_unit_axes::REWRITE,
+    &gather_known_places::REWRITE,
+    &gather_from_the_end::REWRITE,
 ];
 
 /// What lets products read their operands as they lie.

@@ -15,6 +15,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
         "And",
         "Cast",
         "Ceil",
+        "Clip",
         "Cos",
         "Div",
         "Equal",

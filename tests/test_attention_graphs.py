@@ -60,7 +60,8 @@ def test_scores_of_any_length_do_not_move():
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_groups_of_queries_are_a_batch(groups):
     model = check_model(attention(is_causal=True), heads(2, 12, groups))
-    assert movements(model) == {"Transpose": 4, "Reshape": 2}
+    one = groups == 1  # keys and values of a single head lie as they are read
+    assert movements(model) == {"Transpose": 3 if one else 4, "Reshape": 1 if one else 2}
     specs = [("B", "T", 8, 16), ("B", "T", groups, 16), ("B", "T", groups, 16)]
     check_sizes(attention(is_causal=True), specs, heads(2, 5, groups), heads(1, 1, groups))
 

@@ -10,6 +10,9 @@ use crate::movement::is_movement;
 /// How deep a value's operands are followed.
 const DEPTH: u32 = 12;
 
+/// Sizes and what is computed from them are smaller.
+const LARGEST: u64 = 1 << 62;
+
 /// Where all elements of a value lie; `None` for a bound that nothing is known of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -88,6 +91,9 @@ impl Range {
 fn is_below(a: &Dim, b: &Dim) -> bool {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a <= b,
+        // No size of an array, nor what is computed from a few, is near the ends of all integers.
+        (Dim::Known(a), _) if a.unsigned_abs() > LARGEST => *a < 0,
+        (_, Dim::Known(b)) if b.unsigned_abs() > LARGEST => *b > 0,
         _ => at_least(&(b.clone() - a.clone()), 0),
     }
 }

@@ -158,45 +158,71 @@ impl Product {
 
     /// The arrangements worth a look.
     fn arrangements(&self) -> Vec<Arrangement> {
-        let mut found = Vec::new();
-        for left in [0, 1] {
-            let (l, r) = (&self.operands[left], &self.operands[1 - left]);
-            let (has_l, has_r, has_y) = (flat(l), flat(r), flat(&self.result));
-            let summed = |of: &[usize]| only(of, |atom| !has_y.contains(atom));
-            let mut sums = vec![summed(&has_l)];
-            if sums[0] != summed(&has_r) {
-                sums.push(summed(&has_r));
+        [0, 1].into_iter().flat_map(|left| self.with_left(left)).collect()
+    }
+
+    /// Those with a given operand on the left.
+    fn with_left(&self, left: usize) -> Vec<Arrangement> {
+        let (l, r) = (&self.operands[left], &self.operands[1 - left]);
+        let (has_l, has_r, has_y) = (flat(l), flat(r), flat(&self.result));
+        let is_row = |atom: &usize| !has_r.contains(atom);
+        let is_column = |atom: &usize| !has_l.contains(atom);
+        let wanted = only(&has_y, is_column);
+        let mut shapes = Vec::new();
+        for order in self.orders(left, &has_l, &has_r, &has_y) {
+            let columns = only(&order, is_column);
+            let rest = only(&order, |atom| !is_column(atom));
+            let after_batch = rest.iter().rposition(|atom| !is_row(atom)).map_or(0, |i| i + 1);
+            for cuts in [&self.result, l] {
+                let mut lead = groups(&rest[..after_batch], cuts, is_row);
+                // A plain matrix on the right takes rows in any number of axes.
+                let mut rows = match after_batch {
+                    0 => groups(&rest, cuts, is_row),
+                    _ => vec![rest[after_batch..].to_vec()],
+                };
+                let last = rows.pop().unwrap_or_default();
+                lead.append(&mut rows);
+                shapes.push((lead, last, columns.clone()));
             }
-            let is_row = |atom: &usize| !has_r.contains(atom);
-            let is_column = |atom: &usize| !has_l.contains(atom);
-            for order in self.orders(left, &has_l, &has_r, &has_y) {
-                let columns = only(&order, is_column);
-                let rest = only(&order, |atom| !is_column(atom));
-                let is_plain = rest.iter().all(is_row);
-                let after_batch = rest.iter().rposition(|atom| !is_row(atom)).map_or(0, |i| i + 1);
-                for cuts in [&self.result, l] {
-                    let mut lead = groups(&rest[..after_batch], cuts, is_row);
-                    let mut rows = vec![rest[after_batch..].to_vec()];
-                    if is_plain {
-                        rows = groups(&rest, cuts, is_row);
-                    }
-                    // A plain matrix on the right takes rows in any number of axes.
-                    let last = rows.pop().unwrap_or_default();
-                    lead.append(&mut rows);
-                    let among_batch = only(&lead.concat(), |atom| !is_plain && is_row(atom));
-                    let spread = self.spread(&among_batch, &last);
-                    for sum in &sums {
-                        let of_right = lead.iter().map(|axis| only(axis, |atom| !is_row(atom)));
-                        let of_right = of_right.skip_while(Vec::is_empty);
-                        found.push(Arrangement {
-                            left,
-                            of_left: joined(lead.iter().cloned(), &last, sum),
-                            of_right: joined(of_right, sum, &columns),
-                            of_result: joined(lead.iter().cloned(), &last, &columns),
-                            spread,
-                        });
-                    }
-                }
+        }
+        // As the result or an operand lies, axes of size one included.
+        if let [lead @ .., rows, columns] = self.result.as_slice() {
+            shapes.push((lead.to_vec(), rows.clone(), columns.clone()));
+        }
+        if let [lead @ .., rows, _] = l.as_slice() {
+            shapes.push((lead.to_vec(), rows.clone(), wanted.clone()));
+        }
+        if let [lead @ .., _, columns] = r.as_slice() {
+            shapes.push((lead.to_vec(), only(&has_y, is_row), columns.clone()));
+        }
+
+        let summed = |of: &[usize]| only(of, |atom| !has_y.contains(atom));
+        let mut sums = vec![summed(&has_l), summed(&has_r)];
+        sums.dedup();
+        let mut found = Vec::new();
+        for (lead, rows, columns) in shapes {
+            let mut all = [lead.concat(), rows.clone(), columns.clone()].concat();
+            all.sort_unstable();
+            let mut expected = has_y.clone();
+            expected.sort_unstable();
+            let is_pure = |axis: &Vec<usize>| axis.iter().all(is_row) || !axis.iter().any(is_row);
+            let fits = lead.iter().all(is_pure) && rows.iter().all(is_row);
+            if all != expected || !fits || !columns.iter().all(is_column) {
+                continue;
+            }
+            let batch: Layout = lead.iter().map(|axis| only(axis, |atom| !is_row(atom))).collect();
+            let is_plain = batch.iter().all(Vec::is_empty);
+            let among_batch = only(&lead.concat(), |atom| !is_plain && is_row(atom));
+            let spread = self.spread(&among_batch, &rows);
+            let front = batch.iter().take_while(|axis| axis.is_empty()).count();
+            for (sum, skipped) in sums.iter().flat_map(|sum| [(sum, front), (sum, 0)]) {
+                found.push(Arrangement {
+                    left,
+                    of_left: joined(&lead, &rows, sum),
+                    of_right: joined(&batch[skipped..], sum, &columns),
+                    of_result: joined(&lead, &rows, &columns),
+                    spread,
+                });
             }
         }
         found
@@ -242,8 +268,8 @@ fn only(atoms: &[usize], keep: impl Fn(&usize) -> bool) -> Vec<usize> {
     atoms.iter().copied().filter(keep).collect()
 }
 
-fn joined(lead: impl Iterator<Item = Vec<usize>>, a: &[usize], b: &[usize]) -> Layout {
-    lead.chain([a.to_vec(), b.to_vec()]).collect()
+fn joined(lead: &[Vec<usize>], a: &[usize], b: &[usize]) -> Layout {
+    [lead, &[a.to_vec(), b.to_vec()]].concat()
 }
 
 /// Axes of atoms, cut where `cuts` are, and between what is a row and what is not.

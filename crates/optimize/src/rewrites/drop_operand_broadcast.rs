@@ -78,7 +78,7 @@ fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// Whether operands broadcast to `shape`.
-fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
+pub(super) fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
     let shapes = || inputs.iter().flatten().map(|v| m.ty(*v).shape.as_slice());
     shapes().all(|s| s.len() <= shape.len())
         && shape.iter().rev().enumerate().all(|(i, dim)| {

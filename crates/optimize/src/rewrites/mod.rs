@@ -22,6 +22,7 @@ mod keep_reduced_axes;
 mod matmul_add_to_gemm;
 mod reduce_what_is_moved;
 mod shorten_movements;
+mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
 
@@ -43,6 +44,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &constant_reshape_target::REWRITE,
     &compose_transposes::REWRITE,
     &shorten_movements::REWRITE,
+    &shrink_constant_operand::REWRITE,
     &drop_operand_broadcast::REWRITE,
     &join_transposes::REWRITE,
     &reduce_what_is_moved::REWRITE,

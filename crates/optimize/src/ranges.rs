@@ -123,7 +123,7 @@ fn range(graph: &Graph, value: ValueId, depth: u32) -> Range {
             if !node.op.domain.is_empty() {
                 return of_type;
             }
-            computed(graph, node, *index as usize, dtype, depth).unwrap_or_default().and(of_type)
+            computed(graph, node, *index, dtype, depth).unwrap_or_default().and(of_type)
         }
         _ => of_type,
     }

@@ -137,10 +137,8 @@ mod tests {
             let text = format!("g (float[2] x) => (float[2] y) {{ {constant} y = {node} }}");
             stays(&REWRITE, &text);
         }
-        for text in
-            ["g (float[2] x) => (float[2] y) <float[2] scale = {1, 1}> { y = Mul (x, scale) }"]
-        {
-            stays(&REWRITE, text);
-        }
+        let text =
+            "g (float[2] x) => (float[2] y) <float[2] scale = {1, 1}> { y = Mul (x, scale) }";
+        stays(&REWRITE, text);
     }
 }

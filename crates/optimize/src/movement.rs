@@ -287,7 +287,10 @@ impl Atoms {
             let perm: Option<Vec<_>> = to.iter().map(next).collect();
             return Some(vec![Step::Transpose(ints(&perm?))]);
         }
-        let perm: Vec<usize> = moved.into_iter().chain(units).collect();
+        // What leads stays in front: runtimes move single axes fast.
+        let first = from.iter().take_while(|axis| axis.is_empty()).count();
+        let behind = units.filter(|axis| *axis >= first);
+        let perm: Vec<usize> = (0..first).chain(moved).chain(behind).collect();
         let between = perm.iter().map(|axis| from[*axis].clone()).collect();
         Some(vec![Step::Transpose(ints(&perm)), self.reshaped(&between, to)?])
     }

@@ -16,6 +16,9 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
     try_at,
 };
 
+/// How many axes of size one are put in front of others.
+const ONES: usize = 2;
+
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     if is_moved_on(m, y) {
@@ -33,6 +36,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let [Some(a), Some(b)] = *matmul.inputs else { return Err("an operand is left out".into()) };
     let operands = [Chain::to(m, a), Chain::to(m, b)];
+    if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
+        return Err("nothing moves".into());
+    }
     let product = Product::read(m, [a, b], &operands, &after.nodes)?;
 
     let graph = m.graph();
@@ -210,19 +216,25 @@ impl Product {
             if all != expected || !fits || !columns.iter().all(is_column) {
                 continue;
             }
-            let batch: Layout = lead.iter().map(|axis| only(axis, |atom| !is_row(atom))).collect();
-            let is_plain = batch.iter().all(Vec::is_empty);
+            let is_plain = lead.iter().flatten().all(is_row);
             let among_batch = only(&lead.concat(), |atom| !is_plain && is_row(atom));
             let spread = self.spread(&among_batch, &rows);
-            let front = batch.iter().take_while(|axis| axis.is_empty()).count();
-            for (sum, skipped) in sums.iter().flat_map(|sum| [(sum, front), (sum, 0)]) {
-                found.push(Arrangement {
-                    left,
-                    of_left: joined(&lead, &rows, sum),
-                    of_right: joined(&batch[skipped..], sum, &columns),
-                    of_result: joined(&lead, &rows, &columns),
-                    spread,
-                });
+            // Axes of size one in front may save a Reshape.
+            for ones in 0..=ONES {
+                let lead = [vec![Vec::new(); ones], lead.clone()].concat();
+                let batch = lead.iter().map(|axis| only(axis, |atom| !is_row(atom)));
+                let batch: Layout = batch.collect();
+                let front = batch.iter().take_while(|axis| axis.is_empty()).count();
+                for (sum, skipped) in sums.iter().flat_map(|sum| (0..=front).map(move |n| (sum, n)))
+                {
+                    found.push(Arrangement {
+                        left,
+                        of_left: joined(&lead, &rows, sum),
+                        of_right: joined(&batch[skipped..], sum, &columns),
+                        of_result: joined(&lead, &rows, &columns),
+                        spread,
+                    });
+                }
             }
         }
         found

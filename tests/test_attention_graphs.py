@@ -146,7 +146,11 @@ def test_dense_layers():
     joined = nnx.LinearGeneral((2, 4), 6, axis=(-2, -1), rngs=rngs)
     assert op_types(to_onnx(lambda x: dense(x), [("B", "T", 8)])) == ["MatMul", "Add"]
     assert op_types(to_onnx(lambda x: split(x), [("B", "T", 8)])) == ["MatMul", "Add", "Reshape"]
-    assert op_types(to_onnx(lambda x: joined(x), [("B", "T", 2, 4)])) == ["Reshape", "MatMul", "Add"]
+    assert op_types(to_onnx(lambda x: joined(x), [("B", "T", 2, 4)])) == [
+        "Reshape",
+        "MatMul",
+        "Add",
+    ]
     check_sizes(lambda x: split(x), [("B", "T", 8)], [numbers(2, 3, 8)], [numbers(1, 1, 8)])
     check_sizes(lambda x: joined(x), [("B", "T", 2, 4)], [numbers(2, 3, 2, 4)])
     linear = eqx.nn.Linear(8, 6, key=jax.random.key(0))
@@ -159,7 +163,11 @@ def test_dense_layers():
 def random_product(rng):
     """An einsum of two small arrays, with axes split and joined around it."""
     sizes = {letter: int(rng.integers(1, 5)) for letter in "abcdefg"}
-    shared, left, right = "ab"[: rng.integers(0, 3)], "cd"[: rng.integers(0, 3)], "ef"[: rng.integers(0, 3)]
+    shared, left, right = (
+        "ab"[: rng.integers(0, 3)],
+        "cd"[: rng.integers(0, 3)],
+        "ef"[: rng.integers(0, 3)],
+    )
     summed = "g" if rng.random() < 0.9 else ""
     mix = lambda letters: "".join(rng.permutation(list(letters))) if letters else ""
     one, other = mix(shared + left + summed), mix(shared + right + summed)

@@ -79,7 +79,10 @@ def test_masks(shape):
     model = check_model(attention(), [*heads(2, 12), mask])
     assert movements(model) == {"Transpose": 4}
     bias = numbers(*shape, seed=4)
-    added = lambda q, k, v, bias: jax.nn.dot_product_attention(q, k, v, bias=bias)
+
+    def added(q, k, v, bias):
+        return jax.nn.dot_product_attention(q, k, v, bias=bias)
+
     model = check_model(added, [*heads(2, 12), bias])
     assert movements(model) == {"Transpose": 4}
 
@@ -125,7 +128,10 @@ def test_linen_attention():
     module = nn.MultiHeadDotProductAttention(num_heads=4)
     params = module.init(jax.random.key(0), jnp.zeros((1, 6, 32)))
     mask = np.tril(np.ones((6, 6), bool))[None, None]
-    fn = lambda x: module.apply(params, x, mask=mask)
+
+    def fn(x):
+        return module.apply(params, x, mask=mask)
+
     model = check_model(fn, [numbers(2, 6, 32)])
     assert movements(model) == {"Transpose": 4, "Reshape": 4}
 
@@ -169,7 +175,10 @@ def random_product(rng):
         "ef"[: rng.integers(0, 3)],
     )
     summed = "g" if rng.random() < 0.9 else ""
-    mix = lambda letters: "".join(rng.permutation(list(letters))) if letters else ""
+
+    def mix(letters):
+        return "".join(rng.permutation(list(letters))) if letters else ""
+
     one, other = mix(shared + left + summed), mix(shared + right + summed)
     result = mix(shared + left + right)
     shapes = [tuple(sizes[letter] for letter in letters) for letters in (one, other)]

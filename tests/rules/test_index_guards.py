@@ -58,7 +58,10 @@ def test_the_last_of_any_number():
     for fn in (lambda x: x[:, -1], lambda x: x[:, 0], lambda x: x[:, -1:]):
         check_sizes(fn, [("B", "T", 3)], *runs)
     assert op_types(to_onnx(lambda x: x[:, -1], [("B", "T", 3)])) == ["Gather"]
-    at = lambda p: np.asarray(p, np.int32)
+
+    def at(p):
+        return np.asarray(p, np.int32)
+
     check_sizes(
         lambda x, p: jnp.asarray(x)[:, p],
         [("B", "T", 3), jax.ShapeDtypeStruct((), np.int32)],

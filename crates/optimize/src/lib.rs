@@ -8,10 +8,12 @@
 mod edit;
 mod error;
 pub mod legalize;
+mod movement;
 mod options;
 mod pass;
 mod passes;
 mod pipeline;
+mod ranges;
 mod recognize;
 mod rewrite;
 mod rewrites;

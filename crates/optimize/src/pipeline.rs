@@ -5,8 +5,9 @@ use provenance::Origins;
 
 use crate::passes::{
     common_subexpressions, eliminate_dead_nodes, layout, merge_duplicate_constants,
+    reshape_parameters,
 };
-use crate::rewrites::{CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
+use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
 };
@@ -24,11 +25,13 @@ enum Step {
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 10] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
+    Step::Fusions(ARRANGE),
+    Step::Pass(reshape_parameters::PASS),
     Step::Recognition,
     Step::Fusions(FUSE),
     Step::Layout(layout::PASS),

@@ -325,3 +325,31 @@ fn work_is_linear() {
     let (_, large) = work(16 * 30);
     assert!(large < 17 * small, "{small} looks became {large}");
 }
+
+/// As JAX asks for it: computed in 32 bits, and clamped.
+#[test]
+fn the_last_of_any_number_has_a_number() {
+    let mut origins = Origins::default();
+    let mut graph = graph(
+        "g (float[B,T,16] x) => (float[B,16] y) {
+            s = Shape <start = 1, end = 2> (x)
+            one = Constant <value_ints = [-1]> ()
+            a = Add (s, one)
+            zero = Constant <value_ints = [0]> ()
+            q = Squeeze (a, zero)
+            c = Cast <to = 6> (q)
+            n = Constant <value_ints = [1]> ()
+            e = Expand (c, n)
+            d = Cast <to = 7> (e)
+            low = Constant <value_int = 0> ()
+            l = Max (d, low)
+            m = Min (l, a)
+            i = Squeeze (m, zero)
+            y = Gather <axis = 1> (x, i)
+        }",
+        &mut origins,
+    );
+    optimize(&mut graph, &mut origins, &Options::default()).unwrap();
+    let found: Vec<_> = graph.all_nodes().into_iter().map(|id| graph.node(id).op.name).collect();
+    assert_eq!(found, ["Gather"]);
+}

@@ -39,6 +39,7 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         ("Abs", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::abs).collect()),
         ("Ceil", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::ceil).collect()),
         ("Floor", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::floor).collect()),
+        ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
         // Both are rounded correctly, like the four operations of arithmetic.
         ("Reciprocal", Numbers::Floats(v)) => {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())

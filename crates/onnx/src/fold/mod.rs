@@ -99,6 +99,7 @@ table! {
     "Reciprocal" => elementwise::unary,
     "Reshape" => layout::view,
     "Shape" => fill::not_here,
+    "Sign" => elementwise::unary,
     "Size" => fill::not_here,
     "Slice" => layout::slice,
     "Sqrt" => elementwise::unary,

@@ -4,3 +4,4 @@ pub(crate) mod common_subexpressions;
 pub(crate) mod eliminate_dead_nodes;
 pub(crate) mod layout;
 pub(crate) mod merge_duplicate_constants;
+pub(crate) mod reshape_parameters;

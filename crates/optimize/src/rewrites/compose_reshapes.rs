@@ -26,7 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 /// The operand and attributes of a `Reshape` from one shape to the other.
-pub(super) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
+pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip> {
     let count = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
     if count(from) != count(to) {
         return Err("the number of elements is not known to be the same".into());

@@ -20,7 +20,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 /// Where each axis of the result of a `Transpose` comes from.
-pub(super) fn permutation(node: &Node, rank: usize) -> Result<Vec<i64>, Skip> {
+pub(crate) fn permutation(node: &Node, rank: usize) -> Result<Vec<i64>, Skip> {
     let perm = match node.ints("perm") {
         Some(perm) => perm.to_vec(),
         None => (0..rank).rev().map(|i| i as i64).collect(),

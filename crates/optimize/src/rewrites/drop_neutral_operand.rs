@@ -1,7 +1,8 @@
-//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like. Of floats, only what keeps the sign of
+//! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like; what is neutral in every place may be
+//! spread out by an `Expand`, which `x` then takes over if it is what decides the shape. Of floats, only what keeps the sign of
 //! zero: `x + 0.0` turns `-0.0` into `0.0`, `x + -0.0` and `x - 0.0` do not.
 
-use onnx::ValueId;
+use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use crate::{Match, Rewrite, Skip};
@@ -18,27 +19,37 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("there are not two operands".into());
     };
     let op = node.op.name;
-    let is_neutral = |v| filled_with(m, v).is_some_and(|tensor| is_neutral(op, tensor));
-    let x = if is_neutral(b) {
-        a
+    let is_neutral = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
+    let (x, neutral) = if is_neutral(b) {
+        (a, b)
     } else if is_neutral(a) && !matches!(op, "Div" | "Sub") {
-        b
+        (b, a)
     } else {
         return Err("neither operand is neutral".into());
     };
-    if m.ty(x) != m.ty(y) {
+    if m.ty(x) == m.ty(y) {
+        return Ok(vec![x]);
+    }
+    if m.ty(neutral) != m.ty(y) {
         return Err("the neutral operand broadcasts the other one".into());
     }
-    Ok(vec![x])
+    let expand = m.producer(neutral, &["Expand"]).and_then(|node| node.input(1));
+    let shape = match (expand, m.ty(y).static_shape()) {
+        (Some(shape), _) => shape,
+        (None, Some(shape)) => m.i64s(&shape),
+        _ => return Err("the neutral operand broadcasts the other one".into()),
+    };
+    Ok(vec![m.op("Expand", &[x, shape], attrs! {})?])
 }
 
-/// The constant that `value` is, or that it is filled with.
-fn filled_with<'m>(m: &'m Match<'_>, value: ValueId) -> Option<&'m Tensor> {
-    let mut value = value;
-    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Unsqueeze"]) {
-        value = node.input(0)?;
+/// The value whose elements `value` repeats.
+fn spread_from(m: &Match<'_>, mut value: ValueId) -> ValueId {
+    while let Some(node) = m.producer(value, &["Expand", "Reshape", "Unsqueeze"])
+        && let Some(from) = node.input(0)
+    {
+        value = from;
     }
-    m.constant(value)
+    value
 }
 
 fn is_neutral(op: &str, tensor: &Tensor) -> bool {
@@ -92,20 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_with_a_neutral_element_is_dropped() {
+    fn what_is_neutral_everywhere_is_dropped() {
         rewrites_to(
             &REWRITE,
-            "g (float[B,3] x) => (float[B,3] y) {
+            "g (float[B,3] x, bool[3] p) => (float[B,3] y, bool[B,3] q) {
                 zero = Constant <value_float: float = 0> ()
-                n = Shape <start = 0, end = 1> (x)
-                f = Expand (zero, n)
-                s = Constant <value_ints = [-1, 1]> ()
-                r = Reshape (f, s)
-                d = Sub (x, r)
+                yes = Constant <value = bool {1}> ()
+                s = Shape (x)
+                z = Expand (zero, s)
+                d = Sub (x, z)
                 y = Exp (d)
+                e = Expand (yes, s)
+                q = And (e, p)
             }",
-            "g (float[B,3] x) => (float[B,3] y) {
+            "g (float[B,3] x, bool[3] p) => (float[B,3] y, bool[B,3] q) {
+                s = Shape (x)
                 y = Exp (x)
+                q = Expand (p, s)
             }",
         );
     }
@@ -123,14 +137,8 @@ mod tests {
             let text = format!("g (float[2] x) => (float[2] y) {{ {constant} y = {node} }}");
             stays(&REWRITE, &text);
         }
-        for text in [
-            "g (float[1] x) => (float[2] y) {
-                c = Constant <value_floats: floats = [1, 1]> ()
-                y = Mul (x, c)
-            }",
-            "g (float[2] x) => (float[2] y) <float[2] scale = {1, 1}> { y = Mul (x, scale) }",
-        ] {
-            stays(&REWRITE, text);
-        }
+        let text =
+            "g (float[2] x) => (float[2] y) <float[2] scale = {1, 1}> { y = Mul (x, scale) }";
+        stays(&REWRITE, text);
     }
 }

@@ -45,7 +45,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("no operand is broadcast before".into());
     }
     let mut inputs = m.root().inputs.clone();
-    for i in 0..inputs.len() {
+    // What is only reshaped is no larger for it: an `Expand` goes first.
+    let is_reshaped =
+        |value: &Option<ValueId>| !value.is_some_and(|v| m.producer(v, &["Expand"]).is_some());
+    let mut order: Vec<usize> = (0..inputs.len()).collect();
+    order.sort_by_key(|i| is_reshaped(&inputs[*i]));
+    for i in order {
         let Some(source) = inputs[i].and_then(|v| source(m, v)) else { continue };
         let kept = inputs[i].replace(source);
         if !gives(m, &inputs, &m.ty(y).shape) {
@@ -73,7 +78,7 @@ fn source(m: &Match<'_>, value: ValueId) -> Option<ValueId> {
 }
 
 /// Whether operands broadcast to `shape`.
-fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
+pub(super) fn gives(m: &Match<'_>, inputs: &[Option<ValueId>], shape: &[Dim]) -> bool {
     let shapes = || inputs.iter().flatten().map(|v| m.ty(*v).shape.as_slice());
     shapes().all(|s| s.len() <= shape.len())
         && shape.iter().rev().enumerate().all(|(i, dim)| {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use onnx::fold::{self, Operation};
-use onnx::{Graph, Producer, ValueId};
+use onnx::{Graph, Node, Producer, ValueId};
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Match, Rewrite, Skip};
@@ -14,6 +14,9 @@ pub(crate) static REWRITE: Rewrite =
 
 /// The bytes that a result may take.
 const LIMIT: usize = 4096;
+
+/// The bytes that a mask may take: one for a thousand tokens is computed once, here.
+const MASK_LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = m.result()?;
@@ -63,8 +66,9 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
     let ty = m.ty(result);
     let shape = folded_shape(ty)?;
+    let limit = if makes_mask(node, ty.dtype) { MASK_LIMIT } else { LIMIT };
     // What only gets another layout shares its elements, whatever their number.
-    if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, LIMIT) {
+    if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, limit) {
         return Err("the result is large".into());
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
@@ -82,6 +86,14 @@ pub(super) fn folded_shape(ty: &Type) -> Result<Vec<usize>, Skip> {
 pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     count.is_some_and(|n| n.checked_mul(16).is_some() && dtype.byte_len(n) <= limit)
+}
+
+/// Whether a node says of each element which side of something it is on. What repeats one element
+/// is no mask.
+fn makes_mask(node: &Node, dtype: DType) -> bool {
+    const OPERATORS: &[&str] =
+        &["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"];
+    dtype == DType::Bool && OPERATORS.contains(&node.op.name)
 }
 
 #[cfg(test)]

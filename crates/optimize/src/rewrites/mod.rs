@@ -1,25 +1,38 @@
 //! The rewrites, one file each.
 
+mod arrange_product;
 mod batch_norm;
+mod bias_before_split;
 mod bits_with_constant_exponent;
 mod cast_before_reshape;
 mod channels;
 mod compose_casts;
-mod compose_reshapes;
-mod compose_transposes;
+pub(crate) mod compose_reshapes;
+pub(crate) mod compose_transposes;
 mod constant_reshape_target;
 mod conv_bias;
+mod drop_choice_of_truth;
 mod drop_constant_where;
+mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
+mod floored_modulo;
 mod fold_constants;
 mod fold_parameters;
+mod gather_from_the_end;
+mod gather_known_places;
+mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
 mod matmul_add_to_gemm;
 mod pool_average;
 mod product_over_nothing;
+mod reduce_what_is_moved;
+mod shorten_movements;
+mod shrink_constant_operand;
+mod simplify_truth;
+mod sink_unit_axes;
 
 use crate::Rewrite;
 
@@ -27,19 +40,33 @@ use crate::Rewrite;
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
     &drop_no_op::REWRITE,
+    &drop_choice_of_truth::REWRITE,
     &drop_constant_where::REWRITE,
+    &drop_known_guard::REWRITE,
     &drop_neutral_operand::REWRITE,
     &product_over_nothing::REWRITE,
     &bits_with_constant_exponent::REWRITE,
+    &simplify_truth::REWRITE,
+    &floored_modulo::REWRITE,
     &compose_casts::REWRITE,
     &cast_before_reshape::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
     &constant_reshape_target::REWRITE,
     &compose_transposes::REWRITE,
+    &shorten_movements::REWRITE,
+    &shrink_constant_operand::REWRITE,
     &drop_operand_broadcast::REWRITE,
     &join_transposes::REWRITE,
+    &reduce_what_is_moved::REWRITE,
+    &hoist_transposes::REWRITE,
+    &sink_unit_axes::REWRITE,
+    &gather_known_places::REWRITE,
+    &gather_from_the_end::REWRITE,
 ];
+
+/// What lets products read their operands as they lie.
+pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// What makes one operator of several.
 pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];

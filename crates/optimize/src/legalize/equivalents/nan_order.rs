@@ -5,27 +5,23 @@ use tensor::DType;
 
 use super::{Lack, operand};
 
-/// A reduction of the numbers only, unless there is a NaN.
+/// The reduction, and whether there was NaN: the sum of all sizes knows, since infinities of one sign
+/// add up to infinity. Sums are what runtimes compute fastest.
 pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, Lack> {
     let x = operand(node, 0)?;
     let dtype = b.dtype(x);
-    let wide = if matches!(dtype, DType::F16 | DType::F64) { dtype } else { DType::F32 };
+    let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
     let x = b.cast(x, wide)?;
-    let nan = b.op("IsNaN", &[x], Attrs::new())?;
-    let last = if node.is("ReduceMax") { f64::NEG_INFINITY } else { f64::INFINITY };
-    let last = b.scalar(wide, last)?;
-    let numbers = b.op("Where", &[nan, last, x], Attrs::new())?;
-    let marks = b.cast(nan, DType::U8)?;
+    let is_size = b.graph.producer(x).is_some_and(|id| b.graph.node(id).is("Abs"));
+    let sizes = if is_size { x } else { b.op("Abs", &[x], Attrs::new())? };
     let mut reduce = |op, operand| {
         let mut inputs = node.inputs.clone();
         inputs[0] = Some(operand);
         b.op_optional(op, &inputs, node.attrs.clone())
     };
-    let best = reduce(node.op.name, numbers)?;
-    let any = reduce("ReduceMax", marks)?;
-    let any = b.cast(any, DType::Bool)?;
-    let nan = b.scalar(wide, f64::NAN)?;
-    let result = b.op("Where", &[any, nan, best], Attrs::new())?;
+    let (best, sum) = (reduce(node.op.name, x)?, reduce("ReduceSum", sizes)?);
+    let any = b.op("IsNaN", &[sum], Attrs::new())?;
+    let result = b.op("Where", &[any, sum, best], Attrs::new())?;
     Ok(vec![b.cast(result, dtype)?])
 }
 
@@ -72,7 +68,7 @@ mod tests {
 
     #[test]
     fn nan_is_looked_for() {
-        let nodes = "IsNaN:bool Where:f32 Cast:u8 ReduceMax:f32 ReduceMax:u8 Cast:bool Where:f32";
+        let nodes = "Abs:f32 ReduceMax:f32 ReduceSum:f32 IsNaN:bool Where:f32";
         assert_eq!(reduced(DType::F32), nodes);
         assert_eq!(reduced(DType::BF16), format!("Cast:f32 {nodes} Cast:bf16"));
     }

@@ -1,0 +1,398 @@
+//! Operators that move elements and compute nothing, as what they do to axes.
+//!
+//! An axis is a list of atoms, outermost first: an axis of 512 that is later split into 8 and 64 is
+//! two atoms from the start. An axis of size one has none. In these terms a `Transpose` permutes
+//! lists, a `Reshape` regroups them, and what a chain of both does is what one look at its ends says.
+
+use onnx::{Attrs, Graph, Node, NodeId, Op, ValueId, attrs};
+use tensor::Dim;
+
+use crate::rewrites::{compose_reshapes, compose_transposes};
+use crate::{Match, Skip};
+
+/// The operators that only move elements.
+pub(crate) const MOVEMENTS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+
+/// How many of them are looked at together: longer chains are shortened piece by piece.
+const REACH: usize = 8;
+
+/// The axes of a value, each a list of atoms.
+pub(crate) type Layout = Vec<Vec<usize>>;
+
+/// Atoms, and the values whose axes are made of them.
+#[derive(Debug, Default)]
+pub(crate) struct Atoms {
+    sizes: Vec<Dim>,
+    views: Vec<Layout>,
+}
+
+/// One operator of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Transpose(Vec<i64>),
+    /// From one shape to another.
+    Reshape(Vec<Dim>, Vec<Dim>),
+}
+
+/// The movements between a value and where it comes from, in the order of execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    pub(crate) source: ValueId,
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+impl Chain {
+    /// What `value` is moved from, within the block of the root.
+    pub(crate) fn to(m: &Match<'_>, value: ValueId) -> Self {
+        let (graph, block) = (m.graph(), m.root().block());
+        let mut chain = Chain { source: value, nodes: Vec::new() };
+        while chain.nodes.len() < REACH
+            && let Some(id) = graph.producer(chain.source)
+            && let node = graph.node(id)
+            && is_movement(node)
+            && node.block() == block
+            && let Some(source) = node.input(0)
+        {
+            chain.nodes.push(id);
+            chain.source = source;
+        }
+        chain.nodes.reverse();
+        chain
+    }
+
+    /// What the movements cost one reader of the end of the chain, or all of them if the end is
+    /// `replaced`. What several read costs each its share.
+    pub(crate) fn cost(&self, graph: &Graph, replaced: bool) -> usize {
+        let is_constant = graph.constant(self.source).is_some();
+        let (mut cost, mut sharers) = (0, 1);
+        for (i, id) in self.nodes.iter().rev().enumerate() {
+            let node = graph.node(*id);
+            if i > 0 || !replaced {
+                let uses = node.outputs.iter().map(|value| graph.value(*value).uses().len());
+                sharers *= uses.max().unwrap_or(1).max(1);
+            }
+            cost += cost_of(node.is("Transpose"), is_constant) / sharers;
+        }
+        cost
+    }
+}
+
+pub(crate) fn is_movement(node: &Node) -> bool {
+    node.op.domain.is_empty() && MOVEMENTS.contains(&node.op.name)
+}
+
+/// A `Transpose` copies; a `Reshape` does not, but is a node to read. What happens to constants
+/// happens once.
+fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
+    match (is_transpose, is_constant) {
+        (true, false) => 120,
+        (false, false) => 36,
+        (true, true) => 24,
+        (false, true) => 12,
+    }
+}
+
+/// What the steps of a plan cost.
+pub(crate) fn cost(steps: &[Step], is_constant: bool) -> usize {
+    let of = |step: &Step| cost_of(matches!(step, Step::Transpose(_)), is_constant);
+    steps.iter().map(of).sum()
+}
+
+impl Atoms {
+    /// Adds a value with axes of its own. An empty one has no layout worth talking about.
+    pub(crate) fn add(&mut self, shape: &[Dim]) -> Result<usize, Skip> {
+        if shape.contains(&Dim::Known(0)) {
+            return Err("an axis is empty".into());
+        }
+        let layout = shape.iter().map(|dim| self.axis(dim)).collect();
+        Ok(self.view(layout))
+    }
+
+    fn axis(&mut self, size: &Dim) -> Vec<usize> {
+        if *size == Dim::Known(1) {
+            return Vec::new();
+        }
+        self.sizes.push(size.clone());
+        vec![self.sizes.len() - 1]
+    }
+
+    /// Adds a value whose axes are known atoms.
+    pub(crate) fn view(&mut self, layout: Layout) -> usize {
+        self.views.push(layout);
+        self.views.len() - 1
+    }
+
+    /// The axes of a value as they are known by now.
+    pub(crate) fn layout(&self, view: usize) -> &Layout {
+        &self.views[view]
+    }
+
+    pub(crate) fn shape(&self, layout: &[Vec<usize>]) -> Vec<Dim> {
+        layout.iter().map(|axis| self.size(axis)).collect()
+    }
+
+    fn size(&self, axis: &[usize]) -> Dim {
+        axis.iter().fold(Dim::Known(1), |n, atom| n * self.sizes[*atom].clone())
+    }
+
+    /// Lets `view` be what the movements of a chain make of it.
+    pub(crate) fn follow(
+        &mut self,
+        view: usize,
+        graph: &Graph,
+        nodes: &[NodeId],
+    ) -> Result<(), Skip> {
+        for id in nodes {
+            let node = graph.node(*id);
+            let [result] = *node.outputs else { return Err("a movement has one result".into()) };
+            if node.is("Transpose") {
+                let layout = &self.views[view];
+                let perm = compose_transposes::permutation(node, layout.len())?;
+                let from = |axis: &i64| layout.get(usize::try_from(*axis).ok()?).cloned();
+                let moved = perm.iter().map(from).collect::<Option<_>>();
+                self.views[view] = moved.ok_or("an axis is out of range")?;
+            } else {
+                self.reshape(view, &graph.ty(result).shape.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Regroups the atoms of `view`, and splits them where the new axes are finer.
+    fn reshape(&mut self, view: usize, to: &[Dim]) -> Result<(), Skip> {
+        const OVERLAP: Skip = Skip::Because("axes are cut in a way that is not followed");
+        let mut rest: std::collections::VecDeque<_> =
+            self.views[view].iter().flatten().copied().collect();
+        let mut axes = Layout::new();
+        while let Some(size) = to.get(axes.len()) {
+            if *size == Dim::Known(1) {
+                axes.push(Vec::new());
+                continue;
+            }
+            let atom = *rest.front().ok_or(OVERLAP)?;
+            let mut product = Dim::Known(1);
+            let several = to[axes.len()..].iter().position(|dim| {
+                product = product.clone() * dim.clone();
+                product == self.sizes[atom]
+            });
+            if let Some(last) = several {
+                rest.pop_front();
+                let parts = &to[axes.len()..=axes.len() + last];
+                axes.extend(self.split(atom, parts));
+                continue;
+            }
+            let mut merged = Vec::new();
+            while self.size(&merged) != *size {
+                merged.push(rest.pop_front().ok_or(OVERLAP)?);
+            }
+            axes.push(merged);
+        }
+        if !rest.is_empty() {
+            return Err(OVERLAP);
+        }
+        self.views[view] = axes;
+        Ok(())
+    }
+
+    /// Lets an atom be several, in every view; an axis for each part.
+    fn split(&mut self, atom: usize, parts: &[Dim]) -> Layout {
+        let is_one = |part: &&Dim| **part == Dim::Known(1);
+        if parts.iter().filter(|part| !is_one(part)).count() == 1 {
+            let one = |part: &Dim| if is_one(&part) { Vec::new() } else { vec![atom] };
+            return parts.iter().map(one).collect();
+        }
+        let axes: Layout = parts.iter().map(|part| self.axis(part)).collect();
+        let fine = axes.concat();
+        for axis in self.views.iter_mut().flatten() {
+            if let Some(at) = axis.iter().position(|other| *other == atom) {
+                axis.splice(at..=at, fine.iter().copied());
+            }
+        }
+        axes
+    }
+
+    /// Lets an axis of one view be the same as an axis of another, atom by atom.
+    pub(crate) fn unify(&mut self, a: (usize, usize), b: (usize, usize)) -> Result<(), Skip> {
+        const DIFFER: Skip = Skip::Because("axes that belong together are cut differently");
+        loop {
+            let (x, y) = (&self.views[a.0][a.1], &self.views[b.0][b.1]);
+            let mut pairs = x.iter().zip(y);
+            let Some(at) = pairs.position(|(x, y)| x != y) else {
+                return if x.len() == y.len() { Ok(()) } else { Err(DIFFER) };
+            };
+            let (from_x, from_y) = (x[at], y[at]);
+            let parts = |atom: usize, other: &[usize]| {
+                let of = |n: usize| other[at..=at + n].iter().map(|a| self.sizes[*a].clone());
+                let size = &self.sizes[atom];
+                let is_whole = |n: &usize| of(*n).fold(Dim::Known(1), |a, b| a * b) == *size;
+                Some(of((0..other.len() - at).find(is_whole)?).collect::<Vec<_>>())
+            };
+            if self.sizes[from_x] == self.sizes[from_y] {
+                for atom in self.views.iter_mut().flatten().flatten() {
+                    if *atom == from_y {
+                        *atom = from_x;
+                    }
+                }
+            } else if let Some(parts) = parts(from_x, y) {
+                self.split(from_x, &parts);
+            } else if let Some(parts) = parts(from_y, x) {
+                self.split(from_y, &parts);
+            } else {
+                return Err(DIFFER);
+            }
+        }
+    }
+
+    /// The cheapest movements from one layout to another one of the same atoms.
+    pub(crate) fn plan(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+        if from == to {
+            return Some(Vec::new());
+        }
+        if from.concat() == to.concat()
+            && let Some(step) = self.reshaped(from, to)
+        {
+            return Some(vec![step]);
+        }
+        self.transposed_first(from, to)
+            .or_else(|| self.reshaped_first(from, to))
+            .or_else(|| self.reshaped_twice(from, to))
+    }
+
+    fn reshaped(&self, from: &Layout, to: &Layout) -> Option<Step> {
+        let (from, to) = (self.shape(from), self.shape(to));
+        let fits = compose_reshapes::target(&from, &to).is_ok() || unit_axes(&from, &to).is_some();
+        fits.then_some(Step::Reshape(from, to))
+    }
+
+    /// `Transpose`, and `Reshape` if that does not do.
+    fn transposed_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+        let flat = to.concat();
+        let place = |axis: &Vec<usize>| {
+            let start = flat.iter().position(|atom| Some(atom) == axis.first())?;
+            (flat.get(start..start + axis.len())? == axis).then_some(start)
+        };
+        let is_unit = |axis: &usize| from[*axis].is_empty();
+        let mut order = Vec::new();
+        for axis in (0..from.len()).filter(|axis| !is_unit(axis)) {
+            order.push((place(&from[axis])?, axis));
+        }
+        order.sort_unstable();
+        let moved: Vec<usize> = order.into_iter().map(|(_, axis)| axis).collect();
+        let mut units = (0..from.len()).filter(is_unit);
+        let whole = moved.iter().map(|axis| &from[*axis]);
+        if from.len() == to.len() && whole.eq(to.iter().filter(|axis| !axis.is_empty())) {
+            let mut moved = moved.into_iter();
+            let next =
+                |axis: &Vec<usize>| if axis.is_empty() { units.next() } else { moved.next() };
+            let perm: Option<Vec<_>> = to.iter().map(next).collect();
+            return Some(vec![Step::Transpose(ints(&perm?))]);
+        }
+        // What leads stays in front: runtimes move single axes fast.
+        let first = from.iter().take_while(|axis| axis.is_empty()).count();
+        let behind = units.filter(|axis| *axis >= first);
+        let perm: Vec<usize> = (0..first).chain(moved).chain(behind).collect();
+        let between = perm.iter().map(|axis| from[*axis].clone()).collect();
+        Some(vec![Step::Transpose(ints(&perm)), self.reshaped(&between, to)?])
+    }
+
+    /// `Reshape` to what `Transpose` only has to permute.
+    fn reshaped_first(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+        let flat = from.concat();
+        let mut order = Vec::new();
+        let mut last = 0;
+        for (index, axis) in to.iter().enumerate() {
+            if let Some(first) = axis.first() {
+                last = flat.iter().position(|atom| atom == first)?;
+                if flat.get(last..last + axis.len())? != axis {
+                    return None;
+                }
+            }
+            order.push((last, index));
+        }
+        order.sort_unstable();
+        let between: Layout = order.iter().map(|(_, index)| to[*index].clone()).collect();
+        let from_where = |index| order.iter().position(|(_, i)| *i == index);
+        let perm: Option<Vec<_>> = (0..to.len()).map(from_where).collect();
+        Some(vec![self.reshaped(from, &between)?, Step::Transpose(ints(&perm?))])
+    }
+
+    fn reshaped_twice(&self, from: &Layout, to: &Layout) -> Option<Vec<Step>> {
+        let (before, after) = (from.concat(), to.concat());
+        let mut blocks = Layout::new();
+        for atom in &before {
+            let follows = |block: &Vec<usize>| {
+                let at = after.iter().position(|other| Some(other) == block.last());
+                at.and_then(|at| after.get(at + 1)) == Some(atom)
+            };
+            match blocks.last_mut().filter(|block| follows(block)) {
+                Some(block) => block.push(*atom),
+                None => blocks.push(vec![*atom]),
+            }
+        }
+        let place = |block: &Vec<usize>| after.iter().position(|atom| Some(atom) == block.first());
+        let mut perm: Vec<usize> = (0..blocks.len()).collect();
+        perm.sort_by_key(|block| place(&blocks[*block]));
+        let moved: Layout = perm.iter().map(|block| blocks[*block].clone()).collect();
+        Some(vec![
+            self.reshaped(from, &blocks)?,
+            Step::Transpose(ints(&perm)),
+            self.reshaped(&moved, to)?,
+        ])
+    }
+}
+
+fn ints(perm: &[usize]) -> Vec<i64> {
+    perm.iter().map(|axis| *axis as i64).collect()
+}
+
+/// The operator and its axes if all that changes are axes of size one, either more or fewer.
+pub(crate) fn unit_axes(from: &[Dim], to: &[Dim]) -> Option<(&'static str, Vec<i64>)> {
+    let added = |short: &[Dim], long: &[Dim]| {
+        let (mut axes, mut short) = (Vec::new(), short.iter().peekable());
+        for (axis, dim) in (0..).zip(long) {
+            if short.next_if_eq(&dim).is_none() {
+                if *dim != Dim::Known(1) {
+                    return None;
+                }
+                axes.push(axis);
+            }
+        }
+        short.next().is_none().then_some(axes)
+    };
+    if from.len() < to.len() {
+        Some(("Unsqueeze", added(from, to)?))
+    } else {
+        Some(("Squeeze", added(to, from)?))
+    }
+}
+
+/// Emits the steps of a plan. Each comes from where the movement of its kind among `old` does.
+pub(crate) fn emit(
+    m: &mut Match<'_>,
+    mut value: ValueId,
+    steps: &[Step],
+    old: &[NodeId],
+) -> Result<ValueId, Skip> {
+    for step in steps {
+        let (op, inputs, attrs): (_, Vec<ValueId>, Attrs) = match step {
+            Step::Transpose(perm) => ("Transpose", vec![value], attrs! { perm: perm.clone() }),
+            Step::Reshape(from, to) => match compose_reshapes::target(from, to) {
+                Ok((shape, attrs)) => ("Reshape", vec![value, m.i64s(&shape)], attrs),
+                Err(reason) => {
+                    let (op, axes) = unit_axes(from, to).ok_or(reason)?;
+                    (op, vec![value, m.i64s(&axes)], attrs! {})
+                }
+            },
+        };
+        let is_alike = |node: &&Node| node.is("Transpose") == (op == "Transpose");
+        let alike = old.iter().map(|id| m.graph().node(*id)).find(is_alike).cloned();
+        value = match alike {
+            Some(mut node) => {
+                (node.op, node.attrs) = (Op::onnx(op), attrs);
+                m.like(&node, inputs.into_iter().map(Some).collect())?
+            }
+            None => m.op(op, &inputs, attrs)?,
+        };
+    }
+    Ok(value)
+}

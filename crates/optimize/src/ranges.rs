@@ -1,0 +1,308 @@
+//! What is known of integers without running the model: where they lie, and which comparisons of
+//! them always come out one way.
+
+use onnx::{Graph, Node, Producer, ValueId};
+use tensor::bounds::at_least;
+use tensor::{DType, Dim};
+
+use crate::movement::is_movement;
+
+/// How deep a value's operands are followed.
+const DEPTH: u32 = 12;
+
+/// Sizes and what is computed from them are smaller.
+const LARGEST: u64 = 1 << 62;
+
+/// Where all elements of a value lie; `None` for a bound that nothing is known of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) low: Option<Dim>,
+    pub(crate) high: Option<Dim>,
+}
+
+impl Range {
+    /// Where the elements of `value` lie.
+    pub(crate) fn of(graph: &Graph, value: ValueId) -> Self {
+        range(graph, value, DEPTH)
+    }
+
+    fn new(low: Dim, high: Dim) -> Self {
+        Self { low: Some(low), high: Some(high) }
+    }
+
+    /// Whether all elements are proved to be `least` or more.
+    pub(crate) fn is_at_least(&self, least: &Dim) -> bool {
+        self.low.as_ref().is_some_and(|low| is_below(least, low))
+    }
+
+    /// Whether all elements are proved to be `most` or less.
+    pub(crate) fn is_at_most(&self, most: &Dim) -> bool {
+        self.high.as_ref().is_some_and(|high| is_below(high, most))
+    }
+
+    /// What lies here or there.
+    fn or(self, other: Self) -> Self {
+        let pick = |a: Option<Dim>, b: Option<Dim>, first_if: fn(&Dim, &Dim) -> bool| {
+            let (a, b) = (a?, b?);
+            if first_if(&a, &b) { Some(a) } else { first_if(&b, &a).then_some(b) }
+        };
+        Self {
+            low: pick(self.low, other.low, is_below),
+            high: pick(self.high, other.high, |a, b| is_below(b, a)),
+        }
+    }
+
+    /// What is known when both are known.
+    fn and(self, other: Self) -> Self {
+        let pick = |a: Option<Dim>, b: Option<Dim>, first_if: fn(&Dim, &Dim) -> bool| match (a, b) {
+            (Some(a), Some(b)) => Some(if first_if(&a, &b) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        Self {
+            low: pick(self.low, other.low, |a, b| is_below(b, a)),
+            high: pick(self.high, other.high, is_below),
+        }
+    }
+
+    /// The range, if no element of it wraps around in `dtype`. JAX counts sizes in 32 bits itself.
+    fn within(self, dtype: DType) -> Self {
+        let Some((low, high)) = dtype.int_range() else { return Self::default() };
+        let holds = |bound: &Dim| match bound {
+            Dim::Known(n) => (low..=high).contains(&i128::from(*n)),
+            Dim::Symbolic(_) => matches!(dtype, DType::I32 | DType::I64),
+        };
+        if [&self.low, &self.high].into_iter().all(|bound| bound.as_ref().is_some_and(holds)) {
+            return self;
+        }
+        Self::of_type(dtype)
+    }
+
+    fn of_type(dtype: DType) -> Self {
+        let bound = |n: i128| i64::try_from(n).ok().map(Dim::Known);
+        match dtype.int_range() {
+            Some((low, high)) => Self { low: bound(low), high: bound(high) },
+            None if dtype == DType::Bool => Self::new(Dim::Known(0), Dim::Known(1)),
+            None => Self::default(),
+        }
+    }
+}
+
+/// Whether `a <= b` is proved.
+fn is_below(a: &Dim, b: &Dim) -> bool {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a <= b,
+        // No size of an array, nor what is computed from a few, is near the ends of all integers.
+        (Dim::Known(a), _) if a.unsigned_abs() > LARGEST => *a < 0,
+        (_, Dim::Known(b)) if b.unsigned_abs() > LARGEST => *b > 0,
+        _ => at_least(&(b.clone() - a.clone()), 0),
+    }
+}
+
+fn range(graph: &Graph, value: ValueId, depth: u32) -> Range {
+    let dtype = graph.ty(value).dtype;
+    let of_type = Range::of_type(dtype);
+    if !dtype.is_integer() || depth == 0 {
+        return of_type;
+    }
+    if let Some(content) = graph.value(value).content.as_deref()
+        && let Some(known) = all(content)
+    {
+        return known;
+    }
+    match graph.value(value).producer() {
+        // A person may give a parameter other elements.
+        Producer::Constant(tensor) if graph.value(value).name.is_empty() => {
+            let numbers = tensor.to_i64s().unwrap_or_default();
+            match (numbers.iter().min(), numbers.iter().max()) {
+                (Some(low), Some(high)) => Range::new(Dim::Known(*low), Dim::Known(*high)),
+                _ => of_type,
+            }
+        }
+        Producer::Node(id, index) => {
+            let node = graph.node(*id);
+            if !node.op.domain.is_empty() {
+                return of_type;
+            }
+            computed(graph, node, *index, dtype, depth).unwrap_or_default().and(of_type)
+        }
+        _ => of_type,
+    }
+}
+
+/// The range of a list of sizes.
+fn all(content: &[Dim]) -> Option<Range> {
+    let (first, rest) = content.split_first()?;
+    let one = |dim: &Dim| Range::new(dim.clone(), dim.clone());
+    let range = rest.iter().fold(one(first), |range, dim| range.or(one(dim)));
+    (range.low.is_some() || range.high.is_some()).then_some(range)
+}
+
+fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) -> Option<Range> {
+    let operand = |i: usize| Some(range(graph, node.input(i)?, depth - 1));
+    let size = |i: usize, axis: i64| {
+        let shape = &graph.ty(node.input(i)?).shape;
+        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+        shape.get(usize::try_from(axis).ok()?).cloned()
+    };
+    let places = |size: Dim| Range::new(Dim::Known(0), size - Dim::Known(1));
+    let both = |op: fn(Dim, Dim) -> Dim, a: Range, b: Range| Range {
+        low: a.low.zip(b.low).and_then(|(a, b)| checked(op, a, b)),
+        high: a.high.zip(b.high).and_then(|(a, b)| checked(op, a, b)),
+    };
+    Some(match node.op.name {
+        "ArgMax" | "ArgMin" => places(size(0, node.int("axis", 0))?),
+        "TopK" if index == 1 => places(size(0, node.int("axis", -1))?),
+        "Cast" => {
+            let from = graph.ty(node.input(0)?).dtype;
+            if !from.is_integer() && from != DType::Bool {
+                return None;
+            }
+            operand(0)?.within(dtype)
+        }
+        "Expand" | "Gather" | "GatherElements" | "GatherND" | "Identity" | "Slice" | "Split"
+        | "Tile" => operand(0)?,
+        _ if is_movement(node) => operand(0)?,
+        "Concat" => {
+            (1..node.inputs.len()).try_fold(operand(0)?, |range, i| Some(range.or(operand(i)?)))?
+        }
+        "Where" => operand(1)?.or(operand(2)?),
+        "Clip" => {
+            let mut range = operand(0)?;
+            if node.input(1).is_some() {
+                range = range.and(Range { low: operand(1)?.low, high: None });
+            }
+            if node.input(2).is_some() {
+                range = range.and(Range { low: None, high: operand(2)?.high });
+            }
+            range
+        }
+        "Max" | "Min" => {
+            let (a, b) = (operand(0)?, operand(1)?);
+            if node.inputs.len() != 2 {
+                return None;
+            }
+            let either = a.clone().or(b.clone());
+            let sharper = a.and(b);
+            if node.is("Max") {
+                Range { low: sharper.low, high: either.high }
+            } else {
+                Range { low: either.low, high: sharper.high }
+            }
+        }
+        "Mod" => {
+            let by = operand(1)?;
+            let most = by.high.clone()? - Dim::Known(1);
+            if !by.is_at_least(&Dim::Known(1)) {
+                return None;
+            }
+            let low = match node.int("fmod", 0) == 0 || operand(0)?.is_at_least(&Dim::Known(0)) {
+                true => Dim::Known(0),
+                false => -most.clone(),
+            };
+            Range::new(low, most)
+        }
+        "Div" => {
+            let (a, by) = (operand(0)?, operand(1)?);
+            if !a.is_at_least(&Dim::Known(0)) || !by.is_at_least(&Dim::Known(1)) {
+                return None;
+            }
+            Range { low: Some(Dim::Known(0)), high: a.high }
+        }
+        "Add" => both(|a, b| a + b, operand(0)?, operand(1)?).within(dtype),
+        "Sub" => {
+            let (a, b) = (operand(0)?, operand(1)?);
+            both(|a, b| a - b, a, Range { low: b.high, high: b.low }).within(dtype)
+        }
+        "Mul" => {
+            let (a, b) = (operand(0)?, operand(1)?);
+            if !a.is_at_least(&Dim::Known(0)) || !b.is_at_least(&Dim::Known(0)) {
+                return None;
+            }
+            both(|a, b| a * b, a, b).within(dtype)
+        }
+        "Range" => {
+            let (start, limit, step) = (operand(0)?, operand(1)?, operand(2)?);
+            if step.low != Some(Dim::Known(1)) || step.high != step.low {
+                return None;
+            }
+            Range { low: start.low, high: Some(limit.high? - Dim::Known(1)) }
+        }
+        "Shape" | "Size" | "NonZero" => Range { low: Some(Dim::Known(0)), high: None },
+        _ => return None,
+    })
+}
+
+/// `op` of bounds, unless the numbers are too large for it.
+fn checked(op: fn(Dim, Dim) -> Dim, a: Dim, b: Dim) -> Option<Dim> {
+    const LARGEST: i64 = 1 << 31;
+    let is_moderate = |dim: &Dim| dim.as_known().is_none_or(|n| (-LARGEST..=LARGEST).contains(&n));
+    (is_moderate(&a) && is_moderate(&b)).then(|| op(a, b))
+}
+
+/// Whether all elements of a boolean value are known to be the same, and which.
+pub(crate) fn truth(graph: &Graph, value: ValueId) -> Option<bool> {
+    decided(graph, value, DEPTH)
+}
+
+fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
+    if graph.value(value).name.is_empty()
+        && let Some(tensor) = graph.constant(value)
+    {
+        return tensor.splat().map(|number| number != 0.0);
+    }
+    let node = graph.node(graph.producer(value)?);
+    if !node.op.domain.is_empty() || depth == 0 {
+        return None;
+    }
+    let (a, b) = (node.input(0)?, node.input(1));
+    let one = |value| decided(graph, value, depth - 1);
+    match node.op.name {
+        "Not" => return one(a).map(|holds| !holds),
+        "And" => {
+            return match (one(a), one(b?)) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            };
+        }
+        "Or" => {
+            return match (one(a), one(b?)) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            };
+        }
+        "Expand" | "Identity" | "ReduceMax" | "ReduceMin" => return one(a),
+        "Cast" if graph.ty(a).dtype == DType::Bool || graph.ty(value).dtype == DType::Bool => {
+            return one(a);
+        }
+        _ if is_movement(node) => return one(a),
+        "Equal" if graph.ty(a).dtype == DType::Bool => {
+            return Some(one(a)? == one(b?)?);
+        }
+        "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => {}
+        _ => return None,
+    }
+    let b = b?;
+    if !graph.ty(a).dtype.is_integer() {
+        return None;
+    }
+    let (x, y) = (range(graph, a, depth - 1), range(graph, b, depth - 1));
+    // Whether every element of the first lies at most at, or strictly below, those of the second.
+    let at_most = |x: &Range, y: &Range| y.low.as_ref().is_some_and(|low| x.is_at_most(low));
+    let below = |x: &Range, y: &Range| {
+        y.low.as_ref().is_some_and(|low| x.is_at_most(&(low.clone() - Dim::Known(1))))
+    };
+    let (holds, fails) = match node.op.name {
+        "Less" => (below(&x, &y), at_most(&y, &x)),
+        "LessOrEqual" => (at_most(&x, &y), below(&y, &x)),
+        "Greater" => (below(&y, &x), at_most(&x, &y)),
+        "GreaterOrEqual" => (at_most(&y, &x), below(&x, &y)),
+        _ => (a == b || (at_most(&x, &y) && at_most(&y, &x)), below(&x, &y) || below(&y, &x)),
+    };
+    match (holds, fails) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}

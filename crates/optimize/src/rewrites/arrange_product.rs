@@ -1,0 +1,410 @@
+//! A `MatMul` with movements before and after → the one with the fewest: operands change places,
+//! rows stay as many axes as they are, what others move away and back stays where it lies.
+//!
+//! A product is known by its axes: those of both operands that the result has too (batch), those of
+//! one operand that it has (rows, columns), and those that it lacks (summed). Any arrangement of
+//! them computes the same sums; a runtime may add them up in another order.
+
+use onnx::{NodeId, Use, ValueId};
+
+use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, is_movement};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "arrange_product",
+    roots: &["Flatten", "MatMul", "Reshape", "Squeeze", "Transpose", "Unsqueeze"],
+    try_at,
+};
+
+/// How many axes of size one are put in front of others.
+const ONES: usize = 2;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    if is_moved_on(m, y) {
+        return Err("the result is moved on".into());
+    }
+    let after = Chain::to(m, y);
+    let matmul =
+        m.producer(after.source, &["MatMul"]).ok_or("what is moved is no product")?.clone();
+    if matmul.block() != m.root().block() {
+        return Err("the product is made elsewhere".into());
+    }
+    let inner = after.nodes.iter().filter_map(|id| m.graph().node(*id).input(0));
+    if !inner.clone().all(|value| m.is_used_once(value)) {
+        return Err("the product has other readers".into());
+    }
+    let [Some(a), Some(b)] = *matmul.inputs else { return Err("an operand is left out".into()) };
+    let operands = [Chain::to(m, a), Chain::to(m, b)];
+    if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
+        return Err("nothing moves".into());
+    }
+    let product = Product::read(m, [a, b], &operands, &after.nodes)?;
+
+    let graph = m.graph();
+    let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
+    let best = product.arrangements().into_iter().filter_map(|layouts| {
+        let plan = product.plan(layouts)?;
+        Some((plan.cost(are_constant), plan))
+    });
+    let (cost, plan) = best.min_by_key(|(cost, _)| *cost).ok_or("no arrangement can be written")?;
+    let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>();
+    if cost >= now + after.cost(graph, true) {
+        return Err("the product lies as well as it can".into());
+    }
+
+    let mut inputs = Vec::new();
+    for (side, steps) in [(plan.left, &plan.of_left), (1 - plan.left, &plan.of_right)] {
+        let chain = &operands[side];
+        inputs.push(Some(emit(m, chain.source, steps, &chain.nodes)?));
+    }
+    let result = m.like(&matmul, inputs)?;
+    Ok(vec![emit(m, result, &plan.after, &after.nodes)?])
+}
+
+/// Whether the one thing that happens to `value` is another movement: that is the one to look at.
+fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
+    let mut uses = m.graph().value(value).uses();
+    let (Some(Use::Operand(reader, 0)), None) = (uses.next(), uses.next()) else { return false };
+    let reader = m.graph().node(reader);
+    is_movement(reader) && reader.block() == m.root().block()
+}
+
+/// A product, as the axes of its operands before, and of its result after, all movements.
+struct Product {
+    atoms: Atoms,
+    operands: [Layout; 2],
+    result: Layout,
+}
+
+/// An arrangement: which operand is the left one, and the axes of it, of the other and of the result.
+struct Arrangement {
+    left: usize,
+    of_left: Layout,
+    of_right: Layout,
+    of_result: Layout,
+    /// What it costs that rows are broadcast like a batch: small products instead of a large one.
+    spread: usize,
+}
+
+/// What an arrangement takes.
+struct Plan {
+    left: usize,
+    of_left: Vec<Step>,
+    of_right: Vec<Step>,
+    after: Vec<Step>,
+    spread: usize,
+}
+
+impl Plan {
+    fn cost(&self, are_constant: [bool; 2]) -> usize {
+        cost(&self.of_left, are_constant[self.left])
+            + cost(&self.of_right, are_constant[1 - self.left])
+            + cost(&self.after, false)
+            + self.spread
+    }
+}
+
+impl Product {
+    fn read(
+        m: &Match<'_>,
+        values: [ValueId; 2],
+        operands: &[Chain; 2],
+        after: &[NodeId],
+    ) -> Result<Self, Skip> {
+        let ranks = values.map(|value| m.ty(value).rank());
+        let [Some(last_a), Some(last_b)] = ranks.map(|rank| rank.checked_sub(2)) else {
+            return Err("an operand is a vector".into());
+        };
+        let mut atoms = Atoms::default();
+        let mut views = [(0, 0); 2];
+        for (chain, view) in operands.iter().zip(&mut views) {
+            let source = atoms.add(&m.ty(chain.source).shape)?;
+            let moved = atoms.view(atoms.layout(source).clone());
+            atoms.follow(moved, m.graph(), &chain.nodes)?;
+            *view = (source, moved);
+        }
+        let [(source_a, a), (source_b, b)] = views;
+        atoms.unify((a, last_a + 1), (b, last_b))?;
+        let mut batch = Vec::new();
+        for from_end in (1..=last_a.max(last_b)).rev() {
+            let (i, j) = (last_a.checked_sub(from_end), last_b.checked_sub(from_end));
+            let is_one = |view: usize, axis: usize| atoms.layout(view)[axis].is_empty();
+            let (i, j) = (i.filter(|i| !is_one(a, *i)), j.filter(|j| !is_one(b, *j)));
+            if let (Some(i), Some(j)) = (i, j) {
+                atoms.unify((a, i), (b, j))?;
+            }
+            batch.push((i, j));
+        }
+        let axis = |(i, j): &(Option<usize>, Option<usize>)| match (i, j) {
+            (Some(i), _) => atoms.layout(a)[*i].clone(),
+            (None, Some(j)) => atoms.layout(b)[*j].clone(),
+            (None, None) => Vec::new(),
+        };
+        let mut result: Layout = batch.iter().map(axis).collect();
+        result.push(atoms.layout(a)[last_a].clone());
+        result.push(atoms.layout(b)[last_b + 1].clone());
+        let result = atoms.view(result);
+        atoms.follow(result, m.graph(), after)?;
+        let operands = [source_a, source_b].map(|view| atoms.layout(view).clone());
+        let result = atoms.layout(result).clone();
+        Ok(Self { atoms, operands, result })
+    }
+
+    fn plan(&self, layouts: Arrangement) -> Option<Plan> {
+        let Arrangement { left, of_left, of_right, of_result, spread } = layouts;
+        Some(Plan {
+            left,
+            of_left: self.atoms.plan(&self.operands[left], &of_left)?,
+            of_right: self.atoms.plan(&self.operands[1 - left], &of_right)?,
+            after: self.atoms.plan(&of_result, &self.result)?,
+            spread,
+        })
+    }
+
+    /// The arrangements worth a look.
+    fn arrangements(&self) -> Vec<Arrangement> {
+        [0, 1].into_iter().flat_map(|left| self.with_left(left)).collect()
+    }
+
+    /// Those with a given operand on the left.
+    fn with_left(&self, left: usize) -> Vec<Arrangement> {
+        let (l, r) = (&self.operands[left], &self.operands[1 - left]);
+        let (has_l, has_r, has_y) = (flat(l), flat(r), flat(&self.result));
+        let is_row = |atom: &usize| !has_r.contains(atom);
+        let is_column = |atom: &usize| !has_l.contains(atom);
+        let wanted = only(&has_y, is_column);
+        let mut shapes = Vec::new();
+        for order in self.orders(left, &has_l, &has_r, &has_y) {
+            let columns = only(&order, is_column);
+            let rest = only(&order, |atom| !is_column(atom));
+            let after_batch = rest.iter().rposition(|atom| !is_row(atom)).map_or(0, |i| i + 1);
+            for cuts in [&self.result, l] {
+                let mut lead = groups(&rest[..after_batch], cuts, is_row);
+                // A plain matrix on the right takes rows in any number of axes.
+                let mut rows = match after_batch {
+                    0 => groups(&rest, cuts, is_row),
+                    _ => vec![rest[after_batch..].to_vec()],
+                };
+                let last = rows.pop().unwrap_or_default();
+                lead.append(&mut rows);
+                shapes.push((lead, last, columns.clone()));
+            }
+        }
+        // As the result or an operand lies, axes of size one included.
+        if let [lead @ .., rows, columns] = self.result.as_slice() {
+            shapes.push((lead.to_vec(), rows.clone(), columns.clone()));
+        }
+        if let [lead @ .., rows, _] = l.as_slice() {
+            shapes.push((lead.to_vec(), rows.clone(), wanted.clone()));
+        }
+        if let [lead @ .., _, columns] = r.as_slice() {
+            shapes.push((lead.to_vec(), only(&has_y, is_row), columns.clone()));
+        }
+
+        let summed = |of: &[usize]| only(of, |atom| !has_y.contains(atom));
+        let mut sums = vec![summed(&has_l), summed(&has_r)];
+        sums.dedup();
+        let mut found = Vec::new();
+        for (lead, rows, columns) in shapes {
+            let mut all = [lead.concat(), rows.clone(), columns.clone()].concat();
+            all.sort_unstable();
+            let mut expected = has_y.clone();
+            expected.sort_unstable();
+            let is_pure = |axis: &Vec<usize>| axis.iter().all(is_row) || !axis.iter().any(is_row);
+            let fits = lead.iter().all(is_pure) && rows.iter().all(is_row);
+            if all != expected || !fits || !columns.iter().all(is_column) {
+                continue;
+            }
+            let is_plain = lead.iter().flatten().all(is_row);
+            let among_batch = only(&lead.concat(), |atom| !is_plain && is_row(atom));
+            let spread = self.spread(&among_batch, &rows);
+            // Axes of size one in front may save a Reshape.
+            for ones in 0..=ONES {
+                let lead = [vec![Vec::new(); ones], lead.clone()].concat();
+                let batch = lead.iter().map(|axis| only(axis, |atom| !is_row(atom)));
+                let batch: Layout = batch.collect();
+                let front = batch.iter().take_while(|axis| axis.is_empty()).count();
+                for (sum, skipped) in sums.iter().flat_map(|sum| (0..=front).map(move |n| (sum, n)))
+                {
+                    found.push(Arrangement {
+                        left,
+                        of_left: joined(&lead, &rows, sum),
+                        of_right: joined(&batch[skipped..], sum, &columns),
+                        of_result: joined(&lead, &rows, &columns),
+                        spread,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// A few products with many rows are as good as one; many with a few rows are not.
+    fn spread(&self, among_batch: &[usize], rows: &[usize]) -> usize {
+        let size = |axis: &[usize]| self.atoms.shape(&[axis.to_vec()])[0].as_known();
+        match (size(among_batch), size(rows)) {
+            (Some(1), _) => 0,
+            (Some(products), Some(rows)) if products > rows => 360,
+            (None, _) => 360,
+            _ => 12,
+        }
+    }
+
+    /// Orders of the result's axes, columns last: as they are wanted, or with the batch first, in an
+    /// order of the result or of one operand.
+    fn orders(&self, left: usize, l: &[usize], r: &[usize], y: &[usize]) -> Vec<Vec<usize>> {
+        let of = |side: usize| only(&flat(&self.operands[side]), |atom| y.contains(atom));
+        let mut orders = Vec::new();
+        for by in [y.to_vec(), of(left), of(1 - left)] {
+            // An operand has no axes of the other one; those come as they are wanted.
+            let by: Vec<usize> =
+                by.iter().chain(y.iter().filter(|atom| !by.contains(atom))).copied().collect();
+            let columns = |atom: &usize| !l.contains(atom);
+            let rows = |atom: &usize| !r.contains(atom);
+            orders.push([only(&by, |atom| !columns(atom)), only(&by, columns)].concat());
+            let batch = only(&by, |atom| !columns(atom) && !rows(atom));
+            orders.push([batch, only(&by, rows), only(&by, columns)].concat());
+        }
+        orders.sort_unstable();
+        orders.dedup();
+        orders
+    }
+}
+
+fn flat(layout: &Layout) -> Vec<usize> {
+    layout.concat()
+}
+
+fn only(atoms: &[usize], keep: impl Fn(&usize) -> bool) -> Vec<usize> {
+    atoms.iter().copied().filter(keep).collect()
+}
+
+fn joined(lead: &[Vec<usize>], a: &[usize], b: &[usize]) -> Layout {
+    [lead, &[a.to_vec(), b.to_vec()]].concat()
+}
+
+/// Axes of atoms, cut where `cuts` are, and between what is a row and what is not.
+fn groups(atoms: &[usize], cuts: &Layout, is_row: impl Fn(&usize) -> bool) -> Layout {
+    let mut groups = Layout::new();
+    for atom in atoms {
+        let follows = |last: &usize| {
+            let mut axes = cuts.iter().flat_map(|axis| axis.windows(2));
+            is_row(last) == is_row(atom) && axes.any(|pair| pair == [*last, *atom])
+        };
+        match groups.last_mut() {
+            Some(group) if group.last().is_some_and(follows) => group.push(*atom),
+            _ => groups.push(vec![*atom]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn rows_stay_as_many_axes_as_they_are() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) {
+                a = Constant <value_ints = [-1, 6]> ()
+                r = Reshape (x, a)
+                p = MatMul (r, w)
+                s = Shape <start = 0, end = 2> (x)
+                n = Constant <value_ints = [5]> ()
+                t = Concat <axis = 0> (s, n)
+                y = Reshape (p, t)
+            }",
+            "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) {
+                y = MatMul (x, w)
+            }",
+        );
+    }
+
+    #[test]
+    fn operands_change_places() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3] x) => (float[B,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+                t = Transpose (x)
+                p = MatMul (w, t)
+                y = Transpose (p)
+            }",
+            "g (float[B,3] x) => (float[B,2] y) <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+                v0 = Transpose <perm = [1, 0]> (w)
+                y = MatMul (x, v0)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_matrix_of_probabilities_does_not_move() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,8,T,T] p, float[B,T,8,64] v) => (float[B,T,512] y) {
+                l = Transpose <perm = [0, 2, 3, 1]> (v)
+                r = Transpose <perm = [0, 1, 3, 2]> (p)
+                o = MatMul (l, r)
+                t = Transpose <perm = [0, 3, 1, 2]> (o)
+                a = Constant <value_ints = [0, 0, 512]> ()
+                y = Reshape (t, a)
+            }",
+            "g (float[B,8,T,T] p, float[B,T,8,64] v) => (float[B,T,512] y) {
+                v0 = Transpose <perm = [0, 2, 1, 3]> (v)
+                v1 = MatMul (p, v0)
+                v2 = Transpose <perm = [0, 2, 1, 3]> (v1)
+                a = Constant <value_ints = [0, 0, 512]> ()
+                y = Reshape (v2, a)
+            }",
+        );
+    }
+
+    #[test]
+    fn groups_of_queries_are_a_batch() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,16,6,8] q, float[2,16,3,8] k) => (float[2,2,3,16,16] y) {
+                a = Constant <value_ints = [2, 16, 3, 2, 8]> ()
+                r = Reshape (q, a)
+                t = Transpose <perm = [0, 2, 1, 3, 4]> (r)
+                b = Constant <value_ints = [2, 3, 32, 8]> ()
+                l = Reshape (t, b)
+                u = Transpose <perm = [0, 2, 3, 1]> (k)
+                s = MatMul (l, u)
+                c = Constant <value_ints = [2, 3, 16, 2, 16]> ()
+                f = Reshape (s, c)
+                y = Transpose <perm = [3, 0, 1, 2, 4]> (f)
+            }",
+            "g (float[2,16,6,8] q, float[2,16,3,8] k) => (float[2,2,3,16,16] y) {
+                a = Constant <value_ints = [2, 16, 3, 2, 8]> ()
+                v1 = Reshape (q, a)
+                v2 = Transpose <perm = [3, 0, 2, 1, 4]> (v1)
+                v3 = Transpose <perm = [0, 2, 3, 1]> (k)
+                y = MatMul (v2, v3)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_lies_well_stays() {
+        for text in [
+            "g (float[B,T,6] x, float[6,5] w) => (float[B,T,5] y) { y = MatMul (x, w) }",
+            "g (float[5,6] x, float[5,7] w) => (float[6,7] y) {
+                t = Transpose (x)
+                y = MatMul (t, w)
+            }",
+            // Sums over an axis that others cut differently.
+            "g (float[6,4] x, float[6,7] w) => (float[4,7] y) {
+                a = Constant <value_ints = [4, 6]> ()
+                r = Reshape (x, a)
+                y = MatMul (r, w)
+            }",
+            "g (float[6] x, float[6,7] w) => (float[7] y) { y = MatMul (x, w) }",
+        ] {
+            stays(&REWRITE, text);
+        }
+    }
+}

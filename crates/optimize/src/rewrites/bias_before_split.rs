@@ -1,0 +1,78 @@
+//! `Reshape(MatMul(x, w)) + b` → `Reshape(MatMul(x, w) + b)`, where the last axis is split as `b` is:
+//! products and their bias stay together, which is the order that runtimes know.
+
+use onnx::ValueId;
+use tensor::Dim;
+
+use crate::movement::{Step, emit};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "bias_before_split", roots: &["Add"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    let (split, bias) = if m.graph().constant(b).is_some() { (a, b) } else { (b, a) };
+    if m.graph().constant(bias).is_none() {
+        return Err("neither operand is a constant".into());
+    }
+    let reshape = m.producer(split, &["Reshape"]).ok_or("the other operand is not reshaped")?;
+    let product = reshape.input(0).ok_or("an operand is left out")?;
+    if m.producer(product, &["MatMul"]).is_none() {
+        return Err("what is reshaped is no product".into());
+    }
+    if !m.is_used_once(split) || !m.is_used_once(product) {
+        return Err("the product has other readers".into());
+    }
+    let (whole, parts, tail) = (&m.ty(product).shape, &m.ty(split).shape, &m.ty(bias).shape);
+    let lead = whole.len() - 1;
+    let size = tail.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
+    if whole[lead] != size || parts[..lead] != whole[..lead] || parts[lead..] != tail[..] {
+        return Err("the bias is not split like the last axis".into());
+    }
+    let old = m.graph().producer(split).into_iter().collect::<Vec<_>>();
+    let (from, to, tail) = (whole.clone(), m.ty(y).shape.clone(), tail.clone());
+    let bias = emit(m, bias, &[Step::Reshape(tail, vec![size])], &[])?;
+    let root = m.root().clone();
+    let sum = m.like(&root, vec![Some(product), Some(bias)])?;
+    Ok(vec![emit(m, sum, &[Step::Reshape(from, to)], &old)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn heads_are_split_after_the_bias() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3,5] x, float[5,4] w) => (float[B,3,2,2] y) <float[2,2] b = {1, 2, 3, 4}> {
+                p = MatMul (x, w)
+                s = Constant <value_ints = [0, 3, 2, 2]> ()
+                r = Reshape (p, s)
+                y = Add (r, b)
+            }",
+            "g (float[B,3,5] x, float[5,4] w) => (float[B,3,2,2] y) <float[2,2] b = {1, 2, 3, 4}> {
+                p = MatMul (x, w)
+                t = Constant <value_ints = [4]> ()
+                v1 = Reshape (b, t)
+                v2 = Add (p, v1)
+                s = Constant <value_ints = [0, 3, 2, 2]> ()
+                y = Reshape (v2, s)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_biases_stay() {
+        stays(
+            &REWRITE,
+            "g (float[3,5] x, float[5,4] w) => (float[3,2,2] y) <float[2] b = {1, 2}> {
+                p = MatMul (x, w)
+                s = Constant <value_ints = [3, 2, 2]> ()
+                r = Reshape (p, s)
+                y = Add (r, b)
+            }",
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! `Cast<bool>(Where(c, 1, 0))` → `c`: a mask that was spelled out in numbers.
+
+use onnx::ValueId;
+use tensor::{DType, Tensor};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "drop_choice_of_truth", roots: &["Cast", "Where"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    if m.ty(y).dtype != DType::Bool {
+        return Err("the result is no truth value".into());
+    }
+    let choice = if m.root().is("Where") {
+        m.root()
+    } else {
+        m.producer(m.operand(0)?, &["Where"]).ok_or("the operand is no choice")?
+    };
+    let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
+        return Err("an operand is left out".into());
+    };
+    let all = |value| m.constant(value).and_then(Tensor::splat);
+    match (all(yes), all(no)) {
+        (Some(1.0), Some(0.0)) if m.ty(condition) == m.ty(y) => Ok(vec![condition]),
+        _ => Err("the choice is not between one and zero".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_mask_is_its_condition() {
+        for (one, cast) in [("float", "y = Cast <to = 9> (w)"), ("bool", "y = Identity (w)")] {
+            rewrites_to(
+                &REWRITE,
+                &format!(
+                    "g (int32[3,1] i, int32[3] j) => (bool[3,3] y) {{
+                        c = Less (i, j)
+                        one = Constant <value = {one} {{1}}> ()
+                        zero = Constant <value = {one} {{0}}> ()
+                        w = Where (c, one, zero)
+                        {cast}
+                    }}"
+                ),
+                &format!(
+                    "g (int32[3,1] i, int32[3] j) => (bool[3,3] y) {{ {} }}",
+                    if one == "bool" {
+                        "c = Less (i, j) y = Identity (c)"
+                    } else {
+                        "y = Less (i, j)"
+                    }
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn other_choices_stay() {
+        stays(
+            &REWRITE,
+            "g (bool[3] c) => (bool[3] y) {
+                one = Constant <value = bool {1}> ()
+                zero = Constant <value = bool {0}> ()
+                y = Where (c, zero, one)
+            }",
+        );
+    }
+}

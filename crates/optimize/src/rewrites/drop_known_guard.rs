@@ -1,0 +1,153 @@
+//! Drops what guards against integers that cannot occur: `Clip`, `Max` and `Min` that change
+//! nothing, and a `Where` whose condition always comes out one way.
+
+use onnx::{ValueId, attrs};
+use tensor::{DType, Dim};
+
+use crate::ranges::{Range, truth};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "drop_known_guard", roots: &["Clip", "Max", "Min", "Where"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let kept = match m.root().op.name {
+        "Where" => choice(m)?,
+        "Clip" => clipped(m)?,
+        _ => extreme(m)?,
+    };
+    if m.ty(kept) == m.ty(m.result()?) {
+        return Ok(vec![kept]);
+    }
+    let shape = m.ty(m.result()?).static_shape().ok_or("what stays is broadcast")?;
+    let shape = m.i64s(&shape);
+    Ok(vec![m.op("Expand", &[kept, shape], attrs! {})?])
+}
+
+fn choice(m: &Match<'_>) -> Result<ValueId, Skip> {
+    let condition = m.operand(0)?;
+    match truth(m.graph(), condition).ok_or("the condition varies")? {
+        true => m.operand(1),
+        false => m.operand(2),
+    }
+}
+
+fn clipped(m: &Match<'_>) -> Result<ValueId, Skip> {
+    let x = m.operand(0)?;
+    let range = integers(m, x)?;
+    let bound = |index: usize| match m.root().input(index) {
+        None => Ok(None),
+        Some(value) => Range::of(m.graph(), value).low.map(Some).ok_or("a bound is not known"),
+    };
+    let (low, high) = (bound(1)?, bound(2)?);
+    let inside = low.is_none_or(|low| range.is_at_least(&low))
+        && high.is_none_or(|high| range.is_at_most(&high));
+    if inside { Ok(x) } else { Err("an element may lie outside".into()) }
+}
+
+fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
+    let [Some(a), Some(b)] = *m.root().inputs else {
+        return Err("there are not two operands".into());
+    };
+    let (x, y) = (integers(m, a)?, integers(m, b)?);
+    let above = |x: &Range, y: &Range| {
+        let least = |low: &Dim| y.is_at_most(low);
+        x.low.as_ref().is_some_and(least)
+    };
+    let is_max = m.root().is("Max");
+    if above(&x, &y) {
+        Ok(if is_max { a } else { b })
+    } else if above(&y, &x) {
+        Ok(if is_max { b } else { a })
+    } else {
+        Err("either operand may be chosen".into())
+    }
+}
+
+fn integers(m: &Match<'_>, value: ValueId) -> Result<Range, Skip> {
+    let dtype: DType = m.ty(value).dtype;
+    if dtype.is_integer() {
+        Ok(Range::of(m.graph(), value))
+    } else {
+        Err("the operands are no integers".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn places_of_the_largest_are_inside() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,7] x) => (int64[B] y) {
+                i = ArgMax <axis = 1, keepdims = 0> (x)
+                zero = Constant <value_int = 0> ()
+                seven = Constant <value_int = 7> ()
+                six = Constant <value_int = 6> ()
+                n = Less (i, zero)
+                s = Add (i, seven)
+                w = Where (n, s, i)
+                c = Clip (w, zero, six)
+                y = Neg (c)
+            }",
+            "g (float[B,7] x) => (int64[B] y) {
+                i = ArgMax <axis = 1, keepdims = 0> (x)
+                y = Neg (i)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_size_is_a_bound() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[T,7] x) => (int64[1] y) {
+                t = Shape <end = 1> (x)
+                one = Constant <value_ints = [1]> ()
+                last = Sub (t, one)
+                zero = Constant <value_ints = [0]> ()
+                a = Max (last, zero)
+                b = Min (a, last)
+                y = Neg (b)
+            }",
+            "g (float[T,7] x) => (int64[1] y) {
+                t = Shape <end = 1> (x)
+                one = Constant <value_ints = [1]> ()
+                last = Sub (t, one)
+                y = Neg (last)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_may_be_outside_stays() {
+        for (op, of) in [("Clip (i, zero, six)", "int32"), ("Clip (u, zero, six)", "uint8")] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g ({of}[3] i) => ({of}[3] y) {{
+                        zero = Constant <value = {of} {{0}}> ()
+                        six = Constant <value = {of} {{6}}> ()
+                        u = Identity (i)
+                        y = {op}
+                    }}"
+                ),
+            );
+        }
+        // Adding may wrap around.
+        stays(
+            &REWRITE,
+            "g (int32[3] i) => (int32[3] y) {
+                zero = Constant <value = int32 {0}> ()
+                most = Constant <value = int32 {2147483647}> ()
+                a = Clip (i, zero, most)
+                one = Constant <value = int32 {1}> ()
+                b = Add (a, one)
+                y = Max (b, zero)
+            }",
+        );
+    }
+}

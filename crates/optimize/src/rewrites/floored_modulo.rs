@@ -1,0 +1,76 @@
+//! `r < 0 ? r + n : r`, where `r` is what a division by `n > 0` leaves → `Mod(x, n)`, whose sign is
+//! that of `n`.
+
+use onnx::{Attr, ValueId};
+use tensor::Tensor;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "floored_modulo", roots: &["Where"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (condition, sum, rest) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
+    let modulo = m.producer(rest, &["Mod"]).ok_or("the choice is no rest")?.clone();
+    let splat = |value: Option<ValueId>| m.constant(value?).and_then(Tensor::splat);
+    let by = modulo.input(1);
+    if modulo.int("fmod", 0) != 1 || !m.ty(rest).dtype.is_integer() {
+        return Err("the rest is rounded down already".into());
+    }
+    if splat(by).is_none_or(|by| by <= 0.0) {
+        return Err("the divisor is not known to be positive".into());
+    }
+    let less = m.producer(condition, &["Less"]).ok_or("the condition is another one")?;
+    if less.input(0) != Some(rest) || splat(less.input(1)) != Some(0.0) {
+        return Err("the condition is another one".into());
+    }
+    let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
+    let (a, b) = (add.input(0), add.input(1));
+    let adds =
+        (a == Some(rest) && splat(b) == splat(by)) || (b == Some(rest) && splat(a) == splat(by));
+    if !adds || m.ty(rest) != m.ty(m.result()?) {
+        return Err("something else is added".into());
+    }
+    let mut node = modulo;
+    node.attrs.retain(|(name, _)| *name != "fmod");
+    node.attrs.push(("fmod", Attr::Int(0)));
+    let inputs = node.inputs.clone();
+    Ok(vec![m.like(&node, inputs)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn text(by: i64, add: i64) -> String {
+        format!(
+            "g (int32[3] x) => (int32[3] y) {{
+                zero = Constant <value = int32 {{0}}> ()
+                by = Constant <value = int32 {{{by}}}> ()
+                more = Constant <value = int32 {{{add}}}> ()
+                r = Mod <fmod = 1> (x, by)
+                l = Less (r, zero)
+                s = Add (r, more)
+                y = Where (l, s, r)
+            }}"
+        )
+    }
+
+    #[test]
+    fn a_modulo_is_one_node() {
+        rewrites_to(
+            &REWRITE,
+            &text(7, 7),
+            "g (int32[3] x) => (int32[3] y) {
+                by = Constant <value = int32 {7}> ()
+                y = Mod <fmod = 0> (x, by)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_choices_stay() {
+        stays(&REWRITE, &text(7, 8));
+        stays(&REWRITE, &text(-7, -7));
+    }
+}

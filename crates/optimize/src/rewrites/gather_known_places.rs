@@ -1,0 +1,86 @@
+//! `Gather(x, n - 1)` of an axis of `n` → `Gather(x, -1)`; `Gather(x, [0, 1, …, n - 1])` → `x`.
+
+use onnx::ValueId;
+use tensor::{Dim, Tensor};
+
+use crate::ranges::Range;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "gather_known_places", roots: &["Gather"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (data, indices) = (m.operand(0)?, m.operand(1)?);
+    let axis = m.root().int("axis", 0);
+    let axis = if axis < 0 { axis + m.ty(data).rank() as i64 } else { axis };
+    let axis = usize::try_from(axis).map_err(|_| "the axis is out of range")?;
+    let size = m.ty(data).shape.get(axis).ok_or("the axis is out of range")?.clone();
+    if let Some(places) = m.ints(indices) {
+        let in_order = (0..).zip(&places).all(|(i, place)| i == *place);
+        let is_all = m.ty(indices).rank() == 1 && size == Dim::Known(places.len() as i64);
+        return if in_order && is_all { Ok(vec![data]) } else { Err("some places".into()) };
+    }
+    let shape = m.ty(indices).static_shape().ok_or("the places are not known")?;
+    let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+    let range = Range::of(m.graph(), indices);
+    let content = match (range.low, range.high) {
+        (Some(low), Some(high)) if low == high => low,
+        _ => return Err("the places are not known".into()),
+    };
+    let Dim::Symbolic(_) = content else { return Err("the place is a number already".into()) };
+    let from_end = (content - size).as_known().filter(|n| *n < 0);
+    let from_end = from_end.ok_or("the places are not known from the end")?;
+    let shape = shape.map_err(|_| "an impossible shape")?;
+    let places = Tensor::i64s(&vec![from_end; shape.iter().product()]);
+    let places = places.reshaped(&shape);
+    let places = m.tensor(places.map_err(|_| "more places than the shape has")?);
+    let root = m.root().clone();
+    Ok(vec![m.like(&root, vec![Some(data), Some(places)])?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn the_last_of_any_number_has_a_number() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T] x) => (float[2,1] y) {
+                t = Shape <start = 1> (x)
+                one = Constant <value_ints = [1]> ()
+                last = Sub (t, one)
+                y = Gather <axis = 1> (x, last)
+            }",
+            "g (float[2,T] x) => (float[2,1] y) {
+                last = Constant <value_ints = [-1]> ()
+                y = Gather <axis = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
+    fn all_in_order_is_the_value() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[3,T] x) => (float[3,T] y) {
+                all = Constant <value_ints = [0, 1, 2]> ()
+                g = Gather (x, all)
+                y = Exp (g)
+            }",
+            "g (float[3,T] x) => (float[3,T] y) { y = Exp (x) }",
+        );
+    }
+
+    #[test]
+    fn some_places_stay() {
+        stays(
+            &REWRITE,
+            "g (float[4,T] x) => (float[3,T] y) {
+                some = Constant <value_ints = [0, 1, 2]> ()
+                y = Gather (x, some)
+            }",
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed alike for another
+//! reader: the maximum of a softmax whose scores are moved between the two.
+
+use onnx::{Attr, Use, ValueId};
+
+use crate::movement::{Atoms, Chain, MOVEMENTS};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "reduce_what_is_moved", roots: MOVEMENTS, try_at };
+
+/// Reductions whose result does not depend on the order of elements.
+const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    let after = Chain::to(m, y);
+    let node = m.producer(after.source, REDUCTIONS).ok_or("what is moved is no maximum")?.clone();
+    if !m.is_used_once(after.source) || node.block() != m.root().block() {
+        return Err("the reduction has other readers".into());
+    }
+    let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else {
+        return Err("an operand is left out".into());
+    };
+    let rank = m.ty(x).rank();
+    let axes = m.ints(axes).ok_or("the axes are not known")?;
+    let from_start = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis });
+    let axes: Vec<usize> =
+        axes.into_iter().map(from_start).collect::<Result<_, _>>().map_err(|_| "no such axis")?;
+    let kept = node.int("keepdims", 1) == 1;
+
+    let mut atoms = Atoms::default();
+    let source = atoms.add(&m.ty(x).shape)?;
+    let reduced: Vec<usize> =
+        axes.iter().flat_map(|axis| atoms.layout(source)[*axis].clone()).collect();
+    let result = atoms.layout(source).iter().enumerate().filter_map(|(axis, atoms)| {
+        let is_reduced = axes.contains(&axis);
+        (kept || !is_reduced).then(|| if is_reduced { Vec::new() } else { atoms.clone() })
+    });
+    let result = atoms.view(result.collect());
+    atoms.follow(result, m.graph(), &after.nodes)?;
+    for place in m.graph().value(x).uses().collect::<Vec<_>>() {
+        let Use::Operand(reader, 0) = place else { continue };
+        let transpose = m.graph().node(reader).clone();
+        if !transpose.is("Transpose") || transpose.block() != m.root().block() {
+            continue;
+        }
+        let moved = atoms.view(atoms.layout(source).clone());
+        atoms.follow(moved, m.graph(), &[reader])?;
+        let is_gone = |axis: &[usize]| !axis.is_empty() && axis.iter().all(|a| reduced.contains(a));
+        let moved = atoms.layout(moved);
+        let now: Vec<i64> = (0..).zip(moved).filter(|(_, a)| is_gone(a)).map(|(i, _)| i).collect();
+        let ones = moved.iter().map(|axis| if is_gone(axis) { &[][..] } else { axis });
+        let fewer = moved.iter().filter(|axis| !is_gone(axis));
+        let keepdims = if ones.eq(atoms.layout(result)) {
+            1
+        } else if fewer.eq(atoms.layout(result)) {
+            0
+        } else {
+            continue;
+        };
+        let mut node = node;
+        node.attrs.retain(|(name, _)| *name != "keepdims");
+        node.attrs.push(("keepdims", Attr::Int(keepdims)));
+        let first = m.like(&transpose, vec![Some(x)])?;
+        let axes = m.i64s(&now);
+        return Ok(vec![m.like(&node, vec![Some(first), Some(axes)])?]);
+    }
+    Err("nobody else moves the operand alike".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_maximum_is_taken_where_scores_are_moved_to() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4,5] x) => (float[4,2,3,1] m, float[4,2,3,5] y) {
+                a = Constant <value_ints = [-1]> ()
+                r = ReduceMax <keepdims = 0> (x, a)
+                t = Transpose <perm = [2, 0, 1]> (r)
+                m = Unsqueeze (t, a)
+                y = Transpose <perm = [2, 0, 1, 3]> (x)
+            }",
+            "g (float[2,3,4,5] x) => (float[4,2,3,1] m, float[4,2,3,5] y) {
+                v0 = Transpose <perm = [2, 0, 1, 3]> (x)
+                a = Constant <value_ints = [3]> ()
+                t = ReduceMax <keepdims = 0> (v0, a)
+                b = Constant <value_ints = [-1]> ()
+                m = Unsqueeze (t, b)
+                y = Transpose <perm = [2, 0, 1, 3]> (x)
+            }",
+        );
+    }
+
+    #[test]
+    fn another_permutation_stays() {
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[3,2] m, float[4,2,3] y) {
+                a = Constant <value_ints = [-1]> ()
+                r = ReduceMax <keepdims = 0> (x, a)
+                m = Transpose <perm = [1, 0]> (r)
+                y = Transpose <perm = [2, 0, 1]> (x)
+            }",
+        );
+    }
+}

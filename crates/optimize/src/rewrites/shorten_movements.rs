@@ -1,0 +1,136 @@
+//! A chain of `Reshape`, `Transpose`, `Squeeze` and `Unsqueeze` → the shortest one that moves
+//! elements to the same places: none, a `Reshape`, a `Transpose`, or the two.
+
+use onnx::ValueId;
+
+use crate::movement::{Atoms, Chain, MOVEMENTS, cost, emit};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "shorten_movements", roots: MOVEMENTS, try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    let whole = Chain::to(m, y);
+    let graph = m.graph();
+    // What is moved by several readers may be moved on from an intermediate value.
+    for skipped in 0..whole.nodes.len() {
+        let nodes = whole.nodes[skipped..].to_vec();
+        let source = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
+        let chain = Chain { source, nodes };
+        let mut atoms = Atoms::default();
+        let from = atoms.add(&m.ty(source).shape)?;
+        let to = atoms.view(atoms.layout(from).clone());
+        if atoms.follow(to, graph, &chain.nodes).is_err() {
+            continue;
+        }
+        let Some(plan) = atoms.plan(atoms.layout(from), atoms.layout(to)) else { continue };
+        let is_constant = graph.constant(source).is_some();
+        if cost(&plan, is_constant) < chain.cost(graph, true) {
+            return Ok(vec![emit(m, source, &plan, &chain.nodes)?]);
+        }
+    }
+    Err("the movements are as short as they can be".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn axes_of_size_one_do_not_count() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T,8,64] x) => (float[2,8,T,64] y) {
+                a = Constant <value_ints = [2, 0, 8, 1, 64]> ()
+                r = Reshape (x, a)
+                t = Transpose <perm = [0, 2, 1, 3, 4]> (r)
+                b = Constant <value_ints = [2, 8, -1, 64]> ()
+                y = Reshape (t, b)
+            }",
+            "g (float[2,T,8,64] x) => (float[2,8,T,64] y) {
+                y = Transpose <perm = [0, 2, 1, 3]> (x)
+            }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,1,3,T] x) => (float[B,3,T,1] y) {
+                y = Transpose <perm = [0, 2, 3, 1]> (x)
+            }",
+            "g (float[B,1,3,T] x) => (float[B,3,T,1] y) {
+                s = Constant <value_ints = [0, 3, -1, 1]> ()
+                y = Reshape (x, s)
+            }",
+        );
+    }
+
+    #[test]
+    fn blocks_move_as_one_axis() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,20] x) => (float[4,5,6] y) {
+                a = Constant <value_ints = [2, 3, 4, 5]> ()
+                r = Reshape (x, a)
+                t = Transpose <perm = [2, 3, 0, 1]> (r)
+                b = Constant <value_ints = [4, 5, 6]> ()
+                y = Reshape (t, b)
+            }",
+            "g (float[2,3,20] x) => (float[4,5,6] y) {
+                v0 = Transpose <perm = [2, 0, 1]> (x)
+                b = Constant <value_ints = [4, 5, 6]> ()
+                y = Reshape (v0, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn several_symbolic_axes_are_unsqueezed() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,5] x) => (float[1,B,1,T,5] y) {
+                a = Constant <value_ints = [2]> ()
+                u = Unsqueeze (x, a)
+                t = Transpose <perm = [2, 0, 1, 3]> (u)
+                b = Constant <value_ints = [2]> ()
+                y = Unsqueeze (t, b)
+            }",
+            "g (float[B,T,5] x) => (float[1,B,1,T,5] y) {
+                c = Constant <value_ints = [0, 2]> ()
+                y = Unsqueeze (x, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_really_moves_stays() {
+        stays(
+            &REWRITE,
+            "g (float[B,T,512] x) => (float[B,8,T,64] y) {
+                a = Constant <value_ints = [0, 0, 8, 64]> ()
+                r = Reshape (x, a)
+                y = Transpose <perm = [0, 2, 1, 3]> (r)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[6,4] x) => (float[6,4] y) {
+                a = Constant <value_ints = [4, 6]> ()
+                r = Reshape (x, a)
+                y = Transpose (r)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_value_that_others_read_is_moved_on() {
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[3,2,4] y, float[3,8] z) {
+                y = Transpose <perm = [1, 0, 2]> (x)
+                a = Constant <value_ints = [3, 8]> ()
+                z = Reshape (y, a)
+            }",
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! A constant operand that repeats itself along an axis → one of size one there: operators broadcast
+//! it themselves.
+
+use std::sync::Arc;
+
+use onnx::ValueId;
+use tensor::Tensor;
+
+use super::drop_operand_broadcast::{self, gives};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "shrink_constant_operand",
+    roots: drop_operand_broadcast::REWRITE.roots,
+    try_at,
+};
+
+/// Larger constants are not read for the purpose.
+const LIMIT: usize = 1 << 16;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let y = m.result()?;
+    if m.ty(y).dtype.is_float() && matches!(m.root().op.name, "Max" | "Min") {
+        return Err("the sign of zero may change".into());
+    }
+    let mut inputs = m.root().inputs.clone();
+    for i in 0..inputs.len() {
+        let Some(small) = inputs[i].and_then(|v| m.constant(v)).and_then(shrunk) else { continue };
+        // All ranks are tried: the constant may be what decides that of the result.
+        let ones = small.shape().iter().take_while(|size| **size == 1).count();
+        for front in (0..=ones).rev() {
+            let Ok(tensor) = small.reshaped(&small.shape()[front..]) else { continue };
+            let value = m.tensor(tensor);
+            let kept = inputs[i].replace(value);
+            if kept != Some(value) && gives(m, &inputs, &m.ty(y).shape) {
+                break;
+            }
+            inputs[i] = kept;
+        }
+    }
+    if inputs == m.root().inputs {
+        return Err("no constant repeats itself".into());
+    }
+    let node = m.root().clone();
+    Ok(vec![m.like(&node, inputs)?])
+}
+
+/// The tensor with size one along axes of which all places are alike.
+fn shrunk(tensor: &Tensor) -> Option<Tensor> {
+    let size = tensor.dtype().byte_len(1);
+    let bytes = tensor.bytes();
+    if tensor.is_empty() || bytes.len() > LIMIT || bytes.len() != size * tensor.len() {
+        return None;
+    }
+    let (mut shape, mut bytes) = (tensor.shape().to_vec(), bytes.to_vec());
+    for axis in 0..shape.len() {
+        let inner = size * shape[axis + 1..].iter().product::<usize>();
+        let block = inner * shape[axis];
+        let is_same = |block: &[u8]| block.chunks(inner).all(|part| part == &block[..inner]);
+        if shape[axis] > 1 && bytes.chunks(block).all(is_same) {
+            bytes = bytes.chunks(block).flat_map(|block| block[..inner].to_vec()).collect();
+            shape[axis] = 1;
+        }
+    }
+    let is_smaller = shape != tensor.shape() || shape.first() == Some(&1);
+    is_smaller.then(|| Tensor::new(tensor.dtype(), &shape, Arc::new(bytes)).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_repeats_itself_is_broadcast() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3] x, float[1,2,3] u) => (float[2,3] y, float[1,2,3] z) {
+                c = Constant <value = float[2,3] {1, 2, 3, 1, 2, 3}> ()
+                y = Add (x, c)
+                d = Constant <value = float[1,2,3] {4, 4, 4, 4, 4, 4}> ()
+                z = Mul (u, d)
+            }",
+            "g (float[2,3] x, float[1,2,3] u) => (float[2,3] y, float[1,2,3] z) {
+                c = Constant <value = float[3] {1, 2, 3}> ()
+                y = Add (x, c)
+                d = Constant <value = float {4}> ()
+                z = Mul (u, d)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_decides_the_shape_stays() {
+        stays(
+            &REWRITE,
+            "g (float[1] x) => (float[2] y) {
+                c = Constant <value = float[2] {1, 1}> ()
+                y = Add (x, c)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[2,2] x) => (float[2,2] y) {
+                c = Constant <value = float[2,2] {1, 2, 3, 4}> ()
+                y = Add (x, c)
+            }",
+        );
+    }
+}

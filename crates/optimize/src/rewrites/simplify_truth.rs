@@ -1,0 +1,163 @@
+//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`, and
+//! what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+
+use onnx::{Node, ValueId, attrs};
+use tensor::{DType, Tensor};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "simplify_truth", roots: &["And", "Equal", "Not"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    match m.root().op.name {
+        "Not" => {
+            let inner = m.producer(m.operand(0)?, &["Not"]).ok_or("the operand is no Not")?;
+            Ok(vec![inner.input(0).ok_or("an operand is left out")?])
+        }
+        "Equal" => compared(m),
+        _ => conjunction(m),
+    }
+}
+
+fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    if m.ty(a).dtype != DType::Bool {
+        return Err("no truth values are compared".into());
+    }
+    let (value, with) = match (splat(m, a), splat(m, b)) {
+        (_, Some(with)) => (a, with),
+        (Some(with), _) => (b, with),
+        _ => return Err("neither operand is known".into()),
+    };
+    if m.ty(value) != m.ty(y) {
+        return Err("the operand is broadcast".into());
+    }
+    if with == 0.0 { Ok(vec![m.op("Not", &[value], attrs! {})?]) } else { Ok(vec![value]) }
+}
+
+fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    for (unequal, other) in [(a, b), (b, a)] {
+        let Some(rest) = is_not(m, unequal, 0.0) else { continue };
+        if m.ty(other) != m.ty(y) || !m.ty(rest).dtype.is_integer() {
+            continue;
+        }
+        let is_negative = m.producer(other, &["Less"]).is_some_and(|less| {
+            less.input(0) == Some(rest) && less.input(1).and_then(|v| splat(m, v)) == Some(0.0)
+        });
+        if is_negative {
+            return Ok(vec![other]);
+        }
+        // A rest is negative if the number is not positive and the rest not zero; its divisor is.
+        let signed = is_not(m, other, 1.0).and_then(|sign| m.producer(sign, &["Sign"]));
+        let number = signed.and_then(|node| node.input(0));
+        let modulo = m.producer(rest, &["Mod"]).filter(|node| is_rest_of(m, node, number));
+        if modulo.is_some() {
+            let zero = Tensor::int_scalar(m.ty(rest).dtype, 0).ok_or("no zero")?;
+            let zero = m.tensor(zero);
+            return Ok(vec![m.op("Less", &[rest, zero], attrs! {})?]);
+        }
+    }
+    Err("the conditions say different things".into())
+}
+
+/// Whether `node` is what a division of `number` by a positive constant leaves, with its sign.
+fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
+    let by = node.input(1).and_then(|by| splat(m, by));
+    number.is_some()
+        && node.input(0) == number
+        && node.int("fmod", 0) == 1
+        && by.is_some_and(|by| by > 0.0)
+}
+
+/// The value that is tested to be other than `number`.
+fn is_not(m: &Match<'_>, value: ValueId, number: f64) -> Option<ValueId> {
+    let equal = m.producer(m.producer(value, &["Not"])?.input(0)?, &["Equal"])?;
+    (splat(m, equal.input(1)?) == Some(number)).then(|| equal.input(0)).flatten()
+}
+
+fn splat(m: &Match<'_>, value: ValueId) -> Option<f64> {
+    m.constant(value)?.splat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn truth_is_not_compared() {
+        rewrites_to(
+            &REWRITE,
+            "g (int32[3] r) => (bool[3] y, bool[3] z) {
+                zero = Constant <value = int32 {0}> ()
+                no = Constant <value = bool {0}> ()
+                yes = Constant <value = bool {1}> ()
+                e = Equal (r, zero)
+                n = Not (e)
+                l = Less (r, zero)
+                d = Equal (l, no)
+                o = Not (d)
+                a = And (n, o)
+                y = Identity (a)
+                t = Equal (yes, e)
+                z = Xor (t, n)
+            }",
+            "g (int32[3] r) => (bool[3] y, bool[3] z) {
+                zero = Constant <value = int32 {0}> ()
+                e = Equal (r, zero)
+                n = Not (e)
+                l = Less (r, zero)
+                y = Identity (l)
+                z = Xor (e, n)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_rest_has_the_sign_of_the_number() {
+        let text = |fmod: i64, by: i64| {
+            format!(
+                "g (int32[3] x) => (bool[3] y) {{
+                    zero = Constant <value = int32 {{0}}> ()
+                    one = Constant <value = int32 {{1}}> ()
+                    by = Constant <value = int32 {{{by}}}> ()
+                    s = Sign (x)
+                    p = Equal (s, one)
+                    n = Not (p)
+                    r = Mod <fmod = {fmod}> (x, by)
+                    e = Equal (r, zero)
+                    d = Not (e)
+                    y = And (n, d)
+                }}"
+            )
+        };
+        rewrites_to(
+            &REWRITE,
+            &text(1, 7),
+            "g (int32[3] x) => (bool[3] y) {
+                by = Constant <value = int32 {7}> ()
+                r = Mod <fmod = 1> (x, by)
+                zero = Constant <value = int32 {0}> ()
+                y = Less (r, zero)
+            }",
+        );
+        stays(&REWRITE, &text(0, 7));
+        stays(&REWRITE, &text(1, -7));
+    }
+
+    #[test]
+    fn floats_may_be_neither() {
+        stays(
+            &REWRITE,
+            "g (float[3] r) => (bool[3] y) {
+                zero = Constant <value = float {0}> ()
+                e = Equal (r, zero)
+                n = Not (e)
+                l = Less (r, zero)
+                y = And (n, l)
+            }",
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
+//! size one that are put in before a softmax and taken out after it are gone.
+
+use onnx::{Attr, NodeId, Use, ValueId};
+use tensor::Dim;
+
+use crate::movement::{Step, emit, is_movement, unit_axes};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "sink_unit_axes",
+    roots: &[
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "Ceil",
+        "Clip",
+        "Cos",
+        "Div",
+        "Equal",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Greater",
+        "GreaterOrEqual",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "LogSoftmax",
+        "Mul",
+        "Neg",
+        "Not",
+        "Or",
+        "Reciprocal",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceSum",
+        "Round",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Softmax",
+        "Sqrt",
+        "Sub",
+        "Tanh",
+        "Where",
+        "Xor",
+    ],
+    try_at,
+};
+
+/// How many operators are looked through for the movement that follows.
+const REACH: usize = 24;
+
+/// What happens to axes in an operator.
+enum Kind {
+    /// Operands broadcast to the result.
+    Elementwise,
+    /// Work along axes; whether they are kept.
+    Along { axes: Vec<usize>, kept: bool },
+}
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (y, root) = (m.result()?, m.root().clone());
+    let inputs: Vec<ValueId> = root.inputs.iter().flatten().copied().collect();
+    let Some(id) = m.graph().producer(y) else { return Err("the root has no result".into()) };
+    let kind = kind(m, id).ok_or("the axes are not known")?;
+    let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
+    let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
+    // Axes are those of the broadcast operands.
+    let first = operands.iter().find_map(|value| {
+        let shift = rank - m.ty(*value).rank();
+        let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+        inserted(m, *value)?.1.into_iter().find_map(|axes| {
+            let axes: Vec<usize> = axes.iter().map(|axis| axis + shift).filter(goes).collect();
+            (!axes.is_empty()).then_some(axes)
+        })
+    });
+    let gone = first.ok_or("no operand has axes put in")?;
+    if let Kind::Along { axes, kept: false } = &kind
+        && let Some((source, all)) = inserted(m, inputs[0])
+        && all.contains(&gone)
+    {
+        // The axis that was put in stands where the reduced one would be kept.
+        let axes: Vec<usize> =
+            axes.iter().map(|axis| axis - gone.iter().filter(|g| *g < axis).count()).collect();
+        let mut shape = m.ty(source).shape.clone();
+        axes.iter().for_each(|axis| shape[*axis] = Dim::Known(1));
+        if shape == m.ty(y).shape {
+            let mut node = root;
+            node.attrs.retain(|(name, _)| *name != "keepdims");
+            node.attrs.push(("keepdims", Attr::Int(1)));
+            let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
+            let axes = m.i64s(&axes);
+            return Ok(vec![m.like(&node, vec![Some(source), Some(axes)])?]);
+        }
+    }
+    if !is_taken_in(m, y, &mut { REACH }) {
+        return Err("no movement follows".into());
+    }
+
+    let mut fewer = Vec::new();
+    for value in operands {
+        fewer.push(Some(without(m, *value, rank, &gone)?));
+    }
+    let before = |axis: usize| gone.iter().filter(|other| **other < axis).count();
+    let mut node = root.clone();
+    let mut put_back: Vec<usize> = gone.clone();
+    if let Kind::Along { axes, kept } = &kind {
+        let axes_now: Vec<i64> = axes.iter().map(|axis| (axis - before(*axis)) as i64).collect();
+        if let Some(attr) = node.attrs.iter_mut().find(|(name, _)| *name == "axis") {
+            attr.1 = Attr::Int(axes_now[0]);
+        } else {
+            fewer.push(Some(m.i64s(&axes_now)));
+        }
+        if !kept {
+            let reduced_before = |axis: usize| axes.iter().filter(|other| **other < axis).count();
+            put_back = gone.iter().map(|axis| axis - reduced_before(*axis)).collect();
+        }
+    }
+    let result = m.like(&node, fewer)?;
+    let (from, mut to) = (m.ty(result).shape.clone(), m.ty(result).shape.clone());
+    for axis in put_back {
+        if axis > to.len() {
+            return Err("the axes cannot be put back".into());
+        }
+        to.insert(axis, Dim::Known(1));
+    }
+    if to != m.ty(y).shape {
+        return Err("the result's shape is not the one expected".into());
+    }
+    Ok(vec![emit(m, result, &[Step::Reshape(from, to)], &[])?])
+}
+
+fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
+    let node = m.graph().node(id);
+    let rank = m.ty(node.input(0)?).rank();
+    let axes = match node.op.name {
+        "LogSoftmax" | "Softmax" => vec![node.int("axis", -1)],
+        name if name.starts_with("Reduce") => m.ints(node.input(1)?)?,
+        _ => return Some(Kind::Elementwise),
+    };
+    let from_start = |axis: i64| {
+        let axis = if axis < 0 { axis + rank as i64 } else { axis };
+        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+    };
+    let axes = axes.into_iter().map(from_start).collect::<Option<Vec<_>>>()?;
+    let kept = !node.op.name.starts_with("Reduce") || node.int("keepdims", 1) == 1;
+    (!axes.is_empty()).then_some(Kind::Along { axes, kept })
+}
+
+fn is_along(kind: &Kind, axis: usize) -> bool {
+    matches!(kind, Kind::Along { axes, .. } if axes.contains(&axis))
+}
+
+/// Whether all operands, broadcast to `rank` axes, have size one there.
+fn is_one(m: &Match<'_>, operands: &[ValueId], rank: usize, axis: usize) -> bool {
+    operands.iter().all(|value| {
+        let shape = &m.ty(*value).shape;
+        (axis + shape.len()).checked_sub(rank).is_none_or(|axis| shape[axis] == Dim::Known(1))
+    })
+}
+
+/// What `value` is but for axes of size one, and where these were put in: before those that were
+/// there already, or behind them.
+fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])> {
+    let node = m.producer(value, &["Reshape", "Unsqueeze"])?;
+    if node.block() != m.root().block() {
+        return None;
+    }
+    let source = node.input(0)?;
+    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
+    let put_in = |from: &[Dim], to: &[Dim]| {
+        let (op, axes) = unit_axes(from, to)?;
+        let axes = axes.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>().ok()?;
+        (op == "Unsqueeze").then_some(axes)
+    };
+    let reversed = |dims: &[Dim]| dims.iter().rev().cloned().collect::<Vec<_>>();
+    let from_end = put_in(&reversed(from), &reversed(to))?;
+    let first = from_end.iter().rev().map(|axis| to.len() - 1 - axis).collect();
+    Some((source, [first, put_in(from, to)?]))
+}
+
+/// `value` without axes of size one, where that takes no movement that was not there before.
+fn without(
+    m: &mut Match<'_>,
+    value: ValueId,
+    rank: usize,
+    gone: &[usize],
+) -> Result<ValueId, Skip> {
+    let shape = m.ty(value).shape.clone();
+    let shift = rank - shape.len();
+    let gone: Vec<usize> = gone.iter().filter_map(|axis| axis.checked_sub(shift)).collect();
+    if gone.is_empty() {
+        return Ok(value);
+    }
+    let kept = |(axis, dim): (usize, Dim)| (!gone.contains(&axis)).then_some(dim);
+    let to: Vec<Dim> = shape.iter().cloned().enumerate().filter_map(kept).collect();
+    if m.constant(value).is_some() {
+        return emit(m, value, &[Step::Reshape(shape, to)], &[]);
+    }
+    const FOR_GOOD: Skip = Skip::Because("another operand has the axes for good");
+    let (source, _) = inserted(m, value).ok_or(FOR_GOOD)?;
+    let from = m.ty(source).shape.clone();
+    if from == to {
+        return Ok(source);
+    }
+    if !matches!(unit_axes(&from, &to), Some(("Unsqueeze", _))) {
+        return Err(FOR_GOOD);
+    }
+    let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();
+    emit(m, source, &[Step::Reshape(from, to)], &old)
+}
+
+/// Whether whatever reads `value` leads to nothing but movements.
+fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
+    let graph = m.graph();
+    graph.value(value).uses().all(|place| {
+        let Use::Operand(reader, _) = place else { return false };
+        let node = graph.node(reader);
+        if node.block() != m.root().block() || *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        if is_movement(node) {
+            return true;
+        }
+        let is_sinkable = node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name);
+        let [result] = *node.outputs else { return false };
+        let is_broadcast = !m.ty(result).shape.contains(&Dim::Known(1));
+        is_sinkable && !is_broadcast && is_taken_in(m, result, left)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_softmax_works_without_an_axis_of_size_one() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,T] x, float c) => (float[B,T,T] y) {
+                front = Constant <value_ints = [0]> ()
+                last = Constant <value_ints = [-1]> ()
+                u = Unsqueeze (x, front)
+                s = Mul (u, c)
+                m = ReduceMax <keepdims = 1> (s, last)
+                d = Sub (s, m)
+                e = Exp (d)
+                n = ReduceSum <keepdims = 1> (e, last)
+                p = Div (e, n)
+                y = Squeeze (p, front)
+            }",
+            "g (float[B,T,T] x, float c) => (float[B,T,T] y) {
+                v0 = Mul (x, c)
+                last = Constant <value_ints = [2]> ()
+                v2 = ReduceMax <keepdims = 1> (v0, last)
+                v3 = Sub (v0, v2)
+                v4 = Exp (v3)
+                v5 = ReduceSum <keepdims = 1> (v4, last)
+                v6 = Div (v4, v5)
+                front = Constant <value_ints = [0]> ()
+                p = Unsqueeze (v6, front)
+                again = Constant <value_ints = [0]> ()
+                y = Squeeze (p, again)
+            }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                a = Constant <value_ints = [2, 3, 1, 4]> ()
+                r = Reshape (x, a)
+                s = Softmax <axis = 3> (r)
+                b = Constant <value_ints = [2, 3, 4]> ()
+                y = Reshape (s, b)
+            }",
+            "g (float[2,3,4] x) => (float[2,3,4] y) {
+                v0 = Softmax <axis = 2> (x)
+                a = Constant <value_ints = [2, 3, 1, 4]> ()
+                s = Reshape (v0, a)
+                b = Constant <value_ints = [2, 3, 4]> ()
+                y = Reshape (s, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn an_axis_put_in_is_the_one_that_is_kept() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] x) => (float[2,3,1] y) {
+                a = Constant <value_ints = [2, 3, 1, 4]> ()
+                r = Reshape (x, a)
+                last = Constant <value_ints = [-1]> ()
+                y = ReduceMax <keepdims = 0> (r, last)
+            }",
+            "g (float[2,3,4] x) => (float[2,3,1] y) {
+                last = Constant <value_ints = [2]> ()
+                y = ReduceMax <keepdims = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
+    fn axes_that_others_need_stay() {
+        for text in [
+            "g (float[3] x, float[3,4] z) => (float[3,4] y) {
+                a = Constant <value_ints = [1]> ()
+                u = Unsqueeze (x, a)
+                e = Exp (u)
+                y = Mul (e, z)
+            }",
+            "g (float[3] x, float[3,1] z) => (float[1,3] y) {
+                a = Constant <value_ints = [1]> ()
+                u = Unsqueeze (x, a)
+                e = Mul (u, z)
+                y = Transpose (e)
+            }",
+            "g (float[3] x) => (float[3,1] y) {
+                a = Constant <value_ints = [1]> ()
+                u = Unsqueeze (x, a)
+                y = Exp (u)
+            }",
+        ] {
+            stays(&REWRITE, text);
+        }
+    }
+}

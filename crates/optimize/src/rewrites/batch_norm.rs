@@ -195,16 +195,39 @@ fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// Whether `value` is a constant or an input of its block, whatever its shape: nothing that is
-/// computed from what is normalised.
+/// How far back it is looked for what a statistic is computed of.
+const REACH: usize = 6;
+
+/// Whether `value` is a constant or an input of its block, or computed of such: nothing of what is
+/// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
-    let mut value = value;
-    while let Some(node) = m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
-        && let Some(source) = node.input(0)
-    {
-        value = source;
+    is_computed_of(m, value, REACH, |m, v| m.graph().constant(v).is_some()) || {
+        let mut value = value;
+        while let Some(node) =
+            m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
+            && let Some(source) = node.input(0)
+        {
+            value = source;
+        }
+        !matches!(m.graph().value(value).producer(), Producer::Node(..))
     }
-    !matches!(m.graph().value(value).producer(), Producer::Node(..))
+}
+
+/// Whether everything that `value` is computed of, `reach` nodes back at most, is as `is_source`
+/// says.
+fn is_computed_of(
+    m: &Match<'_>,
+    value: ValueId,
+    reach: usize,
+    is_source: fn(&Match<'_>, ValueId) -> bool,
+) -> bool {
+    if is_source(m, value) {
+        return true;
+    }
+    let Some(id) = m.graph().producer(value).filter(|_| reach > 0) else { return false };
+    let node = m.graph().node(id);
+    node.inputs.len() <= 2
+        && node.inputs.iter().flatten().all(|v| is_computed_of(m, *v, reach - 1, is_source))
 }
 
 /// Whether `y` is read only by a node that adds something of its channels.
@@ -257,6 +280,24 @@ mod tests {
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
     ];
+
+    #[test]
+    fn statistics_may_be_computed_of_parameters() {
+        let statistics = "n = Constant <value_float = 0.5> () u = Div (m, n) t = Reshape (u, k)";
+        let rest =
+            "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) p = Mul (scale, q)";
+        rewrites_to(
+            &REWRITE,
+            &text(&format!("{statistics} c = Sub (x, t) {rest} y = Add (p, bias)"))
+                .replace("mean = Reshape (m, k)", ""),
+            "g (float[B,2,4,4] x) => (float[B,2,4,4] y)
+            <float[2] m = {1, 2}, float[2] v = {3, 4}, float[2] s = {5, 6}, float[2] b = {7, 8}> {
+                n = Constant <value_float = 0.5> ()
+                u = Div (m, n)
+                y = BatchNormalization <epsilon = 0.001> (x, s, b, u, v)
+            }",
+        );
+    }
 
     #[test]
     fn spellings_are_one() {

@@ -195,13 +195,13 @@ fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// How far back it is looked for what a statistic is computed of.
-const REACH: usize = 6;
+/// How many nodes are looked at for what a statistic is computed of.
+const REACH: usize = 32;
 
 /// Whether `value` is a constant or an input of its block, or computed of such: nothing of what is
 /// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
-    is_computed_of(m, value, REACH, |m, v| m.graph().constant(v).is_some()) || {
+    is_computed_of_constants(m, value) || {
         let mut value = value;
         while let Some(node) =
             m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
@@ -213,21 +213,22 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Whether everything that `value` is computed of, `reach` nodes back at most, is as `is_source`
-/// says.
-fn is_computed_of(
-    m: &Match<'_>,
-    value: ValueId,
-    reach: usize,
-    is_source: fn(&Match<'_>, ValueId) -> bool,
-) -> bool {
-    if is_source(m, value) {
-        return true;
+/// Whether everything that `value` is computed of, a few nodes back, is a constant.
+fn is_computed_of_constants(m: &Match<'_>, value: ValueId) -> bool {
+    let (mut values, mut looks) = (vec![value], 0);
+    while let Some(value) = values.pop() {
+        if m.graph().constant(value).is_some() {
+            continue;
+        }
+        let Some(id) = m.graph().producer(value) else { return false };
+        let node = m.graph().node(id);
+        looks += 1;
+        if looks > REACH || node.inputs.is_empty() || node.blocks().next().is_some() {
+            return false;
+        }
+        values.extend(node.inputs.iter().flatten());
     }
-    let Some(id) = m.graph().producer(value).filter(|_| reach > 0) else { return false };
-    let node = m.graph().node(id);
-    node.inputs.len() <= 2
-        && node.inputs.iter().flatten().all(|v| is_computed_of(m, *v, reach - 1, is_source))
+    true
 }
 
 /// Whether `y` is read only by a node that adds something of its channels.

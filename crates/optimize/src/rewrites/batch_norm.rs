@@ -195,16 +195,40 @@ fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// Whether `value` is a constant or an input of its block, whatever its shape: nothing that is
-/// computed from what is normalised.
+/// How many nodes are looked at for what a statistic is computed of.
+const REACH: usize = 32;
+
+/// Whether `value` is a constant or an input of its block, or computed of such: nothing of what is
+/// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
-    let mut value = value;
-    while let Some(node) = m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
-        && let Some(source) = node.input(0)
-    {
-        value = source;
+    is_computed_of_constants(m, value) || {
+        let mut value = value;
+        while let Some(node) =
+            m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
+            && let Some(source) = node.input(0)
+        {
+            value = source;
+        }
+        !matches!(m.graph().value(value).producer(), Producer::Node(..))
     }
-    !matches!(m.graph().value(value).producer(), Producer::Node(..))
+}
+
+/// Whether everything that `value` is computed of, a few nodes back, is a constant.
+fn is_computed_of_constants(m: &Match<'_>, value: ValueId) -> bool {
+    let (mut values, mut looks) = (vec![value], 0);
+    while let Some(value) = values.pop() {
+        if m.graph().constant(value).is_some() {
+            continue;
+        }
+        let Some(id) = m.graph().producer(value) else { return false };
+        let node = m.graph().node(id);
+        looks += 1;
+        if looks > REACH || node.inputs.is_empty() || node.blocks().next().is_some() {
+            return false;
+        }
+        values.extend(node.inputs.iter().flatten());
+    }
+    true
 }
 
 /// Whether `y` is read only by a node that adds something of its channels.
@@ -257,6 +281,24 @@ mod tests {
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
     ];
+
+    #[test]
+    fn statistics_may_be_computed_of_parameters() {
+        let statistics = "n = Constant <value_float = 0.5> () u = Div (m, n) t = Reshape (u, k)";
+        let rest =
+            "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) p = Mul (scale, q)";
+        rewrites_to(
+            &REWRITE,
+            &text(&format!("{statistics} c = Sub (x, t) {rest} y = Add (p, bias)"))
+                .replace("mean = Reshape (m, k)", ""),
+            "g (float[B,2,4,4] x) => (float[B,2,4,4] y)
+            <float[2] m = {1, 2}, float[2] v = {3, 4}, float[2] s = {5, 6}, float[2] b = {7, 8}> {
+                n = Constant <value_float = 0.5> ()
+                u = Div (m, n)
+                y = BatchNormalization <epsilon = 0.001> (x, s, b, u, v)
+            }",
+        );
+    }
 
     #[test]
     fn spellings_are_one() {

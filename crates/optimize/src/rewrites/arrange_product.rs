@@ -44,10 +44,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let graph = m.graph();
     let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
     let best = product.arrangements().into_iter().filter_map(|layouts| {
+        let axes = layouts.of_left.len() + layouts.of_right.len();
         let plan = product.plan(layouts)?;
-        Some((plan.cost(are_constant), plan))
+        Some(((plan.cost(are_constant), axes), plan))
     });
-    let (cost, plan) = best.min_by_key(|(cost, _)| *cost).ok_or("no arrangement can be written")?;
+    let best = best.min_by_key(|(cost, _)| *cost);
+    let ((cost, _), plan) = best.ok_or("no arrangement can be written")?;
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>();
     if cost >= now + after.cost(graph, true) {
         return Err("the product lies as well as it can".into());

@@ -872,10 +872,11 @@ def unsupported() -> dict[str, tuple[Any, ...]]:
 def renamed() -> dict[str, tuple[str, dict[str, str]]]:
     """Programs that this version of JAX does not make: one that is alike, and what is replaced."""
     call = {" jit[": " {}[", " jaxpr=": " call_jaxpr=", "[jaxpr=": "[call_jaxpr="}
-    calls = ("closed_call", "core_call", "call_hi_primitive", "eval_jaxpr")
+    calls = ("closed_call", "core_call", "call_hi_primitive")
     named = lambda name: {old: new.format(name) for old, new in call.items()}  # noqa: E731
     return {
         **{f"calls/{name}": ("calls/jit", named(name)) for name in calls},
+        "calls/eval_jaxpr": ("calls/jit", {" jit[": " eval_jaxpr["}),
         "calls/pjit": ("calls/jit", {" jit[": " pjit["}),
         "calls/checkpoint": ("calls/remat2", {" remat2[": " checkpoint["}),
         "calls/remat": ("calls/remat2", {" remat2[": " remat["}),

@@ -166,7 +166,7 @@ fn errors_say_where_and_what() {
         ),
         (
             "{ lambda a:f32[2] = {1.0}; . let in () }",
-            "line 1, column 21: f32 tensor of shape [2] takes 8 bytes, got 4",
+            "line 1, column 21: a f32 tensor of shape [2] needs 8 bytes, but got 4",
         ),
         (
             "{ lambda a:i8[1] = {300}; . let in () }",

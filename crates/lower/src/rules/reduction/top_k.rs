@@ -1,5 +1,4 @@
-//! top_k[k, axis](x) → TopK; floats in total order: minus infinity, …, minus zero, zero, …, infinity, NaN.
-//! In double precision NaN has a sign, too
+//! top_k[k, axis](x) → TopK; floats in the order of their bits, where zeros and NaN have signs
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -18,8 +17,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let count = cx.dims(std::slice::from_ref(&k))?;
     let numbers = match values.dtype {
         DType::Bool => cx.cast(x[0], DType::U8)?,
-        DType::F64 => total_order(cx, x[0])?,
-        dtype if dtype.is_float() => comparable(cx, x[0])?,
+        dtype if dtype.is_float() => total_order(cx, x[0])?,
         _ => x[0],
     };
     let found = cx.op_many("TopK", &[numbers, count], attrs! { axis: axis }, 2)?;
@@ -28,26 +26,6 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         false => cx.op("GatherElements", &[x[0], found[1]], attrs! { axis: axis })?,
     };
     Ok(vec![largest, cx.cast(found[1], places.dtype)?])
-}
-
-/// Numbers of a wider type that runtimes order as JAX orders the floats `x`: there is room between zero
-/// and the least of them for zeros with a sign, and behind the largest for infinity and NaN.
-#[track_caller]
-fn comparable(cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
-    const LITTLE: f64 = 1e-300;
-    const LARGE: f64 = 1e300;
-    let wide = cx.cast(x, DType::F64)?;
-    let clip = |cx: &mut Context<'_>, value, limit: f64| {
-        let (low, high) = (cx.scalar(DType::F64, -limit)?, cx.scalar(DType::F64, limit)?);
-        cx.op("Clip", &[value, low, high], Attrs::new())
-    };
-    let inverse = cx.op("Reciprocal", &[wide], Attrs::new())?;
-    let sign = clip(cx, inverse, LITTLE)?;
-    let signed = cx.op("Add", &[wide, sign], Attrs::new())?;
-    let finite = clip(cx, signed, LARGE)?;
-    let nan = cx.op("IsNaN", &[wide], Attrs::new())?;
-    let last = cx.scalar(DType::F64, f64::INFINITY)?;
-    Ok(cx.op("Where", &[nan, last, finite], Attrs::new())?)
 }
 
 /// Integers in the order of the floats `x`: NaN with a sign, minus infinity, …, minus zero, zero, …,

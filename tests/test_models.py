@@ -118,7 +118,7 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "equinox/ode": ({"network.layers.0.weight"}, {"/network/layers.0/"}),
 }
 
-SMALL = {"resnet50": {"width": 8, "classes": 10, "size": 32}}
+SMALL = {"resnet50": {"width": 8, "classes": 10, "size": 64}}
 
 
 def nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:

@@ -234,6 +234,7 @@ def test_haiku():
     ]:
         model = hk.without_apply_rng(hk.transform(norm))
         parameters = model.init(jax.random.key(0), x)
+        parameters = jax.tree.map(lambda p: p + jnp.linspace(0, 1, p.size), parameters)
         assert exported(lambda x, m=model, p=parameters: m.apply(p, x), x) == [op]
 
 
@@ -318,7 +319,7 @@ def test_group_norm(shape):
     model = to_onnx(norm, [shape])
     ops = op_types(model)
     assert ops.count("InstanceNormalization") == 1
-    assert len(ops) <= 8
+    assert len(ops) <= 9
     assert_close(run(model, [x]), [norm(x)])
     model = to_onnx(norm, [shape], normalization_mode="prefer_native")
     assert op_types(model) == ["Transpose", "GroupNormalization", "Transpose"]
@@ -364,3 +365,52 @@ def test_verification_knows_the_choice(operators):
     x = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
     model = to_onnx(fn, [x], operators=operators)
     assert verify(fn, model, [x]).ok
+
+
+def with_unit_axis(x):
+    return x.reshape(2, 1, 3, 4)
+
+
+def rms_of_another_axis(x):
+    squares = (with_unit_axis(x) ** 2).mean(2).reshape(2, 1, 4)
+    return x * jax.lax.rsqrt(squares + 1e-5)
+
+
+def norm_of_another_axis(x):
+    y = with_unit_axis(x)
+    mean, variance = y.mean((1, 2)).reshape(2, 1, 4), y.var((1, 2)).reshape(2, 1, 4)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-2)
+
+
+def softmax_of_a_unit_axis(x):
+    y = with_unit_axis(x)
+    e = jnp.exp(x - y.max(1).reshape(2, 3, 4))
+    return e / with_unit_axis(e).sum(1).reshape(2, 3, 4)
+
+
+def norm_of_all_channels(x):
+    mean = x.reshape(2, 3, 1, 4).mean((1, 3), keepdims=True).reshape(2, 1, 1)
+    variance = x.reshape(2, 3, 1, 4).var((1, 3), keepdims=True).reshape(2, 1, 1)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [rms_of_another_axis, norm_of_another_axis, softmax_of_a_unit_axis, norm_of_all_channels],
+)
+@pytest.mark.parametrize("operators", ["auto", "native"])
+def test_statistics_of_another_shape(fn, operators):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    exported(fn, x, operators=operators)
+
+
+def test_group_norms_of_one_and_of_all_channels():
+    x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
+    for operators in ("auto", "native"):
+        for groups in (1, 6):
+            norm = nnx.GroupNorm(6, num_groups=groups, rngs=nnx.Rngs(0))
+            exported(lambda x, norm=norm: norm(x), x, operators=operators)
+        eqx = pytest.importorskip("equinox")
+        for groups in (1, 5):
+            norm = jax.vmap(eqx.nn.GroupNorm(groups, 5))
+            exported(lambda x, norm=norm: norm(x), x, operators=operators)

@@ -140,6 +140,12 @@ def check_options(
             "`source_text` has no effect without a source map",
             help='add stacktrace_metadata="sourcemap", or a file: source_map="model.onnx.map"',
         )
+    if record_weights and options.record is None:
+        raise InvalidInputError(
+            "unused-record-weights",
+            "`record_weights` has no effect without `record`",
+            help='add the path of the recording, such as record="model.jaxpr"',
+        )
     options.check_apart()
     return options
 

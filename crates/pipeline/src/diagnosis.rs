@@ -34,9 +34,9 @@ impl Family {
 }
 
 /// What to do about a bug of this project.
-pub const REPORT: &str = "this is a bug in jax2onnx, not in your code: please report it with the file that `record=\"model.jaxpr\"` writes";
+pub const REPORT: &str = "this is a bug in jax2onnx, not in your code; please report it with the file that `record=\"model.jaxpr\"` writes";
 
-/// The places of the program that errors refer to. Stacks are resolved as they are asked for.
+/// The places in the program that errors refer to. Stacks are resolved on demand.
 pub struct Places<'a> {
     /// The origins that nodes and errors refer to.
     pub origins: &'a Origins,
@@ -90,7 +90,7 @@ impl Places<'_> {
         self.of_call(call, scope)
     }
 
-    /// What a failed lowering tells the user.
+    /// The diagnostic for a failed lowering.
     fn lowering(&mut self, error: lower::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
@@ -142,7 +142,7 @@ impl Places<'_> {
         }
         let help = match names.iter().any(|name| CALLBACKS.contains(name)) {
             true => {
-                "a model cannot call Python: express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
+                "a model cannot call Python; express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
             }
             false => {
                 "rewrite these lines with supported operations, or compute them outside the exported function"
@@ -151,14 +151,14 @@ impl Places<'_> {
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 
-    /// What a wrong rewrite tells the user.
+    /// The diagnostic for a wrong rewrite.
     fn optimizing(&mut self, error: &optimize::Error) -> (Family, Diagnostic) {
         let places = error.origin.and_then(|o| self.of_origin(o)).into_iter().collect();
         let (message, help) = (error.to_string(), Some(REPORT.to_owned()));
         (Family::Internal, Diagnostic { code: "wrong-rewrite", message, places, help })
     }
 
-    /// What a failed legalisation tells the user.
+    /// The diagnostic for a failed legalisation.
     fn legalizing(&mut self, error: legalize::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
         match error {
@@ -195,5 +195,5 @@ impl Places<'_> {
     }
 }
 
-const DEEP: &str = "nest fewer conditions and loops inside each other";
+const DEEP: &str = "nest fewer conditions and loops";
 const LARGE: &str = "export with return_mode=\"file\" and the standard export mode, which put weights into a file beside the model";

@@ -95,7 +95,9 @@ fn bad_programs_are_errors() {
         assert!(errors.contains(message), "{errors}");
     }
     let (_folder, program, _) = written("{ lambda ; . let in () }");
-    assert!(trouble(&format!("convert {program} -o {program}")).contains("would overwrite the program"));
+    assert!(
+        trouble(&format!("convert {program} -o {program}")).contains("would overwrite the program")
+    );
     fs::write(&program, [0xff, 0xfe]).unwrap();
     let errors = trouble(&format!("convert {program} -o {program}.onnx"));
     assert!(errors.contains("this is not a recorded program"), "{errors}");

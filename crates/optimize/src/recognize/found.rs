@@ -5,7 +5,7 @@ use onnx::{Attr, Attrs, Op, ValueId};
 use tensor::{DType, Dim, Tensor};
 
 use super::Form;
-use super::matcher::{Bound, Finding};
+use super::matcher::{Bound, Finding, reduced_count};
 use super::measured;
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
@@ -86,11 +86,30 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     /// How many elements the reduced axes called `name` have.
-    pub(super) fn count(&self, name: &str) -> Option<&Dim> {
+    pub(super) fn count(&self, name: &str) -> Option<Dim> {
         match self.get(self.name(name)?)? {
-            Bound::Axes(_, count) => Some(count),
+            Bound::Axes(axes, shape) => Some(reduced_count(axes, shape)),
             _ => None,
         }
+    }
+
+    /// Checks that axes and permutations speak of the values that the replacement is made of: on the
+    /// way to a reduction, axes of size one may have come or gone.
+    pub(super) fn check_axes(&self) -> Result<(), Skip> {
+        let whole = ["grouped", "x", "masked"].into_iter().find_map(|name| self.value(name));
+        let whole = whole.map(|value| &self.m.ty(value).shape);
+        for (_, bound) in &self.bound {
+            if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
+                && shape != whole
+            {
+                return Err("the axes are those of another shape".into());
+            }
+        }
+        let rank = self.shape()?.len();
+        if self.ints("back").is_some_and(|back| back.len() != rank) {
+            return Err("the axes are those of another shape".into());
+        }
+        Ok(())
     }
 
     /// Lets `name` stand for another value from here on.

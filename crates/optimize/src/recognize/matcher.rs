@@ -19,8 +19,8 @@ pub(super) enum Bound {
     Value(ValueId, Placement),
     /// A number.
     Number(f64),
-    /// The axes that a reduction reduces, in order, and how many elements they have.
-    Axes(SmallVec<[usize; 4]>, Dim),
+    /// The axes that a reduction reduces, in order, and the shape that they are axes of.
+    Axes(SmallVec<[usize; 4]>, Vec<Dim>),
     /// An attribute.
     Attr(Attr),
 }
@@ -200,16 +200,16 @@ impl<'p, 'g> Search<'p, 'g> {
         }
         if let Pattern::Count(axes) = goal.pattern
             && goal.written == Written::Plain
-            && self.count(*axes).is_some_and(|count| self.is_size(goal.value, count))
+            && self.count(*axes).is_some_and(|count| self.is_size(goal.value, &count))
         {
             return self.solve(goal.next);
         }
         self.through(goal)
     }
 
-    fn count(&self, axes: Name) -> Option<&Dim> {
+    fn count(&self, axes: Name) -> Option<Dim> {
         match self.get(axes) {
-            Some(Bound::Axes(_, count)) => Some(count),
+            Some(Bound::Axes(axes, shape)) => Some(reduced_count(axes, shape)),
             _ => None,
         }
     }
@@ -468,22 +468,27 @@ impl<'p, 'g> Search<'p, 'g> {
         let Some(axes) = reduced_axes(self.graph, id, shape.len()) else { return false };
         let keep = node.int("keepdims", 1) != 0;
         let Some(placement) = placement.reduced(shape.len(), &axes, keep) else { return false };
-        let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
-        let count = product(&dims);
+        let shape = shape.to_vec();
         match self.get(*name) {
             None => {}
-            Some(Bound::Axes(known, size)) if *known == axes && *size == count => {}
+            Some(Bound::Axes(known, whole)) if *known == axes && *whole == shape => {}
             Some(_) => return false,
         }
         let written = Written::Plain;
         let goal = Goal { pattern: operand, value: x, placement, written, word, next };
         self.attempt(|search| {
-            search.bound.push((*name, Bound::Axes(axes, count)));
+            search.bound.push((*name, Bound::Axes(axes, shape)));
             search.nodes.push((id, word));
             let at = search.push(goal);
             search.solve(at)
         })
     }
+}
+
+/// How many elements the axes of a shape have.
+pub(super) fn reduced_count(axes: &[usize], shape: &[Dim]) -> Dim {
+    let dims: Vec<Dim> = axes.iter().filter_map(|axis| shape.get(*axis)).cloned().collect();
+    product(&dims)
 }
 
 /// The axes that a reduction reduces, in order, if they are known.

@@ -99,6 +99,7 @@ impl Rule for Recognizer {
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
             found.check_form(self.op)?;
+            found.check_axes()?;
         }
         if let Some(reason) = shared {
             return Err(Skip::Missed(reason));

@@ -24,7 +24,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the product has other readers".into());
     }
     let (whole, parts, tail) = (&m.ty(product).shape, &m.ty(split).shape, &m.ty(bias).shape);
-    let lead = whole.len() - 1;
+    let Some(lead) = whole.len().checked_sub(1).filter(|lead| *lead <= parts.len()) else {
+        return Err("the product is a number".into());
+    };
     let size = tail.iter().fold(Dim::Known(1), |n, dim| n * dim.clone());
     if whole[lead] != size || parts[..lead] != whole[..lead] || parts[lead..] != tail[..] {
         return Err("the bias is not split like the last axis".into());

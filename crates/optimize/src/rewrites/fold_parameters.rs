@@ -40,6 +40,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             (false, false) => Err("the parameter is also read as it is".into()),
         };
     }
+    if !m.ty(parameter).dtype.is_float() {
+        return Err("keys and counters are state that people look for".into());
+    }
     let dtype = m.ty(result).dtype;
     if !is_within(dtype, &shape, LIMIT) {
         return Err("the result is large".into());

@@ -11,6 +11,7 @@ pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
 mod constant_reshape_target;
 mod conv_bias;
+mod drop_batch_of_one;
 mod drop_choice_of_truth;
 mod drop_constant_where;
 mod drop_known_guard;
@@ -76,4 +77,5 @@ pub(crate) static CONVOLVE: &[&Rewrite] =
     &[&conv_bias::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
 
 /// What is done to parameters once everything is found that people look for by their names.
-pub(crate) static PARAMETERS: &[&Rewrite] = &[&fold_parameters::REWRITE];
+pub(crate) static PARAMETERS: &[&Rewrite] =
+    &[&fold_parameters::REWRITE, &drop_batch_of_one::REWRITE];

@@ -47,7 +47,7 @@ fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 /// A reduction keeps its axes if the result has as many as the operand.
 fn reduction(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let x = found.value("x").ok_or("there is no operand")?;
-    if found.count("axes") == Some(&Dim::Known(0)) {
+    if found.count("axes") == Some(Dim::Known(0)) {
         return Err("nothing is reduced".into());
     }
     let keep = found.m.ty(x).rank() == found.shape()?.len();

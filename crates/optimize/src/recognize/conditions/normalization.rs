@@ -120,7 +120,7 @@ pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 /// The shape and the type of what is normalised, which are those of the result.
 fn operand(found: &Found<'_, '_>) -> Result<(Vec<Dim>, DType), Skip> {
     let (shape, dtype) = (found.shape()?, found.dtype()?);
-    if found.count("axes") == Some(&Dim::Known(0)) {
+    if found.count("axes") == Some(Dim::Known(0)) {
         return Err("nothing is normalised".into());
     }
     let Some((x, placement)) = found.placed("x") else { return Ok((shape, dtype)) };

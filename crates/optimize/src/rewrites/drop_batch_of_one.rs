@@ -1,0 +1,67 @@
+//! `MatMul(x, w)` of a parameter `w: [1, k, n]` → the same of `[k, n]`, which quantisers look for.
+
+use onnx::ValueId;
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "drop_batch_of_one", roots: &["MatMul"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (x, w) = (m.operand(0)?, m.operand(1)?);
+    if m.graph().constant(w).is_none() {
+        return Err("the right operand is not a constant".into());
+    }
+    let shape = m.ty(w).static_shape().ok_or("the constant has no static shape")?;
+    let Some((matrix, batch)) = shape.len().checked_sub(2).map(|at| (&shape[at..], &shape[..at]))
+    else {
+        return Err("the constant is a vector".into());
+    };
+    if batch.is_empty() || batch.iter().any(|size| *size != 1) {
+        return Err("the constant has no batch of one".into());
+    }
+    if m.ty(x).rank() < shape.len() {
+        return Err("the batch is an axis of the result".into());
+    }
+    let target = m.i64s(matrix);
+    let matrix = m.op("Reshape", &[w, target], onnx::Attrs::new())?;
+    let root = m.root().clone();
+    Ok(vec![m.like(&root, vec![Some(x), Some(matrix)])?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_matrix_stays_a_matrix() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3,2] x) => (float[B,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {
+                y = MatMul (x, w)
+            }",
+            "g (float[B,3,2] x) => (float[B,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {
+                s = Constant <value_ints = [2, 2]> ()
+                v = Reshape (w, s)
+                y = MatMul (x, v)
+            }",
+        );
+    }
+
+    #[test]
+    fn batches_stay() {
+        stays(
+            &REWRITE,
+            "g (float[3,2] x) => (float[1,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {
+                y = MatMul (x, w)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[2,3,2] x) => (float[2,3,1] y) <float[2,2,1] w = {1, 2, 3, 4}> {
+                y = MatMul (x, w)
+            }",
+        );
+    }
+}

@@ -47,7 +47,7 @@ fn a_program_becomes_a_model_that_knows_its_lines() {
 
 #[test]
 fn with_weights_there_is_nothing_to_say() {
-    let values = vec!["0.5"; 12].join(", ");
+    let values = ["0.5"; 12].join(", ");
     let (_folder, program, out) = written(&PROGRAM.replace("...", &format!("{{{values}}}")));
     assert_eq!(output(&format!("convert {program} -o {out}")), "");
     let model = onnx::read(fs::read(&out).unwrap()).unwrap();

@@ -468,7 +468,7 @@ impl<'p, 'g> Search<'p, 'g> {
         let Some(axes) = reduced_axes(self.graph, id, shape.len()) else { return false };
         let keep = node.int("keepdims", 1) != 0;
         let Some(placement) = placement.reduced(shape.len(), &axes, keep) else { return false };
-        let shape = shape.to_vec();
+        let shape = shape.clone();
         match self.get(*name) {
             None => {}
             Some(Bound::Axes(known, whole)) if *known == axes && *whole == shape => {}

@@ -43,8 +43,8 @@ mod tests {
             }",
             "g (float[B,3,2] x) => (float[B,3,2] y) <float[1,2,2] w = {1, 2, 3, 4}> {
                 s = Constant <value_ints = [2, 2]> ()
-                v = Reshape (w, s)
-                y = MatMul (x, v)
+                v1 = Reshape (w, s)
+                y = MatMul (x, v1)
             }",
         );
     }

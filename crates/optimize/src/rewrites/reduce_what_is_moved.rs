@@ -50,6 +50,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let is_gone = |axis: &[usize]| !axis.is_empty() && axis.iter().all(|a| reduced.contains(a));
         let moved = atoms.layout(moved);
         let now: Vec<i64> = (0..).zip(moved).filter(|(_, a)| is_gone(a)).map(|(i, _)| i).collect();
+        // An axis of size one has no elements to follow, and no axes at all would mean all of them.
+        if now.len() != axes.len() {
+            continue;
+        }
         let ones = moved.iter().map(|axis| if is_gone(axis) { &[][..] } else { axis });
         let fewer = moved.iter().filter(|axis| !is_gone(axis));
         let keepdims = if ones.eq(atoms.layout(result)) {

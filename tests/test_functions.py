@@ -321,3 +321,15 @@ def test_exports_are_reproducible_with_and_without_metadata() -> None:
         )
         assert one.SerializeToString() == two.SerializeToString()
         assert strip(one) == plain
+
+
+def test_a_function_may_be_defined_inside_another() -> None:
+    def outer(x: Any) -> Any:
+        @onnx_function
+        def inner(x: Any) -> Any:
+            return jnp.sin(x)
+
+        return inner(x) + 1
+
+    model = check_model(outer, [np.ones((2, 3), np.float32)])
+    assert [function.name for function in model.functions] == ["inner"]

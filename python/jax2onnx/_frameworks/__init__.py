@@ -101,7 +101,9 @@ def is_method(value: Any) -> bool:
 def has_parameters(root: Any) -> bool:
     """Whether it is a dictionary of variables with parameters, or a module bound to one."""
     found = [root, *(framework.variables(root) for framework in ALL)]
-    return any(isinstance(v, Mapping) and isinstance(v.get(PARAMETERS), Mapping) for v in found)
+    # Some mappings, such as those of weak references, do not take every key.
+    mappings = (v for v in found if isinstance(v, Mapping) and PARAMETERS in v)
+    return any(isinstance(v[PARAMETERS], Mapping) for v in mappings)
 
 
 def isolated(fn: Any) -> tuple[Any, list[Any]]:

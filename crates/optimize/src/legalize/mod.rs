@@ -24,7 +24,7 @@ use onnx::schema::{self, Binding, Right, Schema, Types};
 use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
-use tensor::DType;
+use tensor::{DType, Dim};
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => of_sizes(graph, node),
             Right::Numbers => !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         })
     }
 
@@ -74,6 +75,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => false,
             Right::Numbers => !is_float || !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         });
         rows.map(|row| row.types().collect()).collect()
     }
@@ -95,6 +97,12 @@ impl Target {
 /// Whether a node computes with sizes and positions, which are small numbers.
 fn of_sizes(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+}
+
+/// Whether the sums of a product have terms, whatever symbolic sizes are.
+fn has_terms(graph: &Graph, node: &Node) -> bool {
+    let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
+    size.and_then(Dim::as_known).is_some_and(|size| size > 0)
 }
 
 impl fmt::Display for Target {

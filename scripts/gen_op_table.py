@@ -61,7 +61,8 @@ HEADER = """\
 //! Digest of what runs: {digest}
 
 use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
-use super::{{Schema, attr, constraint, many, mixed, numbers, one, optional, required, row, small, terms}};
+use super::{{Schema, attr, constraint, many, mixed, one, optional, required}};
+use super::{{numbers, row, small, terms}};
 
 /// Operators with an attribute that decides which types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[

@@ -6,9 +6,8 @@
 //! Digest of what runs: sha256:0b1fb532d53eebe80cffa770695c87c8b4bfc2d2ae4cb3a7178814e44287b754
 
 use super::AttrKind::{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor};
-use super::{
-    Schema, attr, constraint, many, mixed, numbers, one, optional, required, row, small, terms,
-};
+use super::{Schema, attr, constraint, many, mixed, one, optional, required};
+use super::{numbers, row, small, terms};
 
 /// Operators with an attribute that decides which types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[

@@ -28,6 +28,23 @@ def own_vjp(x: Any) -> Any:
 own_vjp.defvjp(lambda x: (own_vjp(x), None), lambda _, g: (g,))
 
 
+@jax.custom_batching.custom_vmap
+def own_vmap(x: Any) -> Any:
+    return jnp.sin(x)
+
+
+own_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0]))
+
+
+def composite(x: Any) -> Any:
+    return lax.composite(lambda x: jnp.sin(x) * 2, name="library.sine")(x)
+
+
+def linear(x: Any, y: Any) -> Any:
+    """A linear function of `y` that states its transpose."""
+    return jax.custom_derivatives.linear_call(jnp.multiply, jnp.multiply, x, y)
+
+
 @onnx_function
 def layer(x: Any) -> Any:
     return jnp.sin(x) * 2
@@ -71,8 +88,11 @@ def over_rows(collective: Any) -> Callable[..., Any]:
 PROGRAMS: Programs = {
     "jit": (lambda x: jax.jit(jnp.sin)(x), X),
     "remat2": (jax.checkpoint(lambda x: jnp.sin(x) * 2), X),
+    "composite": (composite, X),
     "custom_jvp_call": (own_jvp, X),
     "custom_vjp_call": (own_vjp, X),
+    "custom_vmap_call": (own_vmap, X),
+    "linear_call": (linear, X, X),
     "call_hi_primitive": (twice, X),
     "onnx_function": (lambda x: layer(layer(x)), X),
     "debug_print": (printing, X),

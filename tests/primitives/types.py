@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import NamedSharding, PartitionSpec
 
 from primitives.operands import BATCH, B, N, Programs, X, bf16, bind, f32, f64, spec, u8, u32
@@ -39,6 +40,7 @@ PROGRAMS: Programs = {
     "copy": (bind("copy"), X),
     "device_put": (jax.device_put, X),
     "stop_gradient": (bind("stop_gradient"), X),
+    "name": (lambda x: checkpoint_name(x, "hidden"), X),
     "optimization_barrier": (lambda x, n: lax.optimization_barrier((x, n)), X, N),
     "sharding_constraint": (placed(explicit=False), X),
     "reshard": (placed(explicit=True), X),

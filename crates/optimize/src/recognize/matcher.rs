@@ -185,7 +185,10 @@ impl<'p, 'g> Search<'p, 'g> {
                     .count(*axes)
                     .is_some_and(|count| {
                         let known = count.as_known();
-                        #[expect(clippy::cast_precision_loss, reason = "as the model counts")]
+                        #[expect(
+                            clippy::cast_precision_loss,
+                            reason = "the model also counts in floats"
+                        )]
                         known.is_some_and(|count| is_close(number, count as f64, dtype))
                     })
                     .then_some(None),
@@ -478,7 +481,7 @@ pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<Sma
     (!axes.is_empty()).then_some(axes)
 }
 
-/// The floats that frameworks cast to and fro: small ones, and the one that sums are computed in.
+/// The floats that frameworks cast back and forth: small ones, and the one that sums are computed in.
 fn is_small(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
@@ -506,7 +509,7 @@ fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
     number == wanted || (number - wanted).abs() <= tolerance * wanted.abs()
 }
 
-/// Whether a number has at most so many binary digits.
+/// Whether a number has at most this many binary digits.
 fn has_digits(number: f64, digits: i32) -> bool {
     // The bits of an `f64` that a type with fewer digits lacks.
     let lacking = 53 - digits;

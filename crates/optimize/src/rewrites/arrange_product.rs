@@ -22,11 +22,11 @@ const ONES: usize = 2;
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     if is_moved_on(m, y) {
-        return Err("the result is moved on".into());
+        return Err("the result is moved again later".into());
     }
     let after = Chain::to(m, y);
     let matmul =
-        m.producer(after.source, &["MatMul"]).ok_or("what is moved is no product")?.clone();
+        m.producer(after.source, &["MatMul"]).ok_or("what is moved is not a product")?.clone();
     if matmul.block() != m.root().block() {
         return Err("the product is made elsewhere".into());
     }
@@ -52,7 +52,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let ((cost, _), plan) = best.ok_or("no arrangement can be written")?;
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>();
     if cost >= now + after.cost(graph, true) {
-        return Err("the product lies as well as it can".into());
+        return Err("the product is already arranged as well as possible".into());
     }
 
     let mut inputs = Vec::new();

@@ -94,6 +94,8 @@ PROGRAMS: Programs = {
         f32(3),
     ),
     "fft.odd": (fft("FFT", 3), c64(3)),
+    "fft.long": (fft("FFT", 128), c64(128)),
+    "fft.long_real": (fft("RFFT", 128), f32(128)),
     "fft.prime": (fft("FFT", 7), c64(2, 7)),
     "fft.two_axes": (fft("FFT", 2, 4), c64(2, 4)),
     "fft.real_odd": (fft("RFFT", 5), f32(5)),

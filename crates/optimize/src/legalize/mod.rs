@@ -10,6 +10,7 @@ mod complement;
 mod equivalents;
 mod error;
 mod nan;
+mod single_signals;
 #[cfg(test)]
 mod testing;
 mod transposed_casts;
@@ -133,11 +134,11 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
-            return if target == Target::OnnxRuntime {
-                transposed_casts::swap(&mut work)
-            } else {
-                Ok(())
-            };
+            if target == Target::OnnxRuntime {
+                single_signals::batch(&mut work)?;
+                transposed_casts::swap(&mut work)?;
+            }
+            return Ok(());
         }
     }
     Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())

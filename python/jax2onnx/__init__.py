@@ -8,7 +8,8 @@ from jax2onnx._explain import explain_errors
 from jax2onnx._functions import onnx_function
 from jax2onnx._metadata import stacktrace_metadata
 from jax2onnx._rules import local_lowerings, lowering
-from jax2onnx._verify import Verification, verify
+from jax2onnx._verification import LineError, Verification
+from jax2onnx._verify import verify
 from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = [
     "InternalError",
     "InvalidInputError",
     "Jax2OnnxError",
+    "LineError",
     "LoweringContext",
     "SourceMap",
     "UnsupportedError",

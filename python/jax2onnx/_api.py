@@ -280,7 +280,7 @@ def convert(
     check_arguments(signature, args, kwargs, function)
 
     _progress.stage("tracing")
-    marked = Functions(modules=options.functions == "modules")
+    marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
     with explained(signature, args, kwargs):
         traced = trace(fn, args, kwargs, double=double, functions=marked)
 

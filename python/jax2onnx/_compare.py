@@ -1,5 +1,6 @@
 """Compares the values of a model with JAX's."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,28 +29,46 @@ BY_DTYPE = {
     "float32": Tolerance(1e-3, 1e-6, 1e-4),
     "float16": Tolerance(2e-2, 1e-4, 1e-2),
     "bfloat16": Tolerance(1e-1, 1e-4, 5e-2),
+    "int8": Tolerance(5e-2, 1e-4, 3e-2),
 }
 
+# From fine to coarse. A value that was computed in 8-bit integers is not one itself.
+PRECISIONS = tuple(BY_DTYPE)
 
-def tolerance_of(dtype: np.dtype[Any], rtol: float | None, atol: float | None) -> Tolerance:
-    """The tolerance for an element type. The user's values apply to all types except integers."""
-    if dtype.kind in "iub":
-        return EXACT
-    known = BY_DTYPE.get(dtype.name, BY_DTYPE["bfloat16"])
+
+def coarser(one: str, other: str) -> str:
+    """The coarser of two precisions. Types that are not listed count as bfloat16."""
+    known = [name if name in PRECISIONS else "bfloat16" for name in (one, other)]
+    return max(known, key=PRECISIONS.index)
+
+
+def tolerance_of(precision: str, rtol: float | None, atol: float | None) -> Tolerance:
+    """The tolerance for floats. The user's values apply to all types except integers."""
+    known = BY_DTYPE.get(precision, BY_DTYPE["bfloat16"])
     if rtol is None and atol is None:
         return known
     return Tolerance(known.rtol if rtol is None else rtol, known.atol if atol is None else atol)
 
 
 def difference(
-    expected: np.ndarray, found: np.ndarray, rtol: float | None = None, atol: float | None = None
+    expected: np.ndarray,
+    found: np.ndarray,
+    rtol: float | None = None,
+    atol: float | None = None,
+    *,
+    precision: str | None = None,
+    reference: str = "JAX",
 ) -> str | None:
-    """A description of how two arrays differ; None if they are the same."""
-    if expected.dtype != found.dtype:
-        return f"element type: {expected.dtype} in JAX, {found.dtype} in the model"
+    """A description of how two arrays differ; None if they are the same.
+
+    If `precision` is given, floats may have other types: they were computed in that precision.
+    """
+    exact = expected.dtype.kind in "iub"
+    if expected.dtype != found.dtype and (precision is None or exact or found.dtype.kind in "iub"):
+        return f"element type: {expected.dtype} in {reference}, {found.dtype} in the model"
     if expected.shape != found.shape:
-        return f"shape: {list(expected.shape)} in JAX, {list(found.shape)} in the model"
-    tolerance = tolerance_of(expected.dtype, rtol, atol)
+        return f"shape: {list(expected.shape)} in {reference}, {list(found.shape)} in the model"
+    tolerance = EXACT if exact else tolerance_of(precision or expected.dtype.name, rtol, atol)
     bad = _apart(expected, found, tolerance)
     count = int(np.count_nonzero(bad))
     if count == 0:
@@ -57,8 +76,50 @@ def difference(
     share = 100 * count / bad.size
     worst = np.unravel_index(int(np.argmax(_distance(expected, found) * bad)), bad.shape)
     at = f" at [{', '.join(map(str, worst))}]" if worst else ""
-    shown = f"{_number(expected[worst])} in JAX, {_number(found[worst])} in the model"
+    shown = f"{_number(expected[worst])} in {reference}, {_number(found[worst])} in the model"
     return f"{count} of {bad.size} elements ({share:.3g} %); largest difference{at}: {shown}"
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far a value is from the right one. Places where either is not finite do not count.
+
+    Attributes:
+        largest: The largest absolute difference.
+        total: The sum of all absolute differences.
+        count: The number of elements.
+        noise: The squared differences, relative to the squares of the right numbers.
+    """
+
+    largest: float
+    total: float
+    count: int
+    noise: float
+
+
+def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
+    """The error of a float; None for other types and for a different shape."""
+    if expected.shape != found.shape or expected.dtype.kind in "iubc" or not expected.size:
+        return None
+    a, b = _wide(expected), _wide(found)
+    finite = np.isfinite(a) & np.isfinite(b)
+    a, b = np.where(finite, a, 0.0), np.where(finite, b, 0.0)
+    off = np.abs(a - b)
+    signal = float(np.sum(np.square(a)))
+    squares = float(np.sum(np.square(off)))
+    noise = squares / signal if signal else (0.0 if squares == 0.0 else math.inf)
+    return Error(float(off.max()), float(off.sum()), int(finite.sum()), noise)
+
+
+def not_finite(expected: np.ndarray, found: np.ndarray) -> str | None:
+    """Which numbers of `found` are NaN or infinite where those expected are not."""
+    if expected.shape != found.shape or found.dtype.kind in "iub":
+        return None
+    a, b = _wide(expected), _wide(found)
+    nan = int(np.sum(np.isnan(b) & ~np.isnan(a)))
+    infinite = int(np.sum(np.isinf(b) & np.isfinite(a)))
+    parts = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
+    return " and ".join(parts) or None
 
 
 def _apart(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Any:

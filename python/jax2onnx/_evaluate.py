@@ -23,11 +23,15 @@ class Step:
         path: The number of the equation in its jaxpr, preceded by those of the calling equations.
         primitive: The name of its primitive.
         values: Its results.
+        equation: The equation, if it has a body that JAX runs as a whole, else None.
+        operands: What such an equation reads.
     """
 
     path: Path
     primitive: str
     values: list[Any]
+    equation: Any = None
+    operands: Sequence[Any] = ()
 
 
 def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Step]:
@@ -39,6 +43,18 @@ def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Step
     """
     results = yield from _Frame(closed.jaxpr, size_of, ()).run(list(closed.consts), list(args))
     yield Step((), "", results)
+
+
+def paths(closed: Any) -> Iterator[Path]:
+    """The paths of the equations that `evaluate` yields."""
+    yield from _paths(closed.jaxpr, ())
+
+
+def _paths(jaxpr: Any, outer: Path) -> Iterator[Path]:
+    for number, eqn in enumerate(jaxpr.eqns):
+        yield (*outer, number)
+        if (param := _CALLS.get(eqn.primitive.name)) is not None:
+            yield from _paths(_jax.open_jaxpr(eqn.params[param]), (*outer, number))
 
 
 class _Frame:
@@ -76,6 +92,10 @@ class _Frame:
             results = yield from frame.run(consts, [self._read(atom) for atom in eqn.invars])
         else:
             results = self._primitive(eqn)
+            if any(_has_jaxpr(value) for value in eqn.params.values()):
+                operands = [self._read(atom) for atom in eqn.invars]
+                yield Step(path, name, results, eqn, operands)
+                return results
         yield Step(path, name, results)
         return results
 

@@ -54,11 +54,12 @@ def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> An
 
 
 class Functions:
-    """The functions of one export."""
+    """The functions of one export: those decorated, those and all modules, or none."""
 
-    def __init__(self, *, modules: bool) -> None:
+    def __init__(self, *, modules: bool, none: bool = False) -> None:
         self._modules = modules
-        self._marks = modules or bool(_decorated)
+        self._none = none
+        self._marks = not none and (modules or bool(_decorated))
         self._running: list[Any] = []
 
     @property
@@ -78,7 +79,7 @@ class Functions:
     def open(self) -> Iterator[None]:
         """Marks calls while the block runs, in this thread."""
         outer = getattr(_thread, "functions", None)
-        _thread.functions = self
+        _thread.functions = None if self._none else self
         try:
             with ExitStack() as stack:
                 for context in _frameworks.interceptions(self._intercepted) if self else ():
@@ -108,6 +109,8 @@ class Functions:
             self._running.pop()
 
     def _of(self, kind: type, *, is_root: bool) -> Function | None:
+        if self._none:
+            return None
         chosen = next((_classes[base] for base in kind.__mro__ if base in _classes), None)
         if chosen is None and self._modules and not is_root:
             return Function(_identifier(kind.__name__), module=True)

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,19 +20,41 @@ _MESSAGE = (1 << 31) - (1 << 24)
 NCHW = (0, 3, 1, 2)
 
 
+# ONNX's codes for the types of onnxruntime.
+NODE_TYPES = {
+    "tensor(float)": 1,
+    "tensor(uint8)": 2,
+    "tensor(int8)": 3,
+    "tensor(uint16)": 4,
+    "tensor(int16)": 5,
+    "tensor(int32)": 6,
+    "tensor(int64)": 7,
+    "tensor(bool)": 9,
+    "tensor(float16)": 10,
+    "tensor(double)": 11,
+    "tensor(uint32)": 12,
+    "tensor(uint64)": 13,
+    "tensor(bfloat16)": 16,
+    "tensor(float8e4m3fn)": 17,
+    "tensor(float8e4m3fnuz)": 18,
+    "tensor(float8e5m2)": 19,
+    "tensor(float8e5m2fnuz)": 20,
+}
+
+
 class Runnable:
-    """A model that can also run as copies with additional outputs."""
+    """A model that can run."""
 
     def __init__(self, model: Any) -> None:
         import onnx
 
-        self._data: str | None = None
+        self.folder: str | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, str | os.PathLike):
             path = os.fspath(model)
             if not os.path.exists(path):
                 raise InvalidInputError("no-model", f"there is no model `{path}`")
-            self._data = os.path.dirname(os.path.abspath(path))
+            self.folder = os.path.dirname(os.path.abspath(path))
             self.proto = onnx.load(path, load_external_data=False)
         elif isinstance(model, onnx.ModelProto):
             self.proto = self._small(model)
@@ -49,84 +71,95 @@ class Runnable:
         if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < _MESSAGE:
             return model
         self._scratch = tempfile.TemporaryDirectory()
-        self._data = self._scratch.name
-        path = os.path.join(self._data, "model.onnx")
+        self.folder = self._scratch.name
+        path = os.path.join(self.folder, "model.onnx")
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         onnx.save(copy, path, save_as_external_data=True)
         return onnx.load(path, load_external_data=False)
 
-    def run(
-        self, feeds: Sequence[np.ndarray], names: Sequence[str] | None = None
-    ) -> list[np.ndarray]:
-        """The values of the model's outputs, or of any values, computed without optimisations."""
-        import onnxruntime
+    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The values of the model's outputs."""
+        copy, types = self._returning()
+        given = {i.name: _checked(i, array) for i, array in zip(self.inputs, feeds, strict=True)}
+        return fetched(session_of(copy, self.folder, optimised=True), given, types)
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        if names is not None:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        if self._data is not None:
-            folder = "session.model_external_initializers_file_folder_path"
-            options.add_session_config_entry(folder, self._data)
-        wanted = [output.name for output in self.outputs] if names is None else list(names)
-        copy, types = self._returning(wanted, cut=names is not None)
-        session = onnxruntime.InferenceSession(
-            copy.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        given = {i.name: self._feed(i, array) for i, array in zip(self.inputs, feeds, strict=True)}
-        results = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
-        arrays = (result.numpy() for result in results)
-        return [a if t is None else a.astype(t) for a, t in zip(arrays, types, strict=True)]
+    def feeds(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The inputs by name. Floats may come from another type than the model computes with."""
+        import onnx
 
-    def _feed(self, declared: "onnx.ValueInfoProto", array: np.ndarray) -> Any:
-        import onnxruntime
+        found = {}
+        for declared, array in zip(self.inputs, arrays, strict=True):
+            code = declared.type.tensor_type.elem_type
+            wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+            both_floats = is_float(wanted) and is_float(array.dtype)
+            found[declared.name] = _checked(
+                declared, array.astype(wanted) if both_floats else array
+            )
+        return found
 
-        code = declared.type.tensor_type.elem_type
-        _check_feed(declared, array)
-        array = np.asarray(array, order="C")  # `ascontiguousarray` would give scalars an axis
-        if array.dtype.isbuiltin != 1:
-            words = array.view(f"uint{8 * array.itemsize}")
-            return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, code)
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-
-    def _returning(
-        self, names: Sequence[str], *, cut: bool
-    ) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
-        """A copy that returns `names`, and the types to restore: those that NumPy does not have are
-        returned as 32-bit floats. `cut` removes everything after the last of them.
+    def _returning(self) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
+        """A copy, and the types to restore: those that NumPy does not have are returned as 32-bit
+        floats.
         """
         import onnx
 
+        types = [_foreign(output.type.tensor_type.elem_type) for output in self.outputs]
+        if not any(types):
+            return self.proto, types
         copy = onnx.ModelProto()
         copy.CopyFrom(self.proto)
-        graph = copy.graph
-        if cut:
-            makers = {name: i for i, node in enumerate(graph.node) for name in node.output}
-            last = max((makers[name] for name in names if name in makers), default=-1)
-            del graph.node[last + 1 :]
-        declared = {v.name: v for v in (*graph.value_info, *graph.output)}
-        given = {v.name for v in graph.input} | {tensor.name for tensor in graph.initializer}
-        del graph.output[:]
-        types: list[np.dtype[Any] | None] = []
-        for i, name in enumerate(names):
-            code = declared[name].type.tensor_type.elem_type if name in declared else 0
-            restored = _foreign(code)
-            types.append(restored)
-            output = graph.output.add()
-            if name in given:
-                # Neither an input nor a constant can be returned directly.
-                output.name = f"as_it_is_{i}"
-                graph.node.add(op_type="Identity", input=[name], output=[output.name])
-                continue
-            if restored is None:
-                output.CopyFrom(declared.get(name, onnx.ValueInfoProto(name=name)))
-                continue
-            output.name = f"as_float_{i}"
-            output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-            cast = onnx.helper.make_node("Cast", [name], [output.name], to=onnx.TensorProto.FLOAT)
-            graph.node.append(cast)
+        for i, (output, foreign) in enumerate(zip(copy.graph.output, types, strict=True)):
+            if foreign is not None:
+                name, output.name = output.name, f"as_float_{i}"
+                output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+                cast = onnx.helper.make_node("Cast", [name], [output.name], to=1)
+                copy.graph.node.append(cast)
         return copy, types
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether the elements are floating-point numbers of any size."""
+    return bool(jax.numpy.issubdtype(dtype, np.floating))
+
+
+def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool = False) -> Any:
+    """An onnxruntime session. `folder` has the weights that are not in the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if folder is not None:
+        key = "session.model_external_initializers_file_folder_path"
+        options.add_session_config_entry(key, folder)
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def fetched(
+    session: Any, feeds: Mapping[str, np.ndarray], types: "Sequence[np.dtype[Any] | None]"
+) -> list[np.ndarray]:
+    """The outputs of a session, in `types` where these are given."""
+    given = {name: tensor_value(array) for name, array in feeds.items()}
+    results = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
+    arrays = (result.numpy() for result in results)
+    return [a if t is None else a.astype(t) for a, t in zip(arrays, types, strict=True)]
+
+
+def tensor_value(array: np.ndarray) -> Any:
+    """An array as onnxruntime takes it."""
+    import onnx
+    import onnxruntime
+
+    code = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    array = np.asarray(array, order="C")  # `ascontiguousarray` would give scalars an axis
+    if array.dtype.isbuiltin != 1:
+        words = array.view(f"uint{8 * array.itemsize}")
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, code)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
 
 def _foreign(code: int) -> "np.dtype[Any] | None":
@@ -139,7 +172,7 @@ def _foreign(code: int) -> "np.dtype[Any] | None":
     return None if dtype.isbuiltin == 1 else dtype
 
 
-def _check_feed(declared: "onnx.ValueInfoProto", array: np.ndarray) -> None:
+def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
     import onnx
 
     tensor = declared.type.tensor_type
@@ -155,6 +188,7 @@ def _check_feed(declared: "onnx.ValueInfoProto", array: np.ndarray) -> None:
             f"the model's input `{declared.name}` is {wanted}{shown}, "
             f"not {array.dtype}{list(array.shape)}",
         )
+    return array
 
 
 def _from_ir(model: Any) -> "onnx.ModelProto":

@@ -1,62 +1,23 @@
 """`verify`: finds the first value of a model that differs from JAX's."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
-import numpy as np
 
 from jax2onnx import _jax, _result
+from jax2onnx._against_jax import Against, Subject
 from jax2onnx._allclose import arguments
 from jax2onnx._api import Converted, convert
-from jax2onnx._compare import difference, statistics
-from jax2onnx._evaluate import Path, Step, evaluate
+from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
-from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
+from jax2onnx._pieces import Tolerances
+from jax2onnx._runtime import Runnable
+from jax2onnx._verification import Verification
 from jax2onnx.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from jax2onnx._core import Results
-
-# How many bytes of values are compared in one run of the model.
-BATCH = 1 << 28
-
 NHWC = (0, 2, 3, 1)
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What `verify` found; true if the model computes what the function computes.
-
-    Attributes:
-        ok: Whether all compared values are the same.
-        message: What was found, as text.
-        value: The name of the first value of the model that differs.
-        place: The expression in the user's program that it comes from: `  --> file:line` and an
-        excerpt.
-        rule: The rule that lowered it, with its line.
-        compared: How many values were compared.
-        skipped: How many results of equations have no counterpart in the model: they are part of
-        another operator, or the model was not made by this export.
-    """
-
-    ok: bool
-    message: str
-    value: str = ""
-    place: str = ""
-    rule: str = ""
-    compared: int = 0
-    skipped: int = 0
-
-    def __bool__(self) -> bool:
-        """Whether all values are the same."""
-        return self.ok
-
-    def __str__(self) -> str:
-        """What was found."""
-        return self.message
 
 
 def verify(
@@ -73,10 +34,11 @@ def verify(
 ) -> Verification:
     """Compares every value of a model with JAX's, and finds the first one that differs.
 
-    The function is traced and evaluated equation by equation. The model runs in ONNX Runtime
-    without optimisations and returns its inner values. They are compared in program order, so the
-    first difference is where a mistake is made, not where it becomes visible. For loops, branches
-    and ONNX functions, only the results are compared.
+    The function is traced and evaluated equation by equation. Every value of the model is computed
+    in ONNX Runtime, without optimisations, from JAX's operands. So the first value that differs is
+    where a mistake is made, not where it becomes visible. If it is in a function, a branch or a
+    loop, the body is searched in the same way. The model may have been changed since its export:
+    quantised, converted to another precision, or optimised.
 
     Args:
         fn: The function that the model was exported from.
@@ -98,9 +60,9 @@ def verify(
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
-        # The functions in the model show how it was exported.
-        for functions in FUNCTIONS:
-            converted = convert(
+
+        def converted(functions: str) -> Converted:
+            return convert(
                 fn,
                 specs,
                 keywords,
@@ -112,160 +74,35 @@ def verify(
                 output_names=[value.name for value in runnable.outputs],
                 keep_results=True,
             )
-            made = _result.skeleton(converted.model)
-            if {f.domain for f in runnable.proto.functions} == {f.domain for f in made.functions}:
-                break
-        return _Comparison(converted, runnable, leaves, rtol, atol).run()
+
+        def subject(made: Converted) -> Subject:
+            return Subject(
+                made.traced.jaxpr, leaves, made.model, made.inputs_as_nchw, made.outputs_as_nchw
+            )
+
+        chosen = _most_alike(map(converted, FUNCTIONS), runnable)
+
+        def without_functions() -> Subject:
+            return subject(converted("none"))
+
+        tolerances = Tolerances(rtol, atol)
+        return Against(subject(chosen), runnable, tolerances, without_functions).run()
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A value in JAX and its name in the model. The row is None for outputs."""
-
-    name: str
-    expected: np.ndarray
-    primitive: str
-    row: int | None
-    result: int
-
-
-# By path and result: the row, the result in it, and the names of its values in the model.
-_ByPath = dict[tuple[Path, int], tuple[int, int, list[str]]]
-
-
-class _Comparison:
-    def __init__(
-        self,
-        converted: Converted,
-        runnable: Runnable,
-        leaves: Sequence[Any],
-        rtol: float | None,
-        atol: float | None,
-    ) -> None:
-        from jax2onnx import _core
-
-        results = converted.model.results
-        assert results is not None
-        self._results: Results = results
-        self._runnable = runnable
-        self._leaves = leaves
-        self._outputs_as_nchw = converted.outputs_as_nchw
-        self._tolerance = (rtol, atol)
-        self._names = _core.same_values(
-            converted.model.skeleton(), runnable.proto.SerializeToString()
-        )
-        self._closed = converted.traced.jaxpr
-        self._feeds = [as_tensor(leaf) for leaf in leaves]
-        for i in converted.inputs_as_nchw:
-            self._feeds[i] = self._feeds[i].transpose(NCHW)
-        self._compared = self._skipped = 0
-
-    def run(self) -> Verification:
-        batch: list[_Pair] = []
-        size = 0
-        for pair in self._pairs():
-            batch.append(pair)
-            size += pair.expected.nbytes
-            if size >= BATCH:
-                if (found := self._compare(batch)) is not None:
-                    return found
-                batch, size = [], 0
-        if (found := self._compare(batch)) is not None:
-            return found
-        without = f", {self._skipped} have no counterpart" if self._skipped else ""
-        message = f"all values agree: {self._compared} compared{without}"
-        return Verification(
-            ok=True, message=message, compared=self._compared, skipped=self._skipped
-        )
-
-    def _pairs(self) -> Iterator[_Pair]:
-        """The values to compare, in program order."""
-        results = self._by_path()
-        for step in evaluate(self._closed, self._leaves, self._sizes().__getitem__):
-            if step.path:
-                yield from self._equation(step, results)
-            else:
-                yield from self._outputs(step)
-
-    def _by_path(self) -> "_ByPath":
-        """The results of equations, by the path of the equation and the number of the result."""
-        paths: list[Path | None] = []
-        found: _ByPath = {}
-        for row, (caller, results) in enumerate(self._results.rows()):
-            outer = () if caller is None else paths[caller]
-            numbers = [made_by[0] for made_by, _ in results if made_by is not None]
-            paths.append(None if outer is None or not numbers else (*outer, numbers[0]))
-            for result, (made_by, names) in enumerate(results):
-                if made_by is not None and outer is not None:
-                    number, position = made_by
-                    found[(*outer, number), position] = row, result, names
-        return found
-
-    def _equation(self, step: Step, results: "_ByPath") -> Iterator[_Pair]:
-        for position, value in enumerate(step.values):
-            row, result, names = results.get((step.path, position), (0, 0, []))
-            known = [self._names[name] for name in names if name in self._names]
-            if not known or len(known) != len(names):
-                self._skipped += 1
-                continue
-            array = real_array(value)
-            parts = [array.real, array.imag] if len(known) == 2 else [array]
-            for name, part in zip(known, parts, strict=True):
-                yield _Pair(name, part, step.primitive, row, result)
-
-    def _outputs(self, step: Step) -> Iterator[_Pair]:
-        for i, (value, output) in enumerate(zip(step.values, self._runnable.outputs, strict=True)):
-            array = as_tensor(value)
-            array = array.transpose(NCHW) if i in self._outputs_as_nchw else array
-            yield _Pair(output.name, array, "", None, i)
-
-    def _sizes(self) -> dict[str, int]:
-        """The sizes of the symbolic dimensions that are a whole dimension of an input."""
-        found: dict[str, int] = {}
-        for var, leaf in zip(self._closed.jaxpr.invars, self._leaves, strict=True):
-            for dim, size in zip(var.aval.shape, leaf.shape, strict=True):
-                if _jax.is_symbolic(dim):
-                    found.setdefault(str(dim), size)
-        return found
-
-    def _compare(self, batch: Sequence[_Pair]) -> Verification | None:
-        names = list(dict.fromkeys(pair.name for pair in batch))
-        if not names:
-            return None
-        values = dict(zip(names, self._runnable.run(self._feeds, names), strict=True))
-        for pair in batch:
-            apart = difference(pair.expected, values[pair.name], *self._tolerance)
-            if apart is not None:
-                return self._explain(pair, values[pair.name], apart)
-            self._compared += 1
-        return None
-
-    def _explain(self, pair: _Pair, found: np.ndarray, apart: str) -> Verification:
-        place = rule = ""
-        what = f"the output `{pair.name}` differs from JAX"
-        if pair.row is not None:
-            place = self._results.place(pair.row)
-            rule = self._results.rule(pair.row, pair.result) or ""
-            what = f"`{pair.primitive}` differs from JAX"
-        lines = [f"[value-differs] {what}"]
-        lines += [place] if place else []
-        lines += [f"  value: {pair.name}, {found.dtype}{list(found.shape)}"]
-        lines += [f"  rule:  {rule}"] if rule else []
-        lines += [
-            f"  JAX:   {statistics(pair.expected)}",
-            f"  model: {statistics(found)}",
-            f"  diff:  {apart}",
-            f"  The {self._compared} values before it agree.",
-        ]
-        return Verification(
-            ok=False,
-            message="\n".join(lines),
-            value=pair.name,
-            place=place,
-            rule=rule,
-            compared=self._compared,
-            skipped=self._skipped,
-        )
+def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converted:
+    """The conversion that is most like the model, which shows how it was exported."""
+    functions = {f.domain for f in runnable.proto.functions}
+    names = set(Graph.of(runnable).makers)
+    found: list[tuple[int, Converted]] = []
+    for made in candidates:
+        skeleton = _result.skeleton(made.model)
+        shared = sum(name in names for node in skeleton.graph.node for name in node.output)
+        # A runtime may have inlined all functions.
+        inlined = not functions and any("_inlfunc_" in name for name in names)
+        if not inlined and functions == {f.domain for f in skeleton.functions}:
+            return made
+        found.append((shared, made))
+    return max(found, key=lambda entry: entry[0])[1]
 
 
 def _options(runnable: Runnable, functions: str) -> Options:
@@ -277,7 +114,7 @@ def _options(runnable: Runnable, functions: str) -> Options:
         return_mode="proto",
         path=None,
         self_contained=False,
-        detail="off",
+        detail="sourcemap",
         source_map=None,
         calls=None,
         record=None,
@@ -285,6 +122,7 @@ def _options(runnable: Runnable, functions: str) -> Options:
         functions=functions,
         operators=_operators(runnable),
         normalization_mode="auto",
+        source_text=True,
     )
 
 

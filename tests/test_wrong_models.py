@@ -1,0 +1,323 @@
+"""Wrong models of every kind: `verify` names the line of what was changed."""
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from flax import nnx
+
+from jax2onnx import Verification, onnx_function, to_onnx, verify
+from provenance_of import line_of
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(4, 16)).astype(np.float32)
+
+
+class Block(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.norm = nnx.LayerNorm(16, rngs=rngs)
+        self.up = nnx.Linear(16, 32, rngs=rngs)
+        self.down = nnx.Linear(32, 16, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        y = self.norm(x)  # norm
+        y = self.up(y)  # up
+        y = jnp.tanh(y)  # tanh
+        y = self.down(y)  # down
+        return x - y  # rest
+
+
+class Model(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.blocks = nnx.List([Block(rngs) for _ in range(3)])
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for block in self.blocks:
+            x = block(x)
+        total = jnp.sum(x, axis=-1, keepdims=True)  # sum
+        return jax.nn.softmax(x / (1 + total**2))  # softmax
+
+
+def loops(x: jax.Array) -> jax.Array:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jnp.sin(carry) * 0.5  # sine
+        carry = carry - row  # row
+        return carry, carry * 2
+
+    last, rows = jax.lax.scan(step, x[0], x)
+    grown = jax.lax.while_loop(
+        lambda v: jnp.sum(v) < 40,
+        lambda v: v * 1.5 + 1,  # grow
+        jnp.abs(last),
+    )
+    chosen = jax.lax.cond(
+        grown[0] > 0,
+        lambda v: jnp.cos(v) - 3,  # cosine
+        lambda v: v,
+        grown,
+    )
+    return rows.sum(0) + chosen
+
+
+@onnx_function
+def inner(x: jax.Array) -> jax.Array:
+    y = jnp.cos(x)  # inner cosine
+    return y - x  # inner difference
+
+
+def nested(x: jax.Array) -> jax.Array:
+    y = inner(x)  # first call
+    return inner(y + 1) * 2
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(nnx.Rngs(0))
+
+
+@pytest.fixture(scope="module")
+def exported(model: Model) -> onnx.ModelProto:
+    return to_onnx(model, [("B", 16)])
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _nodes(body)
+
+
+def _node(proto: onnx.ModelProto, op: str, name: str = "") -> Any:
+    graphs = (proto.graph, *proto.functions)
+    found = [n for g in graphs for n in _nodes(g) if n.op_type == op and n.name.startswith(name)]
+    return found[0]
+
+
+def _replaced(proto: onnx.ModelProto) -> None:
+    _node(proto, "Sub", "/blocks.1/").op_type = "Add"
+
+
+def _swapped(proto: onnx.ModelProto) -> None:
+    node = _node(proto, "Sub", "/blocks.1/")
+    node.input[0], node.input[1] = node.input[1], node.input[0]
+
+
+def _weight(proto: onnx.ModelProto) -> None:
+    (kernel,) = (t for t in proto.graph.initializer if t.name == "blocks.2.down.kernel")
+    array = onnx.numpy_helper.to_array(kernel).copy()
+    array[3] *= 3
+    kernel.CopyFrom(onnx.numpy_helper.from_array(array, kernel.name))
+
+
+def _small_weight(proto: onnx.ModelProto) -> None:
+    (bias,) = (t for t in proto.graph.initializer if t.name == "blocks.1.up.bias")
+    array = onnx.numpy_helper.to_array(bias) + np.float32(0.5)
+    bias.CopyFrom(onnx.numpy_helper.from_array(array, bias.name))
+
+
+def _attribute(proto: onnx.ModelProto) -> None:
+    node = _node(proto, "LayerNormalization", "/blocks.1/")
+    (epsilon,) = (a for a in node.attribute if a.name == "epsilon")
+    epsilon.f = 0.5
+
+
+def _axis(proto: onnx.ModelProto) -> None:
+    node = _node(proto, "Softmax")
+    (axis,) = (a for a in node.attribute if a.name == "axis")
+    axis.i = 0
+
+
+def _operator(op: str, new: str) -> Callable[[onnx.ModelProto], None]:
+    def change(proto: onnx.ModelProto) -> None:
+        _node(proto, op).op_type = new
+
+    return change
+
+
+def _wrong(proto: onnx.ModelProto, change: Callable[[onnx.ModelProto], None]) -> onnx.ModelProto:
+    wrong = copy.deepcopy(proto)
+    change(wrong)
+    return wrong
+
+
+def _line(mark: str) -> int:
+    return line_of(mark, _line)
+
+
+def _names(found: Verification, mark: str, module: str = "") -> None:
+    assert not found, found
+    assert f"test_wrong_models.py:{_line(mark)}:" in found.place, found.message
+    assert found.module == module
+    assert found.certainty
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "module", "op"),
+    [
+        (_replaced, "rest", "blocks.1", "Sub"),
+        (_swapped, "rest", "blocks.1", "Sub"),
+        (_weight, "down", "blocks.2/down", "Gemm"),
+        (_small_weight, "up", "blocks.1/up", "Gemm"),
+        (_attribute, "norm", "blocks.1/norm", "LayerNormalization"),
+        (_axis, "softmax", "", "Softmax"),
+    ],
+)
+def test_what_was_changed_in_the_main_graph_is_named(
+    model: Model, exported: onnx.ModelProto, change: Any, mark: str, module: str, op: str
+) -> None:
+    found = verify(model, _wrong(exported, change), [X])
+    _names(found, mark, module)
+    assert found.node == _node(exported, op, f"/{module}" if module else "").name
+    assert found.certainty.startswith("certain: ")
+    assert "All other values agree" in found.certainty
+
+
+def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> None:
+    found = verify(model, _wrong(exported, _weight), [X])
+    assert "constant blocks.2.down.kernel differs: 16 of 512 elements" in found.message
+
+
+@pytest.mark.parametrize(
+    ("change", "mark", "inside"),
+    [
+        (_operator("Sin", "Cos"), "sine", "in round 0 of /Scan"),
+        (_operator("Sub", "Add"), "row", "in round 0 of /Scan"),
+        (_operator("Cos", "Sin"), "cosine", "in the else_branch of /If"),
+    ],
+)
+def test_loops_and_branches_are_looked_into(change: Any, mark: str, inside: str) -> None:
+    proto = to_onnx(loops, [(4, 16)])
+    assert (right := verify(loops, proto, [X])), right
+    found = verify(loops, _wrong(proto, change), [X])
+    _names(found, mark)
+    assert f"  inside: {inside}, " in found.message
+
+
+def test_a_loop_without_a_known_end() -> None:
+    proto = to_onnx(loops, [(4, 16)])
+    wrong = copy.deepcopy(proto)
+    body = next(n for n in wrong.graph.node if n.op_type == "Loop").attribute[0].g
+    next(n for n in body.node if n.op_type == "Mul").op_type = "Add"
+    _names(verify(loops, wrong, [X]), "grow")
+
+
+@pytest.mark.parametrize(
+    ("change", "mark"),
+    [(_operator("Cos", "Sin"), "inner cosine"), (_operator("Sub", "Add"), "inner difference")],
+)
+def test_functions_are_looked_into(change: Any, mark: str) -> None:
+    proto = to_onnx(nested, [(4, 16)])
+    assert (right := verify(nested, proto, [X])), right
+    found = verify(nested, _wrong(proto, change), [X])
+    _names(found, mark, "inner")
+    at = f"test_wrong_models.py:{_line('first call')} in nested"
+    assert f"  inside: in /inner, tests/{at}\n" in found.message
+
+
+def test_the_weight_of_a_function(model: Model) -> None:
+    proto = to_onnx(model, [("B", 16)], functions="modules")
+    assert (right := verify(model, proto, [X])), right
+    found = verify(model, _wrong(proto, _weight), [X])
+    assert not found
+    assert f"test_wrong_models.py:{_line('down')}" in found.message
+    assert "constant Linear.2.kernel differs" in found.message
+
+
+def _optimised(proto: onnx.ModelProto, path: Path, level: str) -> onnx.ModelProto:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return onnx.load(path)
+
+
+def _dynamic(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    from onnxruntime.quantization import quantize_dynamic
+
+    # Without the smaller range, products overflow on processors without instructions for them.
+    quantize_dynamic(proto, path, reduce_range=True)
+    return onnx.load(path)
+
+
+def _static(form: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]:
+    def quantised(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+        class Reader(CalibrationDataReader):
+            def __init__(self) -> None:
+                self.left = [{"x": X}]
+
+            def get_next(self) -> Any:
+                return self.left.pop() if self.left else None
+
+        quantize_static(proto, path, Reader(), quant_format=QuantFormat[form])
+        return onnx.load(path)
+
+    return quantised
+
+
+def _half(proto: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    half: onnx.ModelProto = convert_float_to_float16(copy.deepcopy(proto), keep_io_types=True)
+    return half
+
+
+def _by_runtime(level: str) -> Callable[[onnx.ModelProto, Path], onnx.ModelProto]:
+    return lambda proto, path: _optimised(proto, path, level)
+
+
+TOOLS: dict[str, Callable[[onnx.ModelProto, Path], onnx.ModelProto]] = {
+    "dynamic int8": _dynamic,
+    "static int8, QDQ": _static("QDQ"),
+    "static int8, operators": _static("QOperator"),
+    "float16": _half,
+    "onnxruntime, basic": _by_runtime("ORT_ENABLE_BASIC"),
+    "onnxruntime, extended": _by_runtime("ORT_ENABLE_EXTENDED"),
+    "onnxruntime, all": _by_runtime("ORT_ENABLE_ALL"),
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_right_models_of_other_tools(
+    model: Model, exported: onnx.ModelProto, tmp_path: Path, tool: str
+) -> None:
+    changed = TOOLS[tool](copy.deepcopy(exported), tmp_path / "m.onnx")
+    found = verify(model, changed, [X])
+    assert found, found
+    assert found.compared >= 10, found
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize(
+    ("change", "mark", "module"),
+    [
+        (_replaced, "rest", "blocks.1"),
+        (_weight, "down", "blocks.2/down"),
+        (_attribute, "norm", "blocks.1/norm"),
+        (_axis, "softmax", ""),
+    ],
+)
+def test_wrong_models_of_other_tools(
+    model: Model,
+    exported: onnx.ModelProto,
+    tmp_path: Path,
+    tool: str,
+    change: Any,
+    mark: str,
+    module: str,
+) -> None:
+    changed = TOOLS[tool](_wrong(exported, change), tmp_path / "m.onnx")
+    found = verify(model, changed, [X])
+    _names(found, mark, module)

@@ -1,6 +1,7 @@
 """Wrong models of every kind: `verify` names the line of what was changed."""
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import onnx
 import pytest
 from flax import nnx
 
-from jax2onnx import Verification, onnx_function, to_onnx, verify
+from jax2onnx import Verification, _core, onnx_function, to_onnx, verify
 from provenance_of import line_of
 
 RANDOM = np.random.default_rng(0)
@@ -321,3 +322,115 @@ def test_wrong_models_of_other_tools(
     changed = TOOLS[tool](_wrong(exported, change), tmp_path / "m.onnx")
     found = verify(model, changed, [X])
     _names(found, mark, module)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_two_models_are_compared(model: Model, tmp_path: Path, tool: str) -> None:
+    reference = to_onnx(model, [("B", 16)], stacktrace_metadata="sourcemap")
+    right = TOOLS[tool](copy.deepcopy(reference), tmp_path / "right.onnx")
+    assert (found := verify(reference, right, [X])), found
+    assert found.compared >= 10
+    wrong = TOOLS[tool](_wrong(reference, _replaced), tmp_path / "wrong.onnx")
+    _names(verify(reference, wrong, [X]), "rest", "blocks.1")
+
+
+def test_two_models_with_functions_and_loops() -> None:
+    for fn, change, mark, module in (
+        (nested, _operator("Cos", "Sin"), "inner cosine", "inner"),
+        (loops, _operator("Sin", "Cos"), "sine", ""),
+    ):
+        reference = to_onnx(fn, [(4, 16)], stacktrace_metadata="sourcemap")
+        assert (found := verify(reference, reference, [X])), found
+        _names(verify(reference, _wrong(reference, change), [X]), mark, module)
+
+
+def _command(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    status = _core.main(["verify", *map(str, arguments)])
+    return status, capsys.readouterr().out
+
+
+def test_the_command(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = to_onnx(model, [("B", 16)], stacktrace_metadata="sourcemap")
+    names = right, half, wrong, x = [tmp_path / n for n in ("r.onnx", "h.onnx", "w.onnx", "x.npz")]
+    onnx.save(reference, right)
+    onnx.save(_half(reference, half), half)
+    onnx.save(_wrong(reference, _weight), wrong)
+    np.savez(x, x=X)
+    assert len(names) == 4
+    status, out = _command(half, "--reference", right, "--inputs", x, "--errors", capsys=capsys)
+    assert status == 0
+    assert out.startswith("all values agree: ")
+    assert f"test_wrong_models.py:{_line('up')} in Block.__call__" in out
+    status, out = _command(wrong, "--reference", right, "--inputs", x, "--json", capsys=capsys)
+    assert status == 1
+    found = json.loads(out)
+    assert found["ok"] is False
+    assert found["module"] == "blocks.2/down"
+    assert found["by_line"]
+    status, out = _command(right, "--reference", right, capsys=capsys)
+    assert (status, out.splitlines()[0]) == (0, "all values agree: 20 compared")
+    np.savez(x, y=X)
+    assert _core.main(["verify", str(right), "--reference", str(right), "--inputs", str(x)]) == 2
+    assert "has no array `x`, but y" in capsys.readouterr().err
+
+
+def test_errors_by_line(model: Model, exported: onnx.ModelProto, tmp_path: Path) -> None:
+    changed = _dynamic(copy.deepcopy(exported), tmp_path / "m.onnx")
+    found = verify(model, changed, [X])
+    assert found, found
+    worst = [row.place for row in found.by_line[:2]]
+    assert sorted(worst) == sorted(
+        f"tests/test_wrong_models.py:{_line(mark)} in Block.__call__" for mark in ("up", "down")
+    )
+    assert found.by_line[0].values == 3
+    assert 20 < found.by_line[0].signal_to_noise < 50
+    assert found.by_line[-1].signal_to_noise > 100
+    assert {row.place for row in found.by_module[:6]} == {
+        f"blocks.{i}/{name}" for i in range(3) for name in ("up", "down")
+    }
+    assert json.loads(found.to_json())["by_line"][0]["place"] == found.by_line[0].place
+    assert found.by_line[0].place in found.table()
+
+
+def test_errors_inside_functions(model: Model) -> None:
+    proto = to_onnx(model, [("B", 16)], functions="modules")
+    found = verify(model, _half(proto, Path()), [X])
+    assert found, found
+    assert f"test_wrong_models.py:{_line('tanh')} in Block.__call__" in found.table()
+
+
+def test_small_errors_add_up() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        for _ in range(30):
+            x = x * 1.001
+        return x
+
+    wrong = to_onnx(fn, [(4, 16)])
+    for tensor in wrong.graph.initializer:
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.float32(1.0014), tensor.name))
+    found = verify(fn, wrong, [X])
+    assert found.message.startswith("[errors-add-up] the output `output` differs from JAX")
+    assert found.by_line
+
+
+def test_where_numbers_stop_being_finite() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = jnp.exp(x * 3)
+        z = y * y  # overflow
+        return jnp.log(z + 1)
+
+    half = _half(to_onnx(fn, [(4,)]), Path())
+    found = verify(fn, half, [np.array([1.0, 2.0, 3.0, 3.5], np.float32)])
+    _names(found, "overflow")
+    said = "first numbers that are not finite: 3 infinite; all operands are finite."
+    assert said in found.message
+    assert found.certainty.startswith("certain: ")
+    assert "operands beyond the range" in found.message
+
+
+def test_what_is_skipped_is_said(model: Model, exported: onnx.ModelProto, tmp_path: Path) -> None:
+    changed = _optimised(exported, tmp_path / "m.onnx", "ORT_ENABLE_EXTENDED")
+    found = verify(model, changed, [X])
+    assert found.skipped == sum(found.skipped_because.values()) > 0
+    for why, count in found.skipped_because.items():
+        assert f"not compared: {count} " in found.message, why

@@ -13,11 +13,21 @@ from jax2onnx._evaluate import Path, Step, evaluate, paths
 from jax2onnx._findings import describe
 from jax2onnx._graphs import Graph, Type, as_types
 from jax2onnx._locate import Finding, Pair, different_constants
-from jax2onnx._matching import ABSENT, GONE, LEFT, RESHAPED, Match, comparable, match, same_shape
+from jax2onnx._matching import (
+    ABSENT,
+    GONE,
+    LEFT,
+    RESHAPED,
+    UNFIT,
+    Match,
+    comparable,
+    match,
+    same_shape,
+)
 from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
 from jax2onnx._places import Places
 from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
-from jax2onnx._verification import Verification, error_tables
+from jax2onnx._verification import Verification, error_tables, said_skipped
 
 if TYPE_CHECKING:
     from jax2onnx._core import Model, Results
@@ -107,12 +117,16 @@ class Against:
             precision = coarser(precision, outcome.precision)
             if outcome.error is not None:
                 errors[outcome.expected.reference] = outcome.error
-            if outcome.apart:
+            if outcome.apart and outcome.unfit:
+                self._skipped[UNFIT] += 1
+            elif outcome.apart:
                 found.append(outcome)
             else:
                 compared += 1
         if pieces.left:
             self._skipped[LEFT] += pieces.left
+        if self._other.functions:
+            errors = self._inside_functions(errors)
         tables = error_tables(errors, self._places)
         if found:
             first = min(found, key=lambda outcome: outcome.number)
@@ -128,6 +142,27 @@ class Against:
             by_line=tables[0],
             by_module=tables[1],
         )
+
+    def _inside_functions(self, errors: Mapping[str, Error]) -> dict[str, Error]:
+        """The errors of values inside functions, relative to the conversion, instead of those of
+        calls.
+        """
+        graph = Graph.of(Runnable(_result.to_proto(self._subject.model)))
+        pair = Pair(
+            graph.inlined(),
+            self._other.inlined(),
+            self._inputs,
+            self._reference_given,
+            self._given,
+            self._tolerances,
+        )
+        calls = {
+            name for node in self._one.nodes if self._one.function(node) for name in node.output
+        }
+        inner = pair.compare().errors
+        found = {name: error for name, error in inner.items() if name not in self._one.makers}
+        found |= {name: inner[name] for name in calls if name in inner}
+        return {name: error for name, error in errors.items() if name not in calls} | found
 
     def _usable(self, names: "set[str]") -> dict[str, Match]:
         """The counterparts of those values of the conversion that can be compared."""
@@ -242,20 +277,17 @@ class Against:
                         f"  JAX:   {statistics(expected)}",
                         f"  model: {statistics(values[name])}",
                         f"  diff:  {apart}",
-                        "  Every value agrees when it is computed from the right operands, so no "
-                        "node is wrong: small errors add up.",
+                        "  Every compared value agrees when it is computed from the right "
+                        "operands, so no node is wrong: small errors add up.",
                         "  `by_line` and `by_module` have what each line and each module adds.",
-                        *self._said_skipped(),
+                        *said_skipped(self._skipped),
                     ]
                 )
                 certainty = "certain: no node is wrong, small errors add up."
                 return Verification(ok=False, message=message, value=name, certainty=certainty)
         without = f", {self._skipped.total()} not compared" if self._skipped else ""
-        lines = [f"all values agree: {compared} compared{without}", *self._said_skipped()]
+        lines = [f"all values agree: {compared} compared{without}", *said_skipped(self._skipped)]
         return Verification(ok=True, message="\n".join(lines))
-
-    def _said_skipped(self) -> list[str]:
-        return [f"  not compared: {n} {_results(n)} that {why}" for why, n in self._skipped.items()]
 
     def _explained(self, outcome: Outcome, others: int, pieces: Pieces) -> Verification:
         """What is wrong: a rule, or what became of the model since."""
@@ -315,7 +347,7 @@ class Against:
     def _answer(self, what: str, finding: Finding, described: Any) -> Verification:
         lines = [f"[value-differs] {what}"]
         lines += [described.place] if described.place else []
-        lines += [*described.lines, *self._said_skipped()]
+        lines += [*described.lines, *said_skipped(self._skipped)]
         return Verification(
             ok=False,
             message="\n".join(lines),
@@ -385,10 +417,6 @@ class Against:
             difference(as_tensor(a), b, limits.rtol, limits.atol) is None
             for a, b in zip(expected, found, strict=True)
         )
-
-
-def _results(count: int) -> str:
-    return "result" if count == 1 else "results"
 
 
 def _read(finding: Finding, operands: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

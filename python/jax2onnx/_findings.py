@@ -35,7 +35,7 @@ def describe(finding: Finding, places: Places, others: int, reference: str) -> D
     `others` is how many other values differ on their own.
     """
     outcome = finding.outcome
-    name = outcome.expected.reference
+    name = places.known(outcome.expected.reference, outcome.expected.name)
     node = finding.nodes[-1] if finding.nodes else None
     lines = places.lines(name)
     place = places.excerpt(name)

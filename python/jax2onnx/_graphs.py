@@ -305,6 +305,7 @@ class Graph:
 
 
 def _rename(node: "onnx.NodeProto", names: dict[str, str], prefix: str) -> None:
+    node.name = prefix + node.name
     for i, name in enumerate(node.input):
         node.input[i] = names.get(name, name)
     for i, name in enumerate(node.output):
@@ -353,7 +354,10 @@ def as_types(arrays: Mapping[str, np.ndarray], types: Mapping[str, Type]) -> dic
 
 
 def _as_type(array: np.ndarray, known: Type | None) -> np.ndarray:
-    return array if known is None or array.dtype == known.dtype else array.astype(known.dtype)
+    if known is None or array.dtype == known.dtype:
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(known.dtype)
 
 
 def _code(dtype: np.dtype[Any]) -> int:

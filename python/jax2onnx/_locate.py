@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._compare import Error, difference
-from jax2onnx._graphs import Graph, Type, as_types
-from jax2onnx._matching import ABSENT, LEFT, RESHAPED, Match, comparable, match, same_shape
+from jax2onnx._compare import Error, coarser, difference
+from jax2onnx._graphs import Graph, as_types
+from jax2onnx._matching import ABSENT, LEFT, RESHAPED, UNFIT, Match, comparable, match, same_shape
 from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
 from jax2onnx._rounds import Round, Rounds, has_body
 
@@ -55,12 +55,14 @@ class Comparison:
         compared: How many values were compared.
         skipped: How many values of the reference were not, by reason.
         errors: The error that each value adds, by its name in the reference.
+        precision: The coarsest precision that a value is computed in.
     """
 
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     errors: dict[str, Error] = field(default_factory=dict)
+    precision: str = "float64"
 
 
 class Pair:
@@ -89,8 +91,8 @@ class Pair:
         counterparts = [entry.name for entry in self.matches.values()]
         self._other_types = other.types(counterparts, given_other)
 
-    def compare(self, *, inside: bool = False) -> Comparison:
-        """Compares all values. With `inside`, also those inside of calls of functions."""
+    def compare(self) -> Comparison:
+        """Compares all values."""
         result = Comparison()
         usable = self._usable(result)
         fitting = {name for name, entry in usable.items() if self._fits(name, entry)}
@@ -108,18 +110,20 @@ class Pair:
         found: list[Outcome] = []
         for outcome in pieces.compare(self._expected(usable)):
             result.compared += 1
+            result.precision = coarser(result.precision, outcome.precision)
             name = outcome.expected.reference
             if outcome.error is not None:
                 result.errors[name] = outcome.error
-            if outcome.apart:
+            if outcome.apart and outcome.unfit:
+                result.skipped[UNFIT] += 1
+                result.compared -= 1
+            elif outcome.apart:
                 found.append(outcome)
         if pieces.left:
             result.skipped[LEFT] += pieces.left
         found.sort(key=lambda outcome: outcome.number)
         for outcome in found:
             result.findings.append(self._finding(outcome, usable, fitting, pieces))
-        if inside:
-            self._look_inside(result, usable, fitting, pieces)
         return result
 
     def _usable(self, result: Comparison) -> dict[str, Match]:
@@ -236,11 +240,6 @@ class Pair:
             self._depth + 1,
         )
 
-    def _look_inside(
-        self, result: Comparison, usable: Mapping[str, Match], fitting: "set[str]", pieces: Pieces
-    ) -> None:
-        """Replaces the errors of calls by those of the values inside them."""
-
 
 def different_constants(
     one: Graph, other: Graph, nodes: "Sequence[onnx.NodeProto]", reference: str
@@ -263,6 +262,3 @@ def _constant_apart(one: np.ndarray, other: np.ndarray, reference: str) -> str:
         if same:
             return ""
     return difference(one, other, 0.0, 0.0, reference=reference) or ""
-
-
-__all__ = ["Comparison", "Finding", "Pair", "Type", "different_constants"]

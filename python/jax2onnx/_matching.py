@@ -20,6 +20,7 @@ ABSENT = "has no counterpart in the model"
 RETYPED = "has another element type in the model"
 RESHAPED = "has another shape in the model"
 NOT_A_TENSOR = "is not a tensor"
+UNFIT = "has operands beyond the range of the element type in the model"
 LEFT = "is computed from values without a counterpart"
 
 

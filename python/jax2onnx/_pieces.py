@@ -54,6 +54,8 @@ class Outcome:
         error: How far it is off, for floats.
         precision: What it was computed in.
         operands: The values it was computed from, for some of those that differ.
+        unfit: Whether an operand is beyond the range of its element type in the graph, so that the
+            value cannot be right.
     """
 
     number: int
@@ -63,6 +65,7 @@ class Outcome:
     error: Error | None
     precision: str
     operands: dict[str, np.ndarray]
+    unfit: bool = False
 
 
 @dataclass(frozen=True)
@@ -221,10 +224,24 @@ class Pieces:
             self._differing += 1
             known = dict(self._given) | self._values
             operands = {n: known[n] for n in self._needed(expected.name) if n in known}
+        unfit = bool(apart) and self._is_unfit(expected.name)
         if not apart:
             # What agrees is not looked at again.
             expected, found = Expected(expected.name, _NOTHING, expected.reference), None
-        return Outcome(number, expected, found, apart, error, precision, operands)
+        return Outcome(number, expected, found, apart, error, precision, operands, unfit)
+
+    def _is_unfit(self, target: str) -> bool:
+        """Whether an operand becomes infinite when it is given to the graph."""
+        _, given = self.graph.needed([target], self.stops)
+        for name in given:
+            array, known = self._values.get(name), self._types.get(name)
+            if array is None or known is None or array.dtype == known.dtype:
+                continue
+            with np.errstate(over="ignore"):
+                cast = array.astype(known.dtype)
+            if np.any(np.isinf(cast.astype(np.float64)) & np.isfinite(array.astype(np.float64))):
+                return True
+        return False
 
     def _needed(self, target: str) -> list[str]:
         _, given = self.graph.needed([target], self.stops)

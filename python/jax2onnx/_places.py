@@ -36,6 +36,11 @@ class Places:
         """Whether there is a source map."""
         return self._map is not None
 
+    def known(self, *names: str) -> str:
+        """The first of some names that the map has, or else the first."""
+        found = self._map
+        return next((n for n in names if found is not None and found.lookup(_own(n))), names[0])
+
     def lines(self, name: str) -> list[Line]:
         """The lines that a value comes from, its own first."""
         found = self._map.lookup(_own(name)) if self._map is not None else []

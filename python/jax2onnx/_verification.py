@@ -41,7 +41,7 @@ class Verification:
             excerpt.
         rule: The rule that lowered it, with its line.
         compared: How many values were compared.
-        skipped: How many values were not compared.
+        skipped: How many values of the function were not compared.
         node: The name of the node that computes the value, or of the last of several.
         module: The module that the line runs for.
         certainty: How sure it is that this node is the culprit.
@@ -100,6 +100,19 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+def said_skipped(skipped: Mapping[str, int]) -> list[str]:
+    """How many values were not compared, and why."""
+    return [
+        f"  not compared: {f'1 value that {why}' if n == 1 else f'{n} values that {_plural(why)}'}"
+        for why, n in skipped.items()
+    ]
+
+
+def _plural(why: str) -> str:
+    first, space, rest = why.partition(" ")
+    return {"has": "have", "is": "are"}.get(first, first) + space + rest
 
 
 def error_tables(

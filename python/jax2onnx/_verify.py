@@ -8,12 +8,13 @@ import jax
 
 from jax2onnx import _jax, _result
 from jax2onnx._against_jax import Against, Subject
+from jax2onnx._against_model import compare_models
 from jax2onnx._allclose import arguments
 from jax2onnx._api import Converted, convert
 from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
-from jax2onnx._runtime import Runnable
+from jax2onnx._runtime import Runnable, as_tensor
 from jax2onnx._verification import Verification
 from jax2onnx.errors import InvalidInputError
 
@@ -21,7 +22,7 @@ NHWC = (0, 2, 3, 1)
 
 
 def verify(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | Any,
     model: Any,
     inputs: Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
@@ -41,7 +42,7 @@ def verify(
     quantised, converted to another precision, or optimised.
 
     Args:
-        fn: The function that the model was exported from.
+        fn: The function that the model was exported from, or a model that is right.
         model: The model: a path, an `onnx.ModelProto` or an `onnx_ir.Model`.
         inputs: The positional arguments of `fn`, as in `allclose`.
         input_params: The keyword arguments of `fn` that are inputs of the model.
@@ -54,6 +55,8 @@ def verify(
     Returns:
         What was found. It is true if nothing differs, and prints as a message.
     """
+    if not callable(fn):
+        return _against_model(fn, model, inputs, Tolerances(rtol, atol))
     with _jax.precision(double=enable_double_precision):
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         runnable = Runnable(model)
@@ -87,6 +90,19 @@ def verify(
 
         tolerances = Tolerances(rtol, atol)
         return Against(subject(chosen), runnable, tolerances, without_functions).run()
+
+
+def _against_model(
+    reference: Any, model: Any, inputs: Sequence[Any], tolerances: Tolerances
+) -> Verification:
+    names = [value.name for value in Runnable(reference).inputs]
+    if len(names) != len(inputs):
+        raise InvalidInputError(
+            "wrong-arguments",
+            f"the reference has {len(names)} inputs, but {len(inputs)} are given",
+        )
+    arrays = dict(zip(names, map(as_tensor, inputs), strict=True))
+    return compare_models(reference, model, arrays, tolerances)
 
 
 def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converted:

@@ -24,7 +24,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::Export;
+pub use commands::{Export, Verify};
 pub use explain_error::{explain_bytes, explain_file};
 pub use terminal::Terminal;
 
@@ -56,13 +56,21 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
 }
 
-/// The export that a command line, without the program's name, asks for, if any.
-///
-/// A program with Python carries it out. [`run`] can only say that it has no Python.
-pub fn export(arguments: &[OsString]) -> Option<Export> {
+/// A command that needs Python. [`run`] can only say that there is none.
+#[derive(Debug)]
+pub enum PythonCommand {
+    /// `jax2onnx export`
+    Export(Export),
+    /// `jax2onnx verify`
+    Verify(Verify),
+}
+
+/// The command for Python that a command line, without the program's name, asks for, if any.
+pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
     let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
     match Cli::try_parse_from(arguments).ok()?.command {
-        Command::Export(export) => Some(export),
+        Command::Export(export) => Some(PythonCommand::Export(export)),
+        Command::Verify(verify) => Some(PythonCommand::Verify(verify)),
         _ => None,
     }
 }

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cli::PythonCommand;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -95,9 +96,14 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
 /// Runs the command line `argv` (without the program's name) and returns the exit status.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
-    let Some(export) = cli::export(&argv) else {
-        return Ok(py.detach(|| cli::run(argv)));
-    };
+    match cli::python_command(&argv) {
+        Some(PythonCommand::Export(export)) => run_export(py, export),
+        Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
+        None => Ok(py.detach(|| cli::run(argv))),
+    }
+}
+
+fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     let arguments = (export.function, export.inputs, export.output, export.settings);
     let options = PyDict::new(py);
     options.set_item("opset", export.opset)?;
@@ -107,4 +113,15 @@ fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     options.set_item("quiet", export.quiet)?;
     let run = py.import("jax2onnx._export")?.getattr("run")?;
     run.call(arguments, Some(&options))?.extract()
+}
+
+fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
+    let options = PyDict::new(py);
+    options.set_item("inputs", verify.inputs)?;
+    options.set_item("rtol", verify.rtol)?;
+    options.set_item("atol", verify.atol)?;
+    options.set_item("errors", verify.errors)?;
+    options.set_item("as_json", verify.json)?;
+    let run = py.import("jax2onnx._verify_command")?.getattr("run")?;
+    run.call((verify.model, verify.reference), Some(&options))?.extract()
 }

@@ -8,11 +8,13 @@ mod export;
 mod profile;
 pub(crate) mod show;
 mod strip;
+mod verify;
 mod view;
 
 use clap::Subcommand;
 
 pub use export::Export;
+pub use verify::Verify;
 
 use crate::failure::{Failure, Status};
 use crate::terminal::Terminal;
@@ -21,6 +23,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Export(Export),
+    Verify(Verify),
     Convert(convert::Convert),
     Show(show::Show),
     Explain(explain::Explain),
@@ -37,6 +40,7 @@ impl Command {
     pub(crate) fn run(self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         match self {
             Command::Export(command) => command.run(),
+            Command::Verify(command) => command.run(),
             Command::Convert(command) => command.run(terminal),
             Command::Show(command) => command.run(terminal),
             Command::Explain(command) => command.run(terminal),

@@ -428,6 +428,36 @@ def test_where_numbers_stop_being_finite() -> None:
     assert "operands beyond the range" in found.message
 
 
+def test_the_lowest_number_of_a_type_is_no_overflow() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.nn.softmax(jnp.where(x > 0, x, jnp.finfo(x.dtype).min))
+
+    found = verify(fn, _half(to_onnx(fn, [(4, 16)]), Path()), [X])
+    assert found, found
+
+
+def test_a_model_that_does_not_load_is_explained(exported: onnx.ModelProto) -> None:
+    wrong = _wrong(exported, lambda proto: _node(proto, "Sub", "/blocks.1/").input.pop())
+    for reference in (Model(nnx.Rngs(0)), exported):
+        found = verify(reference, wrong, [X])
+        assert not found
+        assert found.message.startswith("[cannot-run] onnxruntime cannot run the model")
+        assert "/blocks.1/Sub" in found.message
+
+
+def test_a_node_that_fails_is_named(model: Model, exported: onnx.ModelProto) -> None:
+    def change(proto: onnx.ModelProto) -> None:
+        (kernel,) = (t for t in proto.graph.initializer if t.name == "blocks.1.up.kernel")
+        array = onnx.numpy_helper.to_array(kernel)[:15]
+        kernel.CopyFrom(onnx.numpy_helper.from_array(array, kernel.name))
+
+    dynamic = copy.deepcopy(exported)
+    del dynamic.graph.value_info[:]
+    found = verify(model, _wrong(dynamic, change), [X])
+    assert not found
+    assert "/blocks.1/up" in found.message
+
+
 def test_what_is_skipped_is_said(model: Model, exported: onnx.ModelProto, tmp_path: Path) -> None:
     changed = _optimised(exported, tmp_path / "m.onnx", "ORT_ENABLE_EXTENDED")
     found = verify(model, changed, [X])

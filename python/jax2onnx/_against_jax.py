@@ -16,6 +16,7 @@ from jax2onnx._locate import Finding, Pair, different_constants
 from jax2onnx._matching import (
     ABSENT,
     GONE,
+    INSIDE,
     LEFT,
     RESHAPED,
     UNFIT,
@@ -210,8 +211,10 @@ class Against:
         self, step: Step, by_path: _ByPath, usable: Mapping[str, Match]
     ) -> Iterator[Expected]:
         for position, value in enumerate(step.values):
-            row, result, names = by_path.get((step.path, position), (0, 0, []))
-            why = self._why_not(names, usable)
+            known = by_path.get((step.path, position))
+            row, result, names = known or (0, 0, [])
+            inside = known is None and bool(self._one.functions)
+            why = INSIDE if inside else self._why_not(names, usable)
             if why is not None:
                 self._skipped[why] += 1
                 continue

@@ -13,7 +13,7 @@ from jax2onnx._locate import Comparison, Pair
 from jax2onnx._pieces import Tolerances
 from jax2onnx._places import Places
 from jax2onnx._runtime import Runnable
-from jax2onnx._verification import Verification, error_tables, said_skipped
+from jax2onnx._verification import Verification, answering, error_tables, said_skipped
 from jax2onnx.errors import InvalidInputError
 
 REFERENCE = "reference"
@@ -23,6 +23,15 @@ def compare_models(
     reference: Any, model: Any, arrays: Mapping[str, np.ndarray], tolerances: Tolerances
 ) -> Verification:
     """Compares a model with another one, given the inputs of that one by name."""
+    answers: list[Verification] = []
+    with answering(model, answers):
+        answers.append(_compared(reference, model, arrays, tolerances))
+    return answers[0]
+
+
+def _compared(
+    reference: Any, model: Any, arrays: Mapping[str, np.ndarray], tolerances: Tolerances
+) -> Verification:
     one, other = Runnable(reference), Runnable(model)
     if len(one.inputs) != len(other.inputs) or len(one.outputs) != len(other.outputs):
         raise InvalidInputError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jax2onnx._compare import within
 from jax2onnx._runtime import NODE_TYPES, Runnable, fetched, session_of
 
 if TYPE_CHECKING:
@@ -356,8 +357,7 @@ def as_types(arrays: Mapping[str, np.ndarray], types: Mapping[str, Type]) -> dic
 def _as_type(array: np.ndarray, known: Type | None) -> np.ndarray:
     if known is None or array.dtype == known.dtype:
         return array
-    with np.errstate(over="ignore"):
-        return array.astype(known.dtype)
+    return within(array, known.dtype).astype(known.dtype)
 
 
 def _code(dtype: np.dtype[Any]) -> int:

@@ -15,6 +15,7 @@ _LARGE = 1024
 _INLINED = "_inlfunc_"
 
 # Why a value is not compared.
+INSIDE = "is inside a function, whose results are compared"
 GONE = "became part of another operator"
 ABSENT = "has no counterpart in the model"
 RETYPED = "has another element type in the model"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jax2onnx import _graphs
-from jax2onnx._compare import Error, coarser, difference, error_of
+from jax2onnx._compare import Error, coarser, difference, error_of, within
 from jax2onnx._graphs import Graph, Type
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Pieces:
         if isinstance(result, str):
             found, apart, error = None, result, None
         else:
-            found, error = result, error_of(expected.array, result)
+            found, error = result, error_of(within(expected.array, result.dtype), result)
             apart = (
                 difference(
                     expected.array,
@@ -231,17 +231,10 @@ class Pieces:
         return Outcome(number, expected, found, apart, error, precision, operands, unfit)
 
     def _is_unfit(self, target: str) -> bool:
-        """Whether an operand becomes infinite when it is given to the graph."""
+        """Whether an operand is beyond the range of its element type in the graph."""
         _, given = self.graph.needed([target], self.stops)
-        for name in given:
-            array, known = self._values.get(name), self._types.get(name)
-            if array is None or known is None or array.dtype == known.dtype:
-                continue
-            with np.errstate(over="ignore"):
-                cast = array.astype(known.dtype)
-            if np.any(np.isinf(cast.astype(np.float64)) & np.isfinite(array.astype(np.float64))):
-                return True
-        return False
+        known = [name for name in given if name in self._values and name in self._types]
+        return any(not _fits(self._values[name], self._types[name].dtype) for name in known)
 
     def _needed(self, target: str) -> list[str]:
         _, given = self.graph.needed([target], self.stops)
@@ -262,6 +255,10 @@ class Pieces:
         if any(n.op_type in _INTEGER_OPS or n.op_type.startswith(_QUANTISED) for n in nodes):
             found = "int8"
         return found
+
+
+def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+    return np.array_equal(within(array, dtype), array, equal_nan=True)
 
 
 _NOTHING = np.zeros(0, np.float32)

@@ -84,6 +84,14 @@ class Runnable:
         given = {i.name: _checked(i, array) for i, array in zip(self.inputs, feeds, strict=True)}
         return fetched(session_of(copy, self.folder, optimised=True), given, types)
 
+    def refused(self) -> Exception | None:
+        """Why onnxruntime does not load the model; None if it does."""
+        try:
+            session_of(self.proto, self.folder)
+        except Exception as error:
+            return error
+        return None
+
     def feeds(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """The inputs by name. Floats may come from another type than the model computes with."""
         import onnx

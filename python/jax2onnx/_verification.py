@@ -2,12 +2,16 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from jax2onnx import _core
 from jax2onnx._compare import Error
 from jax2onnx._places import Line, Places
+from jax2onnx._result import path_or_bytes
+from jax2onnx._runtime import Runnable
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,27 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+def _cannot_run(model: Any, error: Exception) -> Verification:
+    """The answer for a model that onnxruntime does not accept, with the line of the node."""
+    reason = str(error).strip()
+    explained = _core.explain(path_or_bytes(model), reason)
+    lines = ["[cannot-run] onnxruntime cannot run the model", f"  {reason}"]
+    lines += [explained] if explained else []
+    return Verification(ok=False, message="\n".join(lines), place=explained or "")
+
+
+@contextmanager
+def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
+    """Adds an answer if what is done with a model fails because onnxruntime does not load it."""
+    try:
+        yield
+    except Exception:
+        refused = Runnable(model).refused()
+        if refused is None:
+            raise
+        answers.append(_cannot_run(model, refused))
 
 
 def said_skipped(skipped: Mapping[str, int]) -> list[str]:

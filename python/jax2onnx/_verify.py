@@ -15,7 +15,7 @@ from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
 from jax2onnx._runtime import Runnable, as_tensor
-from jax2onnx._verification import Verification
+from jax2onnx._verification import Verification, answering
 from jax2onnx.errors import InvalidInputError
 
 NHWC = (0, 2, 3, 1)
@@ -89,7 +89,11 @@ def verify(
             return subject(converted("none"))
 
         tolerances = Tolerances(rtol, atol)
-        return Against(subject(chosen), runnable, tolerances, without_functions).run()
+        answers: list[Verification] = []
+        with answering(model, answers):
+            against = Against(subject(chosen), runnable, tolerances, without_functions)
+            answers.append(against.run())
+        return answers[0]
 
 
 def _against_model(

@@ -16,7 +16,7 @@ from jax2onnx._runtime import Runnable
 from jax2onnx._verification import Verification, answering, error_tables, said_skipped
 from jax2onnx.errors import InvalidInputError
 
-REFERENCE = "reference"
+REFERENCE = "the reference"
 
 
 def compare_models(
@@ -109,7 +109,7 @@ def _added_up(
             tolerances.rtol,
             tolerances.atol,
             precision=coarser(precision, expected[a].dtype.name),
-            reference="the reference",
+            reference=REFERENCE,
         )
         if apart is not None:
             lines = [

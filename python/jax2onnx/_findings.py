@@ -70,8 +70,9 @@ def _type(found: np.ndarray | None, expected: np.ndarray) -> str:
 def _numbers(finding: Finding, reference: str) -> list[str]:
     outcome = finding.outcome
     expected, found = outcome.expected.array, outcome.found
-    width = max(len(reference), len("model")) + 1
-    text = [f"  {reference + ':':{width}} {statistics(expected)}"]
+    label = f"{reference.removeprefix('the ')}:"
+    width = max(len(label), len("model:"))
+    text = [f"  {label:{width}} {statistics(expected)}"]
     if found is not None:
         text.append(f"  {'model:':{width}} {statistics(found)}")
     text.append(f"  {'diff:':{width}} {outcome.apart}")

@@ -10,6 +10,7 @@ mod complement;
 mod equivalents;
 mod error;
 mod nan;
+mod single_signals;
 #[cfg(test)]
 mod testing;
 mod transposed_casts;
@@ -24,7 +25,7 @@ use onnx::schema::{self, Binding, Right, Schema, Types};
 use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
-use tensor::DType;
+use tensor::{DType, Dim};
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => of_sizes(graph, node),
             Right::Numbers => !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         })
     }
 
@@ -74,6 +76,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => false,
             Right::Numbers => !is_float || !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         });
         rows.map(|row| row.types().collect()).collect()
     }
@@ -95,6 +98,12 @@ impl Target {
 /// Whether a node computes with sizes and positions, which are small numbers.
 fn of_sizes(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+}
+
+/// Whether the sums of a product have terms, whatever symbolic sizes are.
+fn has_terms(graph: &Graph, node: &Node) -> bool {
+    let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
+    size.and_then(Dim::as_known).is_some_and(|size| size > 0)
 }
 
 impl fmt::Display for Target {
@@ -125,11 +134,11 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
-            return if target == Target::OnnxRuntime {
-                transposed_casts::swap(&mut work)
-            } else {
-                Ok(())
-            };
+            if target == Target::OnnxRuntime {
+                single_signals::batch(&mut work)?;
+                transposed_casts::swap(&mut work)?;
+            }
+            return Ok(());
         }
     }
     Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())

@@ -102,12 +102,12 @@ impl<'f, 'm> Found<'f, 'm> {
             if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
                 && shape != whole
             {
-                return Err("the axes are those of another shape".into());
+                return Err("the axes belong to another shape".into());
             }
         }
         let rank = self.shape()?.len();
         if self.ints("back").is_some_and(|back| back.len() != rank) {
-            return Err("the axes are those of another shape".into());
+            return Err("the axes belong to another shape".into());
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
         let form = self.m.forms().of(op);
         let wanted = match form {
-            Form::Elementary => return Err("the elementary form is asked for".into()),
+            Form::Elementary => return Err("the elementary form was requested".into()),
             Form::Native => true,
             Form::Auto => measured::is_better(op, self.variant(), dtype),
         };
@@ -164,7 +164,7 @@ impl<'f, 'm> Found<'f, 'm> {
         if runs(dtype) || (small && runs(DType::F32)) {
             return Ok(());
         }
-        Err("the runtime lacks it for the type".into())
+        Err("the runtime has no kernel for the type".into())
     }
 
     /// The string attribute that tells forms of one operator apart.
@@ -187,7 +187,7 @@ impl<'f, 'm> Found<'f, 'm> {
                 Attribute::Hole(hole) => match self.get(*hole) {
                     Some(Bound::Attr(attr)) => attr.clone(),
                     Some(Bound::Number(number)) => Attr::Float(*number as f32),
-                    Some(_) => return Err("an attribute is no number".into()),
+                    Some(_) => return Err("an attribute is not a number".into()),
                     None => continue,
                 },
             };

@@ -23,11 +23,11 @@ const ONES: usize = 2;
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     if is_moved_on(m, y) {
-        return Err("the result is moved on".into());
+        return Err("the result is moved again later".into());
     }
     let after = Chain::to(m, y);
     let matmul =
-        m.producer(after.source, &["MatMul"]).ok_or("what is moved is no product")?.clone();
+        m.producer(after.source, &["MatMul"]).ok_or("what is moved is not a product")?.clone();
     if matmul.block() != m.root().block() {
         return Err("the product is made elsewhere".into());
     }
@@ -46,7 +46,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>()
         + after.cost(graph, true);
-    let plan = product.cheapest(are_constant, now).ok_or("the product lies as well as it can")?;
+    let plan = product
+        .cheapest(are_constant, now)
+        .ok_or("the product is already arranged as well as possible")?;
 
     let mut inputs = Vec::new();
     for (side, steps) in [(plan.left, &plan.of_left), (1 - plan.left, &plan.of_right)] {

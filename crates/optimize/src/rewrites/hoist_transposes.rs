@@ -10,7 +10,7 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "hoist_transposes", roots: &["Transpose"], try_at };
 
 /// Operators that treat every element alike, and exactly. What is approximated is not here: a
-/// runtime may round the last elements of a row otherwise than the rest.
+/// runtime may round the last elements of a row differently from the others.
 const EXACT: &[&str] = &["Abs", "Add", "Cast", "Div", "Mul", "Neg", "Sub", "Where"];
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -26,7 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let from = m.producer(x, &[MOVEMENTS, &["MatMul"]].concat()).map(onnx::Node::block);
     if from != Some(node.block()) || !m.is_used_once(x) {
-        return Err("nothing takes the movement in".into());
+        return Err("nothing can absorb the movement".into());
     }
     if m.ty(x).shape != m.ty(value).shape {
         return Err("the operand is broadcast".into());

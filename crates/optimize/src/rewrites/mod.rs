@@ -28,7 +28,6 @@ mod join_transposes;
 mod keep_reduced_axes;
 mod matmul_add_to_gemm;
 mod pool_average;
-mod product_over_nothing;
 mod reduce_what_is_moved;
 mod shorten_movements;
 mod shrink_constant_operand;
@@ -45,7 +44,6 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_constant_where::REWRITE,
     &drop_known_guard::REWRITE,
     &drop_neutral_operand::REWRITE,
-    &product_over_nothing::REWRITE,
     &bits_with_constant_exponent::REWRITE,
     &simplify_truth::REWRITE,
     &floored_modulo::REWRITE,

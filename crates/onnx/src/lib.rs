@@ -3,10 +3,12 @@
 
 mod attr;
 mod builder;
+mod commit;
 mod encode;
 mod error;
 mod external;
 pub mod fold;
+mod folder_lock;
 pub mod formula;
 mod function_constants;
 mod graph;
@@ -48,7 +50,7 @@ pub use model::{LARGE, Model};
 pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
-pub use save::{AUTO_INLINE, Placement, replace_file};
+pub use save::{AUTO_INLINE, GoOn, Placement, replace_file};
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
 pub use structure::{Structures, same_values};

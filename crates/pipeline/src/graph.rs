@@ -2,7 +2,7 @@
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
-use optimize::legalize::{Target, backport, legalize};
+use optimize::legalize::{Target, avoid_bugs, backport, legalize};
 use optimize::{Forms, Missed};
 use provenance::Origins;
 
@@ -57,6 +57,7 @@ pub(crate) fn build(
         let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };
         optimize::optimize(graph, origins, &clean_up)?;
     }
+    avoid_bugs(graph, origins, opset, Target::OnnxRuntime)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

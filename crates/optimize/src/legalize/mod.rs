@@ -10,9 +10,9 @@ mod complement;
 mod equivalents;
 mod error;
 mod nan;
+mod runtime_bugs;
 #[cfg(test)]
 mod testing;
-mod transposed_casts;
 
 pub use error::Error;
 
@@ -125,14 +125,20 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
-            return if target == Target::OnnxRuntime {
-                transposed_casts::swap(&mut work)
-            } else {
-                Ok(())
-            };
+            return Ok(());
         }
     }
     Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
+}
+
+/// Avoids what `target` gets wrong. Comes last: a clean-up may put things together again.
+pub fn avoid_bugs(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    opset: i64,
+    target: Target,
+) -> Result<(), Error> {
+    runtime_bugs::avoid(&mut Work { graph, origins, opset, target })
 }
 
 /// Replaces operators that are newer than `opset`. Those without a known replacement stay.

@@ -8,6 +8,9 @@ use crate::{Lines, Options};
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
 
+/// Key of what the user promised, in the model's metadata.
+const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
+
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
     graph: &Graph,
@@ -25,6 +28,9 @@ pub(crate) fn encode(
     });
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
+    if !graph.assumptions.is_empty() {
+        model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
+    }
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {
             (SOURCE_MAP.to_owned(), map.clone())

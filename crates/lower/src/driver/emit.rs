@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::formula::Num;
-use onnx::{Attrs, Op, ValueId, attrs, fold};
+use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -41,6 +41,11 @@ impl Context<'_> {
     /// The number of axes of a value.
     pub fn rank(&self, value: ValueId) -> usize {
         self.builder.rank(value)
+    }
+
+    /// Whether the user promises `one`.
+    pub(crate) fn assumes(&self, one: Assumption) -> bool {
+        self.builder.graph.assumptions.contains(one)
     }
 
     /// What a value is, if it is small and follows from constants alone.

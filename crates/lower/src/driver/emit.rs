@@ -214,6 +214,13 @@ impl Context<'_> {
         if self.shape(value) == shape {
             return Ok(value);
         }
+        // Axes of size one in front repeat nothing.
+        let more = shape.len().saturating_sub(self.rank(value));
+        if shape[more..] == *self.shape(value) && shape[..more].iter().all(|d| *d == Dim::Known(1))
+        {
+            let axes: Vec<i64> = (0..more as i64).collect();
+            return Ok(self.unsqueeze(value, &axes)?);
+        }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)
     }

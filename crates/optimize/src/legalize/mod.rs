@@ -24,7 +24,9 @@ use onnx::schema::{self, Binding, Right, Schema, Types};
 use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
-use tensor::DType;
+use tensor::{DType, Dim};
+
+use crate::ranges::Range;
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,7 @@ impl Target {
         let mut rows = schema.rows(&node.attrs).filter(|row| binding.fits(row.types()));
         rows.any(|row| match row.right {
             Right::Always => true,
-            Right::SmallNumbers => of_sizes(graph, node),
+            Right::SmallNumbers => of_small_numbers(graph, node),
             Right::Numbers => !nan::matters(graph, node),
         })
     }
@@ -92,9 +94,22 @@ impl Target {
     }
 }
 
-/// Whether a node computes with sizes and positions, which are small numbers.
-fn of_sizes(graph: &Graph, node: &Node) -> bool {
-    node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+/// Whether a node computes with sizes and positions, which are small numbers, or compares numbers that
+/// are known to be small.
+fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
+    let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
+    let is_small = |bound: Option<Dim>| match bound {
+        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
+        Some(Dim::Symbolic(_)) => true,
+        None => false,
+    };
+    node.inputs.iter().flatten().all(|value| {
+        graph.content(*value).is_some()
+            || compares && {
+                let Range { low, high } = Range::of(graph, *value);
+                is_small(low) && is_small(high)
+            }
+    })
 }
 
 impl fmt::Display for Target {

@@ -24,6 +24,7 @@ mod fold_constants;
 mod fold_parameters;
 mod gather_from_the_end;
 mod gather_known_places;
+mod gather_one_place;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
@@ -64,6 +65,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &hoist_transposes::REWRITE,
     &sink_unit_axes::REWRITE,
     &gather_known_places::REWRITE,
+    &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
     &drop_counting_from_the_end::REWRITE,
 ];

@@ -1,9 +1,10 @@
 //! Finished graph to model: what is written beside the graph.
 
 use onnx::{EncodeOptions, Graph, Model};
-use provenance::{Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+use optimize::Missed;
+use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
 
-use crate::{Lines, Options};
+use crate::{Lines, Options, diagnosis};
 
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
@@ -18,6 +19,7 @@ pub(crate) fn encode(
     options: &Options,
     lines: &Lines<'_>,
     origins: &Origins,
+    missed: &[Missed],
 ) -> onnx::Result<(Model, Option<String>)> {
     let &Lines { stacks, entry, function, sources } = lines;
     let detail = options.detail;
@@ -30,6 +32,11 @@ pub(crate) fn encode(
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
     if !graph.assumptions.is_empty() {
         model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
+    }
+    if detail != Detail::Off && !missed.is_empty() {
+        let lines: Vec<String> =
+            missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();
+        model_metadata.push((MISSED.to_owned(), lines.join("\n")));
     }
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {

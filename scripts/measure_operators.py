@@ -5,6 +5,7 @@ The table that `operators="auto"` follows is `crates/optimize/src/recognize/meas
 
     python scripts/measure_operators.py            prints the figures and writes the table
     python scripts/measure_operators.py Relu Gelu  measures these only and leaves the table alone
+    python scripts/measure_operators.py --errors   measures errors only, for docs/operators.md
 
 Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
 one, the best of many runs each, on one thread and on all. An error is the largest difference to JAX
@@ -34,6 +35,11 @@ import onnxruntime as ort
 import jax2onnx
 
 TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
+DOCS = Path(__file__).parent.parent / "docs/operators.md"
+# What surrounds the table of errors there.
+BEGIN, END = "<!-- errors: made by scripts/measure_operators.py -->\n", "<!-- end of errors -->\n"
+# As many times as large as that of the elementary form may an error be.
+MOST_ERROR = 1.2
 DTYPES = {
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -57,7 +63,8 @@ def _layer_norm(x: Any) -> Any:
 
 
 def _like(x: Any, value: float) -> Any:
-    return jnp.full((x.shape[-1],), value, x.dtype)
+    """A parameter: numbers around `value`. Equal ones would become a scalar."""
+    return (value * np.linspace(0.8, 1.2, x.shape[-1])).astype(x.dtype)
 
 
 def _instance_norm(x: Any) -> Any:
@@ -66,6 +73,14 @@ def _instance_norm(x: Any) -> Any:
     variance = jnp.square(images - mean).mean((1, 2), keepdims=True)
     scale = jax.lax.rsqrt(variance + 1e-5) * _like(images, 1.5)
     return (images - mean) * scale + _like(images, 0.25)
+
+
+def _group_norm(x: Any) -> Any:
+    groups = x.reshape(4, 16, 16, 8, 8)
+    mean = groups.mean((1, 2, 4), keepdims=True)
+    variance = jnp.square(groups - mean).mean((1, 2, 4), keepdims=True)
+    normal = ((groups - mean) * jax.lax.rsqrt(variance + 1e-5)).reshape(4, 16, 16, 64)
+    return normal * _like(normal, 1.5) + _like(normal, 0.25)
 
 
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX.
@@ -94,6 +109,10 @@ CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("Softplus", ""): jax.nn.softplus,
     ("Softsign", ""): jax.nn.soft_sign,
 }
+
+
+# Not chosen by their times: a group norm is an instance norm between reshapes.
+ALWAYS: dict[tuple[str, str], Callable[[Any], Any]] = {("GroupNormalization", ""): _group_norm}
 
 
 def _slope(x: Any) -> Any:
@@ -194,17 +213,32 @@ def relative_error(fn: Callable[[Any], Any], forms: Any, x: np.ndarray) -> float
     return native / elementary
 
 
+def both_forms(
+    operator: str, fn: Callable[[Any], Any]
+) -> Iterator[tuple[str, np.dtype[Any], tuple[Any, Any]]]:
+    """Models with and without the operator, for each type that has a native form."""
+    for name, dtype in DTYPES.items():
+        wanted = {operator, operator.replace("Group", "Instance")}
+        native = export(fn, dtype, {"*": "elementary"} | dict.fromkeys(wanted, "native"))
+        if wanted & {node.op_type for node in native.graph.node}:
+            yield name, dtype, (export(fn, dtype, "elementary"), native)
+
+
+def sample(index: int, dtype: np.dtype[Any]) -> np.ndarray:
+    return np.random.default_rng(index).standard_normal(SHAPE).astype(dtype)
+
+
+def error_of(fn: Callable[[Any], Any], forms: Any, dtype: np.dtype[Any]) -> float:
+    """The median of the relative errors of several samples."""
+    errors = [relative_error(fn, forms, sample(i, dtype)) for i in range(SAMPLES)]
+    return float(np.median(errors))
+
+
 def measure(operator: str, variant: str, fn: Callable[[Any], Any]) -> Iterator[Row]:
     """One row for each type that has a native form."""
-    for name, dtype in DTYPES.items():
-        native = export(fn, dtype, {"*": "elementary", operator: "native"})
-        if operator not in [node.op_type for node in native.graph.node]:
-            continue
-        elementary = export(fn, dtype, "elementary")
+    for name, dtype, (elementary, native) in both_forms(operator, fn):
         forms = [session(model, 1) for model in (elementary, native)]
-        samples = [np.random.default_rng(i).standard_normal(SHAPE) for i in range(SAMPLES)]
-        errors = [relative_error(fn, forms, sample.astype(dtype)) for sample in samples]
-        x = boundary(samples[0].astype(dtype))
+        x = boundary(sample(0, dtype))
         odd = specials(dtype)
         with jax.enable_x64(dtype == np.float64):
             expected = np.asarray(jax.jit(fn)(jnp.asarray(odd)))
@@ -214,7 +248,7 @@ def measure(operator: str, variant: str, fn: Callable[[Any], Any]) -> Iterator[R
             name,
             gain(elementary, native, 1, x),
             gain(elementary, native, os.cpu_count() or 1, x),
-            float(np.median(errors)),
+            error_of(fn, forms, dtype),
             same_kind(forms[1](boundary(odd)), expected),
         )
 
@@ -276,11 +310,38 @@ static TABLE: &[Row] = &[
 """
 
 
+def write_errors() -> None:
+    """Measures the error of every fused form, and writes the table in the documentation."""
+    lines = [f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |"]
+    lines.append("|---" * (len(DTYPES) + 1) + "|")
+    for (operator, variant), fn in sorted({**CASES, **ALWAYS}.items()):
+        found = {}
+        for name, dtype, models in both_forms(operator, fn):
+            found[name] = error_of(fn, [session(model, 1) for model in models], dtype)
+        cells = []
+        for name in DTYPES:
+            error = found.get(name)
+            text = "–" if error is None else f"{error:.2f}" if error < 100 else f"{error:.0e}"
+            cells.append(f"**{text}**" if error is not None and error > MOST_ERROR else text)
+        title = f"`{operator}`, {variant}" if variant else f"`{operator}`"
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    before, _, rest = DOCS.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    table = "\n".join(lines)
+    DOCS.write_text(f"{before}{BEGIN}\n{table}\n\n{END}{after}")
+
+
 def main() -> int:
     """Measures, prints, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="measure these only, and write nothing")
-    chosen = parser.parse_args().operators
+    parser.add_argument("--errors", action="store_true", help="write the table of errors only")
+    options = parser.parse_args()
+    if options.errors:
+        write_errors()
+        return 0
+    chosen = options.operators
     rows = []
     print(f"{'operator':24} type   1 thread   all   error  agrees")
     for (operator, variant), fn in CASES.items():

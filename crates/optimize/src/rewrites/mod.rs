@@ -14,6 +14,7 @@ mod conv_bias;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
 mod drop_constant_where;
+mod drop_counting_from_the_end;
 mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
@@ -23,6 +24,7 @@ mod fold_constants;
 mod fold_parameters;
 mod gather_from_the_end;
 mod gather_known_places;
+mod gather_one_place;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
@@ -61,7 +63,9 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &hoist_transposes::REWRITE,
     &sink_unit_axes::REWRITE,
     &gather_known_places::REWRITE,
+    &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
+    &drop_counting_from_the_end::REWRITE,
 ];
 
 /// What lets products read their operands as they lie.

@@ -374,7 +374,7 @@ fn reader(place: Use) -> Option<NodeId> {
 }
 
 /// What a node and its subgraphs read.
-fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
+pub(crate) fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
     let node = graph.node(id);
     operands.extend(node.inputs.iter().flatten());
     for block in node.blocks() {

@@ -4,8 +4,8 @@ use onnx::Graph;
 use provenance::Origins;
 
 use crate::passes::{
-    common_subexpressions, eliminate_dead_nodes, layout, merge_duplicate_constants,
-    reshape_parameters,
+    carry_known_values, common_subexpressions, drop_loop_state, eliminate_dead_nodes,
+    hoist_invariants, layout, merge_duplicate_constants, reshape_parameters,
 };
 use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{
@@ -25,11 +25,14 @@ enum Step {
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 13] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
+    Step::Pass(drop_loop_state::PASS),
+    Step::Pass(hoist_invariants::PASS),
+    Step::Pass(carry_known_values::PASS),
     Step::Fusions(ARRANGE),
     Step::Pass(reshape_parameters::PASS),
     Step::Recognition,

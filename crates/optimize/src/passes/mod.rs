@@ -8,3 +8,4 @@ pub(crate) mod hoist_invariants;
 pub(crate) mod layout;
 pub(crate) mod merge_duplicate_constants;
 pub(crate) mod reshape_parameters;
+pub(crate) mod scan_backwards;

@@ -1,12 +1,10 @@
 //! What a spelling was found to say: the values behind its names, and what is emitted instead.
 
-use onnx::schema;
-use onnx::{Attr, Attrs, Op, ValueId};
+use onnx::{Attr, Attrs, ValueId};
 use tensor::{DType, Dim, Tensor};
 
-use super::Form;
+use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
-use super::measured;
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
 use crate::{Match, Skip};
@@ -140,31 +138,8 @@ impl<'f, 'm> Found<'f, 'm> {
 
     /// Whether the user, the opset and the runtime want `op` as one node.
     pub(super) fn check_form(&self, op: &'static str) -> Result<(), Skip> {
-        let dtype = self.dtype()?;
-        if !dtype.is_float() {
-            return Err("only floats are recognised".into());
-        }
-        let form = self.m.forms().of(op);
-        let wanted = match form {
-            Form::Elementary => return Err("the elementary form was requested".into()),
-            Form::Native => true,
-            Form::Auto => measured::is_better(op, self.variant(), dtype),
-        };
-        if !wanted {
-            return Err("the elementary form is better in the runtime".into());
-        }
-        let missing = "the opset has no such operator";
-        let schema = schema::find(&Op::onnx(op), self.m.forms().opset).ok_or(missing)?;
         let attrs = self.attrs(self.spelling.replacement.core())?;
-        let runs = |dtype| {
-            schema.rows(&attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
-        };
-        // Small floats are computed in a wider type where there is no kernel.
-        let small = matches!(dtype, DType::F16 | DType::BF16);
-        if runs(dtype) || (small && runs(DType::F32)) {
-            return Ok(());
-        }
-        Err("the runtime has no kernel for the type".into())
+        choice::check_form(self.m.forms(), op, self.variant(), self.dtype()?, &attrs)
     }
 
     /// The string attribute that tells forms of one operator apart.

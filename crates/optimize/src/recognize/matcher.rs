@@ -58,13 +58,23 @@ const STEPS: u32 = 4096;
 
 /// Looks for `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
+    find_given(graph, root, spelling, Vec::new())
+}
+
+/// Looks for `spelling` at `root`, where it is known what some names stand for.
+pub(super) fn find_given(
+    graph: &Graph,
+    root: NodeId,
+    spelling: &Spelling,
+    bound: Vec<(Name, Bound)>,
+) -> Option<Finding> {
     let node = graph.node(root);
     let [result] = *node.outputs else { return None };
     let placement = Placement::identity(graph.ty(result).rank())?;
     let mut search = Search {
         graph,
         block: node.block(),
-        bound: Vec::new(),
+        bound,
         nodes: Vec::new(),
         goals: Vec::new(),
         steps: 0,

@@ -11,6 +11,7 @@ mod matcher;
 mod measured;
 mod pattern;
 mod placement;
+pub(crate) mod recurrent;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -144,7 +145,8 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
-    let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
+    let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
+    let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -68,6 +68,14 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
+def _rotary(x: Any) -> Any:
+    heads = x.reshape(2, 32, 16, 64)
+    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
+    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
+    first, second = jnp.split(heads, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX.
 CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
@@ -89,6 +97,7 @@ CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("RotaryEmbedding", ""): _rotary,
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,
     ("Softplus", ""): jax.nn.softplus,

@@ -366,6 +366,15 @@ pub(crate) fn unit_axes(from: &[Dim], to: &[Dim]) -> Option<(&'static str, Vec<i
     }
 }
 
+/// The second operand of a `Reshape` from one shape to another.
+pub(crate) fn target(m: &mut Match<'_>, from: &[Dim], to: &[Dim]) -> Result<ValueId, Skip> {
+    let (shape, attrs) = compose_reshapes::target(from, to)?;
+    if !attrs.is_empty() {
+        return Err("an axis is empty".into());
+    }
+    Ok(m.i64s(&shape))
+}
+
 /// Emits the steps of a plan. Each comes from where the movement of its kind among `old` does.
 pub(crate) fn emit(
     m: &mut Match<'_>,

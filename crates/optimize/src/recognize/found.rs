@@ -200,7 +200,10 @@ impl<'f, 'm> Found<'f, 'm> {
     pub(super) fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
         let mut inputs = Vec::with_capacity(node.args.len());
         for argument in &node.args {
-            inputs.push(self.argument(argument)?);
+            match argument {
+                Pattern::Optional(name) if self.get(*name).is_none() => break,
+                argument => inputs.push(self.argument(argument)?),
+            }
         }
         let attrs = self.attrs(node)?;
         self.m.op(node.op, &inputs, attrs)
@@ -209,7 +212,7 @@ impl<'f, 'm> Found<'f, 'm> {
     fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {
         let dtype = self.dtype()?;
         match argument {
-            Pattern::Value(name) => match self.get(*name) {
+            Pattern::Value(name) | Pattern::Optional(name) => match self.get(*name) {
                 Some(Bound::Value(value, _)) => Ok(*value),
                 _ => Err("a value is missing".into()),
             },
@@ -223,9 +226,11 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
-                Err("a word stands for nothing here".into())
-            }
+            Pattern::Count(_)
+            | Pattern::Interleaved(_)
+            | Pattern::Part(..)
+            | Pattern::Spread(_)
+            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
         }
     }
 

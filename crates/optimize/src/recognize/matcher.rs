@@ -4,6 +4,8 @@
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
 //! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
 
+mod parts;
+
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -128,8 +130,11 @@ impl<'p, 'g> Search<'p, 'g> {
         let plain = goal.written == Written::Plain;
         match goal.pattern {
             Pattern::Value(name) => plain && self.value(*name, &goal),
+            Pattern::Optional(_) => false,
             Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_) => self.constant(&goal),
             Pattern::Spread(inner) => plain && self.spread(inner, &goal),
+            Pattern::Part(part, of, whole) => plain && self.part(*part, of, *whole, &goal),
+            Pattern::Interleaved(parts) => plain && self.interleaved(parts, &goal),
             Pattern::Node(node) => {
                 plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
             }

@@ -9,6 +9,7 @@ mod conditions;
 mod found;
 mod matcher;
 mod measured;
+mod parts;
 mod pattern;
 mod placement;
 mod syntax;
@@ -36,6 +37,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 

@@ -7,6 +7,7 @@ mod bits_with_constant_exponent;
 mod cast_before_reshape;
 mod channels;
 mod compose_casts;
+mod compose_concats;
 pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
 mod constant_reshape_target;
@@ -50,6 +51,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &simplify_truth::REWRITE,
     &floored_modulo::REWRITE,
     &compose_casts::REWRITE,
+    &compose_concats::REWRITE,
     &cast_before_reshape::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,

@@ -2,6 +2,7 @@
 //! size, attributes that follow from what was found.
 
 mod normalization;
+mod rotary;
 
 use tensor::Dim;
 
@@ -21,6 +22,7 @@ pub(super) fn of(op: &str) -> Option<Condition> {
         "LogSoftmax" | "Softmax" => softmax,
         "PRelu" => prelu,
         "ReduceL2" | "ReduceLogSumExp" | "ReduceMean" | "ReduceSumSquare" => reduction,
+        "RotaryEmbedding" => rotary::rotary,
         _ => return None,
     })
 }

@@ -68,6 +68,11 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
+def _attention(x: Any) -> Any:
+    heads = x.reshape(1, 128, 8, 64)
+    return jax.nn.dot_product_attention(heads, heads, heads, is_causal=True)
+
+
 def _rotary(x: Any) -> Any:
     heads = x.reshape(2, 32, 16, 64)
     angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
@@ -78,6 +83,7 @@ def _rotary(x: Any) -> Any:
 
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX.
 CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("Attention", ""): _attention,
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
     ("Clip", ""): lambda x: jnp.clip(x, -1, 2),
     ("Elu", ""): jax.nn.elu,

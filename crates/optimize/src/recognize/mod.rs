@@ -37,6 +37,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("attention", include_str!("patterns/attention.txt")),
     ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
@@ -109,7 +110,7 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new = found.emit(&self.spelling.replacement)?;
+        let mut new = found.replacement()?;
         let dtype = m.ty(result).dtype;
         if m.ty(new).dtype != dtype {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;

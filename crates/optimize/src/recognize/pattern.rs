@@ -14,6 +14,7 @@
 //! `second_half(x)`, `even(x)` and `odd(x)` are parts of the last axis, or of its first `@n` elements:
 //! `first_half(x, @n)`; `front(x, @n)` are all of these, and `rest(x, @n)` what follows.
 //! `interleaved(x, y)` takes elements of `x` and `y` in turn along the last axis.
+//! `moved(x)` is `x` behind any number of transposes and reshapes.
 //! In what stands for the whole, `?name` is an operand that is left out unless a condition finds it.
 //! What begins with a capital is an operator of ONNX: such entries are recognised
 //! and replaced by what stands in front. All others are words for use in other spellings.
@@ -26,6 +27,7 @@ use rustc_hash::FxHashMap;
 
 use super::parts::Part;
 use super::syntax::{Argument, Entry, Expression};
+use crate::movement::MOVEMENTS;
 
 /// The position of a name in [`Spelling::names`].
 pub(super) type Name = usize;
@@ -49,6 +51,8 @@ pub(super) enum Pattern {
     Part(Part, Arc<Pattern>, Option<Name>),
     /// Elements of two values in turn, along the last axis.
     Interleaved(Arc<[Pattern; 2]>),
+    /// What is left when transposes and reshapes are taken away, or some of them.
+    Moved(Arc<Pattern>),
     /// A node of ONNX.
     Node(Arc<Node>),
     /// One of the spellings of a word.
@@ -99,6 +103,10 @@ impl Operand {
             Pattern::Value(_) | Pattern::Optional(_) | Pattern::Count(_) => None,
             Pattern::Number(_) | Pattern::Hole(_) => Some(Operand::Constant),
             Pattern::Spread(_) | Pattern::Interleaved(_) => Some(Operand::Of(vec!["Reshape"])),
+            Pattern::Moved(inner) => match Self::of(inner)? {
+                Operand::Of(ops) => Some(Operand::Of([&ops, MOVEMENTS].concat())),
+                Operand::Constant => None,
+            },
             Pattern::Part(..) => Some(Operand::Of(vec!["Gather", "Slice", "Split"])),
             Pattern::Node(node) => {
                 let other = respelled(node.op).filter(|_| node.ends_in_constant());
@@ -226,6 +234,7 @@ impl Compiler<'_> {
         match (text.name.as_str(), args.as_slice()) {
             ("count", [Pattern::Hole(axes)]) => return Ok(Pattern::Count(*axes)),
             ("spread", [inner]) => return Ok(Pattern::Spread(Arc::new(inner.clone()))),
+            ("moved", [inner]) => return Ok(Pattern::Moved(Arc::new(inner.clone()))),
             ("interleaved", [a, b]) => {
                 return Ok(Pattern::Interleaved(Arc::new([a.clone(), b.clone()])));
             }

@@ -129,8 +129,9 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         found.set_value("positions", positions);
     }
     let rotated = found.m.ty(x).shape.clone();
-    let target = movement::target(found.m, &rotated, &whole)?;
-    found.set_value("shape", target);
+    if rotated != whole {
+        found.move_result(vec![Step::Reshape(rotated, whole)]);
+    }
     Ok(())
 }
 

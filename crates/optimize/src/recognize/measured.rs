@@ -52,6 +52,10 @@ const fn row(
 
 #[rustfmt::skip]
 static TABLE: &[Row] = &[
+    row("Attention", "", F16, 0.88, 0.80, 1.49, false),
+    row("Attention", "", BF16, 1.72, 1.93, 0.62, false),
+    row("Attention", "", F32, 1.28, 1.23, 1.00, false),
+    row("Attention", "", F64, 0.73, 1.10, 90161040.25, false),
     row("Celu", "", F16, 15.51, 47.81, 1.00, true),
     row("Celu", "", BF16, 2.49, 2.73, 1.00, true),
     row("Celu", "", F32, 2.49, 2.42, 0.94, true),

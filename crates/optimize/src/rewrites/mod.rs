@@ -19,6 +19,7 @@ mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
+mod expand_what_is_moved;
 mod floored_modulo;
 mod fold_constants;
 mod fold_parameters;
@@ -60,6 +61,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &shorten_movements::REWRITE,
     &shrink_constant_operand::REWRITE,
     &drop_operand_broadcast::REWRITE,
+    &expand_what_is_moved::REWRITE,
     &join_transposes::REWRITE,
     &reduce_what_is_moved::REWRITE,
     &hoist_transposes::REWRITE,

@@ -202,7 +202,8 @@ fn climb_to(
     Ok(between)
 }
 
-/// Where `value` comes from, and where it goes by `more` movements.
+/// Where `value` comes from, as far as its axes can be followed, and where it goes by `more`
+/// movements.
 fn operand(
     m: &Match<'_>,
     atoms: &mut Atoms,
@@ -210,11 +211,24 @@ fn operand(
     more: &[NodeId],
 ) -> Result<Operand, Skip> {
     let chain = Chain::to(m, value);
-    let view = atoms.add(&m.ty(chain.source).shape)?;
-    let moved = atoms.view(atoms.layout(view).clone());
-    atoms.follow(moved, m.graph(), &chain.nodes)?;
-    atoms.follow(moved, m.graph(), more)?;
-    Ok(Operand { source: chain.source, view, moved })
+    let mut nodes = chain.nodes.as_slice();
+    let mut source = chain.source;
+    loop {
+        let view = atoms.add(&m.ty(source).shape)?;
+        let moved = atoms.view(atoms.layout(view).clone());
+        match (atoms.follow(moved, m.graph(), nodes), nodes) {
+            (Ok(()), _) => {
+                atoms.follow(moved, m.graph(), more)?;
+                return Ok(Operand { source, view, moved });
+            }
+            (Err(_), [first, rest @ ..]) => {
+                let outputs = &m.graph().node(*first).outputs;
+                source = *outputs.first().ok_or("a movement has one result")?;
+                nodes = rest;
+            }
+            (Err(reason), []) => return Err(reason),
+        }
+    }
 }
 
 /// The axes of a value that is broadcast against others.

@@ -120,9 +120,27 @@ def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
     return lambda x: layer(x, True), lambda x: layer(x, False)
 
 
+def _attention(x: Any) -> Any:
+    # Values are finite: NaN among keys that are masked reaches nothing.
+    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
+    heads = x.reshape(1, 128, 8, 64)
+    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
+    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _rotary(x: Any) -> Any:
+    heads = x.reshape(2, 32, 16, 64)
+    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
+    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
+    first, second = jnp.split(heads, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;
 # or two of them, if the native form is spelled otherwise.
 CASES: dict[tuple[str, str], Any] = {
+    ("Attention", ""): _attention,
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
     ("Clip", ""): lambda x: jnp.clip(x, -1, 2),
     ("Elu", ""): jax.nn.elu,
@@ -145,11 +163,15 @@ CASES: dict[tuple[str, str], Any] = {
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("RotaryEmbedding", ""): _rotary,
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,
     ("Softplus", ""): jax.nn.softplus,
     ("Softsign", ""): jax.nn.soft_sign,
 }
+
+# Operators that others are made of.
+PARTS = {"Attention": {"Softmax": "native"}}
 
 
 # Not chosen by their times: a group norm is an instance norm between reshapes.
@@ -264,9 +286,10 @@ def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tu
     fn, native_fn = spellings(fns)
     for name, dtype in DTYPES.items():
         wanted = {operator, operator.replace("Group", "Instance")}
-        native = export(native_fn, dtype, {"*": "elementary"} | dict.fromkeys(wanted, "native"))
+        rest = {"*": "elementary", **PARTS.get(operator, {})}
+        native = export(native_fn, dtype, rest | dict.fromkeys(wanted, "native"))
         if wanted & {node.op_type for node in native.graph.node}:
-            yield name, dtype, (export(fn, dtype, "elementary"), native)
+            yield name, dtype, (export(fn, dtype, rest), native)
 
 
 def sample(index: int, dtype: np.dtype[Any]) -> np.ndarray:

@@ -151,7 +151,6 @@ pub fn legalize(
         if !again {
             if target == Target::OnnxRuntime {
                 single_signals::batch(&mut work)?;
-                transposed_casts::swap(&mut work)?;
             }
             return Ok(());
         }

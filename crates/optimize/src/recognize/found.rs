@@ -7,6 +7,7 @@ use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
+use crate::movement::{self, Step};
 use crate::{Match, Skip};
 
 /// A spelling that was found, with the means to look at it and to emit what replaces it.
@@ -15,11 +16,12 @@ pub(super) struct Found<'f, 'm> {
     pub(super) m: &'f mut Match<'m>,
     spelling: &'f Spelling,
     bound: Vec<(Name, Bound)>,
+    after: Vec<Step>,
 }
 
 impl<'f, 'm> Found<'f, 'm> {
     pub(super) fn new(m: &'f mut Match<'m>, spelling: &'f Spelling, finding: Finding) -> Self {
-        Self { m, spelling, bound: finding.bound }
+        Self { m, spelling, bound: finding.bound, after: Vec::new() }
     }
 
     fn name(&self, name: &str) -> Option<Name> {
@@ -126,6 +128,11 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
+    /// Lets what stands for the whole be moved to where it has to be.
+    pub(super) fn move_result(&mut self, steps: Vec<Step>) {
+        self.after = steps;
+    }
+
     /// The shape of the result.
     pub(super) fn shape(&self) -> Result<Vec<Dim>, Skip> {
         Ok(self.m.ty(self.m.result()?).shape.clone())
@@ -172,10 +179,18 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     /// Emits what stands for the whole.
-    pub(super) fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
+    pub(super) fn replacement(&mut self) -> Result<ValueId, Skip> {
+        let value = self.emit(&self.spelling.replacement)?;
+        movement::emit(self.m, value, &self.after, &[])
+    }
+
+    fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
         let mut inputs = Vec::with_capacity(node.args.len());
         for argument in &node.args {
-            inputs.push(self.argument(argument)?);
+            match argument {
+                Pattern::Optional(name) if self.get(*name).is_none() => break,
+                argument => inputs.push(self.argument(argument)?),
+            }
         }
         let attrs = self.attrs(node)?;
         self.m.op(node.op, &inputs, attrs)
@@ -184,7 +199,7 @@ impl<'f, 'm> Found<'f, 'm> {
     fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {
         let dtype = self.dtype()?;
         match argument {
-            Pattern::Value(name) => match self.get(*name) {
+            Pattern::Value(name) | Pattern::Optional(name) => match self.get(*name) {
                 Some(Bound::Value(value, _)) => Ok(*value),
                 _ => Err("a value is missing".into()),
             },
@@ -198,9 +213,12 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
-                Err("a word stands for nothing here".into())
-            }
+            Pattern::Count(_)
+            | Pattern::Interleaved(_)
+            | Pattern::Moved(_)
+            | Pattern::Part(..)
+            | Pattern::Spread(_)
+            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
         }
     }
 

@@ -9,6 +9,7 @@ mod conditions;
 mod found;
 mod matcher;
 mod measured;
+mod parts;
 mod pattern;
 mod placement;
 pub(crate) mod recurrent;
@@ -37,6 +38,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("attention", include_str!("patterns/attention.txt")),
+    ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
@@ -108,7 +111,7 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new = found.emit(&self.spelling.replacement)?;
+        let mut new = found.replacement()?;
         let dtype = m.ty(result).dtype;
         if m.ty(new).dtype != dtype {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;

@@ -40,7 +40,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
         return Err("nothing moves".into());
     }
-    let product = Product::read(m, [a, b], &operands, &after.nodes)?;
+    let product = Product::read(m, &operands, &after.nodes)?;
 
     let graph = m.graph();
     let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
@@ -93,16 +93,7 @@ struct Plan {
 }
 
 impl Product {
-    fn read(
-        m: &Match<'_>,
-        values: [ValueId; 2],
-        operands: &[Chain; 2],
-        after: &[NodeId],
-    ) -> Result<Self, Skip> {
-        let ranks = values.map(|value| m.ty(value).rank());
-        let [Some(last_a), Some(last_b)] = ranks.map(|rank| rank.checked_sub(2)) else {
-            return Err("an operand is a vector".into());
-        };
+    fn read(m: &Match<'_>, operands: &[Chain; 2], after: &[NodeId]) -> Result<Self, Skip> {
         let mut atoms = Atoms::default();
         let mut views = [(0, 0); 2];
         for (chain, view) in operands.iter().zip(&mut views) {
@@ -112,26 +103,7 @@ impl Product {
             *view = (source, moved);
         }
         let [(source_a, a), (source_b, b)] = views;
-        atoms.unify((a, last_a + 1), (b, last_b))?;
-        let mut batch = Vec::new();
-        for from_end in (1..=last_a.max(last_b)).rev() {
-            let (i, j) = (last_a.checked_sub(from_end), last_b.checked_sub(from_end));
-            let is_one = |view: usize, axis: usize| atoms.layout(view)[axis].is_empty();
-            let (i, j) = (i.filter(|i| !is_one(a, *i)), j.filter(|j| !is_one(b, *j)));
-            if let (Some(i), Some(j)) = (i, j) {
-                atoms.unify((a, i), (b, j))?;
-            }
-            batch.push((i, j));
-        }
-        let axis = |(i, j): &(Option<usize>, Option<usize>)| match (i, j) {
-            (Some(i), _) => atoms.layout(a)[*i].clone(),
-            (None, Some(j)) => atoms.layout(b)[*j].clone(),
-            (None, None) => Vec::new(),
-        };
-        let mut result: Layout = batch.iter().map(axis).collect();
-        result.push(atoms.layout(a)[last_a].clone());
-        result.push(atoms.layout(b)[last_b + 1].clone());
-        let result = atoms.view(result);
+        let result = atoms.product(a, b)?;
         atoms.follow(result, m.graph(), after)?;
         let operands = [source_a, source_b].map(|view| atoms.layout(view).clone());
         let result = atoms.layout(result).clone();

@@ -92,6 +92,11 @@ fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
     }
 }
 
+/// The least that moving a value can cost.
+pub(crate) fn least_cost(is_constant: bool) -> usize {
+    cost_of(false, is_constant)
+}
+
 /// What the steps of a plan cost.
 pub(crate) fn cost(steps: &[Step], is_constant: bool) -> usize {
     let of = |step: &Step| cost_of(matches!(step, Step::Transpose(_)), is_constant);

@@ -158,6 +158,20 @@ impl<'a> Match<'a> {
         self.emit(Op::onnx(op), inputs, attrs, Location::caller())
     }
 
+    /// Emits a node with `count` results. Optional operands may be omitted.
+    #[track_caller]
+    pub fn op_many(
+        &mut self,
+        op: &'static str,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        count: usize,
+    ) -> Result<Vec<ValueId>, Skip> {
+        let results = self.builder.emit(Op::onnx(op), inputs, attrs, count, Location::caller())?;
+        self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
+        Ok(results)
+    }
+
     /// Emits a node like `node`, with other operands. It must have one result and no subgraphs. It
     /// computes what `node` does, so it has its origin, followed by the root's sources.
     #[track_caller]
@@ -200,7 +214,8 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
+    /// A constant with a name.
+    pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
         let value = self.builder.graph.add_constant(tensor);
         self.builder.graph.value_mut(value).name = name;
         value

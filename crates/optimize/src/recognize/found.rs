@@ -1,12 +1,10 @@
 //! What a spelling was found to say: the values behind its names, and what is emitted instead.
 
-use onnx::schema;
-use onnx::{Attr, Attrs, Op, ValueId};
+use onnx::{Attr, Attrs, ValueId};
 use tensor::{DType, Dim, Tensor};
 
-use super::Form;
+use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
-use super::measured;
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
 use crate::movement::{self, Step};
@@ -104,12 +102,12 @@ impl<'f, 'm> Found<'f, 'm> {
             if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
                 && shape != whole
             {
-                return Err("the axes are those of another shape".into());
+                return Err("the axes belong to another shape".into());
             }
         }
         let rank = self.shape()?.len();
         if self.ints("back").is_some_and(|back| back.len() != rank) {
-            return Err("the axes are those of another shape".into());
+            return Err("the axes belong to another shape".into());
         }
         Ok(())
     }
@@ -147,31 +145,8 @@ impl<'f, 'm> Found<'f, 'm> {
 
     /// Whether the user, the opset and the runtime want `op` as one node.
     pub(super) fn check_form(&self, op: &'static str) -> Result<(), Skip> {
-        let dtype = self.dtype()?;
-        if !dtype.is_float() {
-            return Err("only floats are recognised".into());
-        }
-        let form = self.m.forms().of(op);
-        let wanted = match form {
-            Form::Elementary => return Err("the elementary form is asked for".into()),
-            Form::Native => true,
-            Form::Auto => measured::is_better(op, self.variant(), dtype),
-        };
-        if !wanted {
-            return Err("the elementary form is better in the runtime".into());
-        }
-        let missing = "the opset has no such operator";
-        let schema = schema::find(&Op::onnx(op), self.m.forms().opset).ok_or(missing)?;
         let attrs = self.attrs(self.spelling.replacement.core())?;
-        let runs = |dtype| {
-            schema.rows(&attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
-        };
-        // Small floats are computed in a wider type where there is no kernel.
-        let small = matches!(dtype, DType::F16 | DType::BF16);
-        if runs(dtype) || (small && runs(DType::F32)) {
-            return Ok(());
-        }
-        Err("the runtime lacks it for the type".into())
+        choice::check_form(self.m.forms(), op, self.variant(), self.dtype()?, &attrs)
     }
 
     /// The string attribute that tells forms of one operator apart.
@@ -194,7 +169,7 @@ impl<'f, 'm> Found<'f, 'm> {
                 Attribute::Hole(hole) => match self.get(*hole) {
                     Some(Bound::Attr(attr)) => attr.clone(),
                     Some(Bound::Number(number)) => Attr::Float(*number as f32),
-                    Some(_) => return Err("an attribute is no number".into()),
+                    Some(_) => return Err("an attribute is not a number".into()),
                     None => continue,
                 },
             };

@@ -12,6 +12,7 @@ mod measured;
 mod parts;
 mod pattern;
 mod placement;
+pub(crate) mod recurrent;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
-/// The operators that nobody chooses: a spelling of them is a shorter one of the same.
+/// Operators without a choice of form: a longer spelling of them is just shortened.
 const ELEMENTARY: &[&str] = &["Add"];
 
 /// One way to spell an operator, and what becomes of it.
@@ -97,7 +98,7 @@ impl Rule for Recognizer {
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let finding =
-            matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled otherwise")?;
+            matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
@@ -116,7 +117,7 @@ impl Rule for Recognizer {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;
         }
         if m.ty(new) != m.ty(result) {
-            return Err("the shape would be another".into());
+            return Err("the shape would change".into());
         }
         Ok(vec![new])
     }
@@ -147,7 +148,8 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
-    let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
+    let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
+    let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -1,13 +1,13 @@
 //! Patterns: what an operator looks like when it is spelled out.
 //!
-//! The text is made of entries: what stands for the whole, then each of its spellings behind a `=`.
+//! The text consists of entries: a name for the whole, then each of its spellings after a `=`.
 //!
 //! ```text
 //! square(x) = Mul(x, x) = Pow(x, 2)
 //! LeakyRelu <alpha = @alpha> (x) = Where(GreaterOrEqual(x, 0), x, Mul(x, @alpha))
 //! ```
 //!
-//! A name is any value, and the same value wherever it stands; `@name` is a number that is known
+//! A name is any value, and the same value wherever it occurs; `@name` is a number that is known
 //! when the model is written: a constant with one value, the axes of a reduction, an attribute. A
 //! number is a constant. `count(@axes)` is the number of elements that a reduction takes together, and
 //! `spread(x)` is a value for each group of channels, repeated for each channel. `first_half(x)`,
@@ -17,7 +17,7 @@
 //! `moved(x)` is `x` behind any number of transposes and reshapes.
 //! In what stands for the whole, `?name` is an operand that is left out unless a condition finds it.
 //! What begins with a capital is an operator of ONNX: such entries are recognised
-//! and replaced by what stands in front. All others are words for use in other spellings.
+//! and replaced by what is left of the `=`. All others are words for use in other spellings.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl Node {
         matches!(self.args.as_slice(), [_, last] if constant(last))
     }
 
-    /// What it is about: itself, or what it only lays out otherwise.
+    /// What it describes: itself, or a value that it only lays out differently.
     pub(super) fn core(&self) -> &Node {
         let rest = matches!(self.op, "Mul" | "Reshape" | "Transpose");
         match self.args.first() {
@@ -155,7 +155,7 @@ impl Node {
     }
 }
 
-/// How deep words may be made of words.
+/// How deeply words may be nested.
 const DEPTH: usize = 16;
 
 /// The spellings of operators that `entries` contain, with all words replaced by what they mean.
@@ -199,7 +199,7 @@ impl Compiler<'_> {
                 let (names, replacement) = (names.clone(), replacement.clone());
                 Ok(Spelling { names, pattern, replacement, operands })
             }
-            _ => Err(format!("a spelling of `{}` is no node", head.name)),
+            _ => Err(format!("a spelling of `{}` is not a node", head.name)),
         };
         patterns.into_iter().map(one).collect()
     }
@@ -262,14 +262,14 @@ impl Compiler<'_> {
                 Argument::Hole(hole) => {
                     match meaning.and_then(|meaning| meaning.get(hole.as_str())) {
                         Some(Pattern::Hole(known)) => Attribute::Hole(*known),
-                        Some(_) => return Err(format!("`{name}` of `{op}` is no number")),
+                        Some(_) => return Err(format!("`{name}` of `{op}` is not a number")),
                         None => Attribute::Hole(position(names, hole)),
                     }
                 }
                 Argument::Value(text) => Attribute::Is(Attr::String(text.as_str().into())),
                 Argument::Number(number) => Attribute::Is(literal(op, name, *number)),
                 Argument::Expression(_) | Argument::Optional(_) => {
-                    return Err(format!("`{name}` of `{op}` is no number"));
+                    return Err(format!("`{name}` of `{op}` is not a number"));
                 }
             };
             attrs.push((intern(name), attribute));
@@ -289,7 +289,7 @@ impl Compiler<'_> {
         let formals = word.head.args.iter().map(|formal| match formal {
             Argument::Value(name) | Argument::Hole(name) => Ok(name.as_str()),
             Argument::Optional(_) | Argument::Number(_) | Argument::Expression(_) => {
-                Err(format!("a parameter of `{}` is no name", word.head.name))
+                Err(format!("a parameter of `{}` is not a name", word.head.name))
             }
         });
         let formals: Vec<_> = formals.collect::<Result<_, _>>()?;

@@ -10,7 +10,7 @@ use tensor::Dim;
 /// An axis of the result, or one of the two below.
 type Axis = u8;
 
-/// An axis of size one that was put in.
+/// An axis of size one that was inserted.
 const ONE: Axis = u8::MAX;
 /// An axis that was reduced: it may be any.
 const ANY: Axis = u8::MAX - 1;

@@ -45,7 +45,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("no operand is broadcast before".into());
     }
     let mut inputs = m.root().inputs.clone();
-    // What is only reshaped is no larger for it: an `Expand` goes first.
+    // A value that is only reshaped does not get larger, so an `Expand` goes first.
     let is_reshaped =
         |value: &Option<ValueId>| !value.is_some_and(|v| m.producer(v, &["Expand"]).is_some());
     let mut order: Vec<usize> = (0..inputs.len()).collect();

@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "hoist_transposes", roots: &["Transpose"], try_at };
 
 /// Operators that treat every element alike, and exactly. What is approximated is not here: a
-/// runtime may round the last elements of a row otherwise than the rest.
+/// runtime may round the last elements of a row differently from the others.
 const EXACT: &[&str] = &["Abs", "Add", "Cast", "Div", "Mul", "Neg", "Sub", "Where"];
 
 /// How many operators are looked through for what takes the movement in.
@@ -42,7 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             None => break,
         }
     }
-    Err("nothing takes the movement in".into())
+    Err("nothing can absorb the movement".into())
 }
 
 /// The node that computes `value`, and the one operand that a movement would go on to, if the last

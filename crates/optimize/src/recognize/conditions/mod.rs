@@ -69,12 +69,12 @@ fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let is_mask = node.input(0) == Some(mask);
         let fill = node.input(2).and_then(|value| found.m.constant(value)?.splat());
         if !is_mask || fill != Some(f64::NEG_INFINITY) {
-            return Err("the mask is another one".into());
+            return Err("the mask is different".into());
         }
     }
     let x = found.placed("x").or_else(|| found.placed("masked")).ok_or("there is no operand")?;
     if !x.1.is_aligned(&found.m.ty(x.0).shape, rank) {
-        return Err("the axes lie otherwise".into());
+        return Err("the axes are arranged differently".into());
     }
     // Counted from the end, as people write the last one.
     found.set_attr("axis", axis as i64 - rank as i64);

@@ -29,7 +29,9 @@ pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             found.set_attr("axis", first as i64 - rank as i64);
             first
         }
-        (None, Some(axis)) => usize::try_from(axis + rank as i64).map_err(|_| "a strange axis")?,
+        (None, Some(axis)) => {
+            usize::try_from(axis + rank as i64).map_err(|_| "the axis is out of range")?
+        }
         (None, None) => return Err("there are no axes".into()),
     };
     let normalized = shape[first..].to_vec();
@@ -106,7 +108,7 @@ pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
             let target = found.m.i64s(&[0, groups, -1]);
             found.set_value("target", target);
         }
-        let size = usize::try_from(groups).map_err(|_| "a strange number of groups")?;
+        let size = usize::try_from(groups).map_err(|_| "the number of groups is negative")?;
         fill(found, "one", &[size], dtype, 1.0)?;
         if found.has("target") {
             fill(found, "zero", &[size], dtype, 0.0)?;
@@ -136,13 +138,13 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
     let Some((x, placement)) = found.placed("x") else { return Ok((shape, dtype)) };
     let ty = found.m.ty(x).clone();
     if !placement.is_aligned(&ty.shape, shape.len()) {
-        return Err("the axes lie otherwise".into());
+        return Err("the axes are arranged differently".into());
     }
     // The result may have axes of size one in front.
-    let front = shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes lie otherwise")?;
+    let front = shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
     let ones = front.iter().all(|dim| *dim == Dim::Known(1));
     if !ones || (front_axes == FrontAxes::Count && !front.is_empty()) {
-        return Err("the axes lie otherwise".into());
+        return Err("the axes are arranged differently".into());
     }
     if !front.is_empty() {
         found.move_result(vec![Step::Reshape(ty.shape.clone(), shape)]);
@@ -201,7 +203,7 @@ fn flatten(
 ) -> Result<(), Skip> {
     let Some(value) = found.value(name) else { return Ok(()) };
     if found.m.ty(value).dtype != dtype {
-        return Err(unfit(found, "the scale has another type"));
+        return Err(unfit(found, "the scale has a different type"));
     }
     let rank = found.m.ty(value).rank();
     if sizes.is_some_and(|sizes| sizes.len() == rank) {
@@ -240,7 +242,7 @@ fn fill<N: Copy + TryInto<usize>>(
         return Ok(());
     }
     let sizes: Option<Vec<usize>> = sizes.iter().map(|size| (*size).try_into().ok()).collect();
-    let sizes = sizes.ok_or("a strange size")?;
+    let sizes = sizes.ok_or("a size is negative")?;
     let count = sizes.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
     let count = count.filter(|count| *count <= MOST_ONES);
     let count = count.ok_or_else(|| missed("a scale of ones would be large"))?;

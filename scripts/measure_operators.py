@@ -75,6 +75,23 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
+def _attention(x: Any) -> Any:
+    # Values are finite: NaN among keys that are masked reaches nothing.
+    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
+    heads = x.reshape(1, 128, 8, 64)
+    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
+    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _rotary(x: Any) -> Any:
+    heads = x.reshape(2, 32, 16, 64)
+    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
+    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
+    first, second = jnp.split(heads, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
 def _group_norm(x: Any) -> Any:
     groups = x.reshape(4, 16, 16, 8, 8)
     mean = groups.mean((1, 2, 4), keepdims=True)
@@ -118,23 +135,6 @@ def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
         return jax.lax.scan(step, (zeros,) * count, xs)[1]
 
     return lambda x: layer(x, True), lambda x: layer(x, False)
-
-
-def _attention(x: Any) -> Any:
-    # Values are finite: NaN among keys that are masked reaches nothing.
-    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
-    heads = x.reshape(1, 128, 8, 64)
-    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
-    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
-    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
-
-
-def _rotary(x: Any) -> Any:
-    heads = x.reshape(2, 32, 16, 64)
-    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
-    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
-    first, second = jnp.split(heads, 2, -1)
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;

@@ -68,6 +68,10 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
+def _resize(method: str, rows: int, columns: int) -> Callable[[Any], Any]:
+    return lambda x: jax.image.resize(x.reshape(2, 64, 32, 16), (2, rows, columns, 16), method)
+
+
 def _weights(rows: int, columns: int, dtype: Any) -> Any:
     values = np.random.default_rng(rows + columns).standard_normal((rows, columns))
     return (values / np.sqrt(rows)).astype(dtype)
@@ -130,6 +134,10 @@ CASES: dict[tuple[str, str], Any] = {
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("Resize", "linear"): _resize("linear", 112, 60),
+    ("Resize", "linear, antialias"): _resize("linear", 42, 20),
+    ("Resize", "cubic"): _resize("cubic", 112, 60),
+    ("Resize", "cubic, antialias"): _resize("cubic", 42, 20),
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,
     ("Softplus", ""): jax.nn.softplus,

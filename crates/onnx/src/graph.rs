@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::uses::{Use, Uses};
-use crate::{Attr, Attrs};
+use crate::{Assumptions, Attr, Attrs};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -209,6 +209,8 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
+    /// What may be taken for granted about its values.
+    pub assumptions: Assumptions,
     values: Vec<Value>,
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
@@ -229,6 +231,7 @@ impl Graph {
         Self {
             name: name.to_owned(),
             functions: Vec::new(),
+            assumptions: Assumptions::default(),
             values: Vec::new(),
             nodes: Vec::new(),
             blocks: vec![Block::default()],

@@ -3,11 +3,14 @@
 //! onnxruntime's `MaxPool` passes over NaN, takes the smallest finite number for minus infinity and
 //! finds no place among minus infinities. Nothing is done about that here.
 
-use onnx::{Graph, Node, Use, ValueId};
+use onnx::{Assumption, Graph, Node, Use, ValueId};
 use tensor::Tensor;
 
 /// Whether it may matter that `node` loses a NaN in its operand.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
+    if graph.assumptions.contains(Assumption::NoNan) {
+        return false;
+    }
     let Some(x) = node.input(0) else { return true };
     if matches!(node.op.name, "ScatterElements" | "ScatterND") {
         return is_possible(graph, x) || node.input(2).is_none_or(|y| is_possible(graph, y));

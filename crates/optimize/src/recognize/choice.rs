@@ -98,7 +98,7 @@ pub(super) fn check_form(
         return Err("only floats are recognised".into());
     }
     let wanted = match forms.of(op) {
-        Form::Elementary => return Err("the elementary form is asked for".into()),
+        Form::Elementary => return Err("the elementary form was requested".into()),
         Form::Native => true,
         Form::Auto => measured::is_better(op, variant, dtype),
     };
@@ -114,7 +114,7 @@ pub(super) fn check_form(
     if runs(dtype) || (small && runs(DType::F32)) {
         return Ok(());
     }
-    Err("the runtime lacks it for the type".into())
+    Err("the runtime has no kernel for the type".into())
 }
 
 /// The operators that `normalization_mode` speaks of.

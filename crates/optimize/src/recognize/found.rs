@@ -7,6 +7,7 @@ use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
+use crate::movement::{self, Step};
 use crate::{Match, Skip};
 
 /// A spelling that was found, with the means to look at it and to emit what replaces it.
@@ -15,11 +16,12 @@ pub(super) struct Found<'f, 'm> {
     pub(super) m: &'f mut Match<'m>,
     spelling: &'f Spelling,
     bound: Vec<(Name, Bound)>,
+    after: Vec<Step>,
 }
 
 impl<'f, 'm> Found<'f, 'm> {
     pub(super) fn new(m: &'f mut Match<'m>, spelling: &'f Spelling, finding: Finding) -> Self {
-        Self { m, spelling, bound: finding.bound }
+        Self { m, spelling, bound: finding.bound, after: Vec::new() }
     }
 
     fn name(&self, name: &str) -> Option<Name> {
@@ -100,12 +102,12 @@ impl<'f, 'm> Found<'f, 'm> {
             if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
                 && shape != whole
             {
-                return Err("the axes are those of another shape".into());
+                return Err("the axes belong to another shape".into());
             }
         }
         let rank = self.shape()?.len();
         if self.ints("back").is_some_and(|back| back.len() != rank) {
-            return Err("the axes are those of another shape".into());
+            return Err("the axes belong to another shape".into());
         }
         Ok(())
     }
@@ -124,6 +126,11 @@ impl<'f, 'm> Found<'f, 'm> {
         if let Some(name) = self.name(name) {
             self.bound.push((name, Bound::Attr(attr.into())));
         }
+    }
+
+    /// Lets what stands for the whole be moved to where it has to be.
+    pub(super) fn move_result(&mut self, steps: Vec<Step>) {
+        self.after = steps;
     }
 
     /// The shape of the result.
@@ -162,7 +169,7 @@ impl<'f, 'm> Found<'f, 'm> {
                 Attribute::Hole(hole) => match self.get(*hole) {
                     Some(Bound::Attr(attr)) => attr.clone(),
                     Some(Bound::Number(number)) => Attr::Float(*number as f32),
-                    Some(_) => return Err("an attribute is no number".into()),
+                    Some(_) => return Err("an attribute is not a number".into()),
                     None => continue,
                 },
             };
@@ -172,10 +179,18 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     /// Emits what stands for the whole.
-    pub(super) fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
+    pub(super) fn replacement(&mut self) -> Result<ValueId, Skip> {
+        let value = self.emit(&self.spelling.replacement)?;
+        movement::emit(self.m, value, &self.after, &[])
+    }
+
+    fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
         let mut inputs = Vec::with_capacity(node.args.len());
         for argument in &node.args {
-            inputs.push(self.argument(argument)?);
+            match argument {
+                Pattern::Optional(name) if self.get(*name).is_none() => break,
+                argument => inputs.push(self.argument(argument)?),
+            }
         }
         let attrs = self.attrs(node)?;
         self.m.op(node.op, &inputs, attrs)
@@ -184,7 +199,7 @@ impl<'f, 'm> Found<'f, 'm> {
     fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {
         let dtype = self.dtype()?;
         match argument {
-            Pattern::Value(name) => match self.get(*name) {
+            Pattern::Value(name) | Pattern::Optional(name) => match self.get(*name) {
                 Some(Bound::Value(value, _)) => Ok(*value),
                 _ => Err("a value is missing".into()),
             },
@@ -198,9 +213,12 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
-                Err("a word stands for nothing here".into())
-            }
+            Pattern::Count(_)
+            | Pattern::Interleaved(_)
+            | Pattern::Moved(_)
+            | Pattern::Part(..)
+            | Pattern::Spread(_)
+            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
         }
     }
 

@@ -52,6 +52,10 @@ const fn row(
 
 #[rustfmt::skip]
 static TABLE: &[Row] = &[
+    row("Attention", "", F16, 0.88, 0.80, 1.49, false),
+    row("Attention", "", BF16, 1.72, 1.93, 0.62, false),
+    row("Attention", "", F32, 1.28, 1.23, 1.00, false),
+    row("Attention", "", F64, 0.73, 1.10, 90161040.25, false),
     row("Celu", "", F16, 15.51, 47.81, 1.00, true),
     row("Celu", "", BF16, 2.49, 2.73, 1.00, true),
     row("Celu", "", F32, 2.49, 2.42, 0.94, true),
@@ -140,6 +144,9 @@ static TABLE: &[Row] = &[
     row("Resize", "cubic, antialias", F16, 1.18, 1.17, 0.48, false),
     row("Resize", "cubic, antialias", BF16, 1.10, 1.40, 0.35, false),
     row("Resize", "cubic, antialias", F32, 1.19, 1.18, 0.72, false),
+    row("RotaryEmbedding", "", F16, 4.12, 3.90, 1.00, true),
+    row("RotaryEmbedding", "", BF16, 2.33, 2.54, 0.71, true),
+    row("RotaryEmbedding", "", F32, 3.15, 3.42, 0.85, true),
     row("Selu", "", F16, 2.56, 2.41, 0.83, true),
     row("Selu", "", BF16, 2.86, 2.88, 0.53, true),
     row("Selu", "", F32, 2.82, 2.96, 1.00, true),

@@ -92,6 +92,10 @@ def _rotary(x: Any) -> Any:
     return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
 
 
+def _resize(method: str, rows: int, columns: int) -> Callable[[Any], Any]:
+    return lambda x: jax.image.resize(x.reshape(2, 64, 32, 16), (2, rows, columns, 16), method)
+
+
 def _group_norm(x: Any) -> Any:
     groups = x.reshape(4, 16, 16, 8, 8)
     mean = groups.mean((1, 2, 4), keepdims=True)
@@ -163,6 +167,10 @@ CASES: dict[tuple[str, str], Any] = {
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("Resize", "linear"): _resize("linear", 112, 60),
+    ("Resize", "linear, antialias"): _resize("linear", 42, 20),
+    ("Resize", "cubic"): _resize("cubic", 112, 60),
+    ("Resize", "cubic, antialias"): _resize("cubic", 42, 20),
     ("RotaryEmbedding", ""): _rotary,
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,

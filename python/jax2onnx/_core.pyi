@@ -153,7 +153,15 @@ class Source:
 
     @property
     def callers(self) -> list[list[Frame]]:
-        """The stacks of the other calls of the functions that contain the node."""
+        """Stacks of other calls of the functions that contain the node, if it is not known which of
+        the calls is meant.
+        """
+
+    @property
+    def sites(self) -> list[Frame]:
+        """All frames that `site` may be: several if it is not known which call of a function is
+        meant, and the function itself has no line of the user's code.
+        """
 
 @final
 class SourceMap:

@@ -414,6 +414,17 @@ impl Graph {
         value
     }
 
+    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
+    /// others.
+    pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
+        let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
+        for value in old {
+            if !self.blocks[block.index()].inputs.contains(&value) {
+                self.values[value.index()].producer = Producer::Removed;
+            }
+        }
+    }
+
     /// Sets what a block returns.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
@@ -453,6 +464,23 @@ impl Graph {
         self.link(block, previous, Some(id));
         self.link(block, Some(id), before);
         id
+    }
+
+    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
+    /// there from what is in sight there.
+    pub fn move_node(&mut self, id: NodeId, before: NodeId) {
+        let (from, left, right) = {
+            let node = self.node(id);
+            (node.block, node.previous, node.next)
+        };
+        self.link(from, left, right);
+        let (to, left) = {
+            let next = self.node(before);
+            (next.block, next.previous)
+        };
+        self.node_mut(id).block = to;
+        self.link(to, left, Some(id));
+        self.link(to, Some(id), Some(before));
     }
 
     /// Makes `left` and `right` neighbours; `None` stands for the block's ends.

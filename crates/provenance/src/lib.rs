@@ -21,8 +21,8 @@ pub use render::{
     WEIGHTS,
 };
 pub use source_map::{
-    MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,
-    Sources, digest,
+    MapFrame, MapNode, OtherCall, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap,
+    SourceMapError, Sources, digest,
 };
 pub use source_text::source_text;
 pub use stack::{Frame, FrameId, FrameKind, Frames, LinkId, Span, StackId, Stacks};

@@ -246,8 +246,9 @@ impl Context<'_> {
     /// A tensor of `shape` filled with `value`.
     #[track_caller]
     pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
-        let tensor = Tensor::scalar(dtype, value)
-            .ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype} constant")))?;
+        let tensor = Tensor::scalar(dtype, value).ok_or_else(|| {
+            RuleError::Internal(format!("{value} is not a constant of type {dtype}"))
+        })?;
         let scalar = self.constant(tensor);
         self.expand(scalar, shape)
     }

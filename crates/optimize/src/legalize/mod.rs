@@ -11,6 +11,7 @@ mod equivalents;
 mod error;
 mod nan;
 mod runtime_bugs;
+mod single_signals;
 #[cfg(test)]
 mod testing;
 
@@ -57,6 +58,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => of_small_numbers(graph, node),
             Right::Numbers => !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         })
     }
 
@@ -76,6 +78,7 @@ impl Target {
             Right::Always => true,
             Right::SmallNumbers => false,
             Right::Numbers => !is_float || !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
         });
         rows.map(|row| row.types().collect()).collect()
     }
@@ -112,6 +115,12 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     })
 }
 
+/// Whether the sums of a product have terms, whatever symbolic sizes are.
+fn has_terms(graph: &Graph, node: &Node) -> bool {
+    let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
+    size.and_then(Dim::as_known).is_some_and(|size| size > 0)
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -140,6 +149,9 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
+            if target == Target::OnnxRuntime {
+                single_signals::batch(&mut work)?;
+            }
             return Ok(());
         }
     }

@@ -131,6 +131,6 @@ impl Show {
 fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
     let origin = index.origin(node).unwrap_or_default();
     let op = index.nodes[node].op();
-    let site = origin.site.map(|site| site.place()).unwrap_or_default();
+    let site = origin.place().unwrap_or_default();
     vec![label, op, index.results(&index.nodes[node]), site, origin.rule]
 }

@@ -52,7 +52,7 @@ fn to_small_float(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId
 fn to_integer(cx: &mut Context<'_>, x: ValueId, to: DType) -> Result<ValueId> {
     let none = || RuleError::Internal(format!("{to} has no range"));
     let (low, high) = to.int_range().ok_or_else(none)?;
-    // Of wide integers the upper bound is no float: everything from the next power of two on is above
+    // The upper bound of wide integers is not a float: everything from the next power of two on is above
     // it, and the float before that is below.
     let above = round(high + 1);
     let (is_float, below) = match cx.dtype(x) {

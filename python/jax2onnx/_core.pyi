@@ -18,6 +18,7 @@ __all__ = [
     "Tensors",
     "Value",
     "__version__",
+    "assumptions",
     "convert",
     "expansions",
     "explain",

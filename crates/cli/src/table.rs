@@ -61,7 +61,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
         Some((_, line)) if line.starts_with(|c: char| c.is_ascii_digit()) => format!(":{line}"),
         _ => String::new(),
     };
-    let end = if length(&end) + 4 <= width { end } else { String::new() };
+    let end = if length(&end) + 3 <= width { end } else { String::new() };
     let mut kept: String = text.chars().take(width.saturating_sub(length(&end) + 1)).collect();
     kept.push('…');
     kept + &end

@@ -141,7 +141,8 @@ fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>
         return Err("the axes are arranged differently".into());
     }
     // The result may have axes of size one in front.
-    let front = shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
+    let front =
+        shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
     let ones = front.iter().all(|dim| *dim == Dim::Known(1));
     if !ones || (front_axes == FrontAxes::Count && !front.is_empty()) {
         return Err("the axes are arranged differently".into());

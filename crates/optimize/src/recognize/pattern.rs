@@ -15,7 +15,7 @@
 //! `first_half(x, @n)`; `front(x, @n)` are all of these, and `rest(x, @n)` what follows.
 //! `interleaved(x, y)` takes elements of `x` and `y` in turn along the last axis.
 //! `moved(x)` is `x` behind any number of transposes and reshapes.
-//! In what stands for the whole, `?name` is an operand that is left out unless a condition finds it.
+//! In the replacement, `?name` is an operand that is left out unless a condition finds it.
 //! What begins with a capital is an operator of ONNX: such entries are recognised
 //! and replaced by what is left of the `=`. All others are words for use in other spellings.
 

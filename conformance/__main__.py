@@ -21,8 +21,8 @@ _ROOT = Path(__file__).parents[1]
 def main() -> int:
     """Runs what has not run yet, and writes the page when everything has."""
     parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
-    parser.add_argument("names", nargs="*", help="run only groups or modules of these names")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes")
+    parser.add_argument("names", nargs="*", help="run only the groups or modules with these names")
+    parser.add_argument("--jobs", type=int, default=2, help="how many processes to use")
     parser.add_argument("--results", type=Path, default=_ROOT / "build/coverage.jsonl")
     parser.add_argument("--page", type=Path, default=_ROOT / "docs/COVERAGE.md")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Answers that differ from JAX's and are just as right.
+"""Answers that differ from JAX's and are just as correct.
 
 Eigenvectors, singular vectors and the columns of an orthogonal factor have arbitrary phases, a
 factorisation may leave half a matrix undefined, and an unstable sort may swap equal elements.

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnxruntime
 
-# Types that ONNX Runtime's NumPy interface refuses: their names there, and ONNX's number for them.
+# Types that ONNX Runtime's NumPy interface does not accept: their names there, and ONNX's numbers.
 _RAW = {
     ml_dtypes.bfloat16: ("tensor(bfloat16)", 16),
     ml_dtypes.float8_e4m3fn: ("tensor(float8e4m3fn)", 17),

@@ -36,6 +36,7 @@ from measure_kernels import (
     measure_all,
 )
 from measure_nan import nan_losers
+from measure_nothing import failing_types
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
 OLDEST, NEWEST = 18, 26
@@ -60,7 +61,8 @@ HEADER = """\
 //! Digest of what runs: {digest}
 
 use super::AttrKind::{{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor}};
-use super::{{Schema, attr, constraint, many, mixed, numbers, one, optional, required, row, small}};
+use super::{{Schema, attr, constraint, many, mixed, one, optional, required}};
+use super::{{numbers, row, small, terms}};
 
 /// Operators with an attribute that decides which types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
@@ -254,7 +256,7 @@ def measured_table(jobs: int) -> str:
     """The table, measured anew."""
     found = schemas()
     measured = measure_all([s.version() for s in found], jobs)
-    wrong = {"small": wrong_types(), "numbers": nan_losers()}
+    wrong = {"small": wrong_types(), "numbers": nan_losers(), "terms": failing_types()}
     pairs = zip(found, measured, strict=True)
     runs = {s.key: ", ".join(s.rows(m, wrong)) for s, m in pairs}
     return table(found, runs, {"onnx": onnx.__version__, "ort": onnxruntime.__version__})

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 
 from jax2onnx import to_onnx
+from jax2onnx._runtime import as_tensor
 
 # Relative and absolute tolerance by the type that JAX computes in.
 TOLERANCE = {
@@ -46,14 +46,6 @@ def quick(fn: Callable[..., Any]) -> Callable[..., Any]:
         merged = jax.jit(lambda s, *args: nnx.merge(graph, s)(*args), compiler_options=options)
         return lambda *args: merged(state, *args)
     return jax.jit(lambda *args: fn(*args), compiler_options=options)
-
-
-def as_tensor(value: Any) -> np.ndarray:
-    """What a value is in a model: complex numbers and keys have one axis more."""
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    array = np.asarray(value)
-    return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
 def op_types(model: onnx.ModelProto) -> list[str]:

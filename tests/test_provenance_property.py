@@ -198,8 +198,8 @@ def test_the_node_of_each_literal_names_its_line(program: Program) -> None:
     for value, _, chain in expected:
         wanted.setdefault(value, set()).add(collapsed(list(chain)))
     if "jax.grad" in text:
-        # The backward pass writes out what it differentiates: the calls in between are no equations
-        # any more, and JAX knows their lines only for whoever was traced first.
+        # The backward pass writes out what it differentiates: the calls in between are no longer
+        # equations, and JAX knows their lines only for whoever was traced first.
         for value, found in chains.items():
             assert all(any(_leads(c, whole) for whole in wanted[value]) for c in found), text
         assert chains.keys() == wanted.keys(), text

@@ -189,6 +189,16 @@ def test_element_types(dtype: str) -> None:
     assert close, message
 
 
+def test_scalars() -> None:
+    def fn(x: jax.Array, at: jax.Array, by: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jax.lax.dynamic_slice(x, (at, 0), (1, 2)), by * 2
+
+    args = [X, np.int32(1), np.float32(3)]
+    proto = to_onnx(fn, args)
+    assert (found := verify(fn, proto, args)), found
+    assert (close := allclose(fn, proto, args)), close
+
+
 def test_double_precision() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return jnp.sin(x) * (1 + 1e-6)

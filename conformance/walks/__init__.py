@@ -61,7 +61,7 @@ def calls(*modules: str) -> dict[str, Call]:
 
 
 def public(module: str) -> list[str]:
-    """The public functions of a module; classes and modules are none."""
+    """The public functions of a module; classes and modules do not count."""
     there = importlib.import_module(module)
     kinds = (type, types.ModuleType)
     return [

@@ -62,12 +62,12 @@ def each(names: str, *calls: Arguments) -> dict[str, list[Arguments]]:
 
 
 def floats(*shape: int, low: float = -3, high: float = 3, seed: int = 0) -> np.ndarray:
-    """Random numbers of an interval."""
+    """Random numbers from an interval."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
 
 
 def integers(*shape: int, low: int = -9, high: int = 10, seed: int = 0) -> np.ndarray:
-    """Random integers of an interval without its end."""
+    """Random integers from an interval that excludes its end."""
     return np.random.default_rng(seed).integers(low, high, shape).astype(np.int32)
 
 

@@ -62,6 +62,6 @@ TABLE = Table(
 
 
 def from_schur(triangle: jnp.ndarray, basis: jnp.ndarray) -> list[jnp.ndarray]:
-    """What does not depend on the order of the eigenvalues and on phases, which are free."""
+    """What does not depend on the order of the eigenvalues or on phases, which are arbitrary."""
     adjoint = basis.conj().T
     return [basis @ triangle @ adjoint, basis @ adjoint, jnp.tril(triangle, -1)]

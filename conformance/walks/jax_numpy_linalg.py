@@ -55,5 +55,5 @@ TABLE = Table(
 
 
 def _abs_last(parts: tuple[jnp.ndarray, jnp.ndarray]) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """Without the phases of the eigenvectors, which are free."""
+    """Without the phases of the eigenvectors, which are arbitrary."""
     return parts[0], abs(parts[1])

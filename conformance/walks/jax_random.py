@@ -55,7 +55,7 @@ TABLE = Table(
         "key_data": [call(KEY)],
         "wrap_key_data": [call(RAW)],
         "multinomial": [call(KEY, np.float32(10), P[0] / P[0].sum())],
-        # The other methods depend on the phases of vectors, which are free.
+        # The other methods depend on the phases of vectors, which are arbitrary.
         "multivariate_normal": [call(KEY, A[0], positive_definite(5, 5))],
         "orthogonal": [call(KEY, 4), call(KEY, 4, shape=(2,))],
         "permutation": [

@@ -304,6 +304,7 @@ def convert(
     results: bool,
     operators: dict[str, str],
     normalization_mode: str,
+    assume: list[str],
     report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
@@ -312,6 +313,9 @@ def convert(
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
+
+def assumptions() -> list[str]:
+    """The names of what `to_onnx` can be told to assume."""
 
 def operators() -> list[str]:
     """The operators whose form can be chosen, in alphabetical order."""

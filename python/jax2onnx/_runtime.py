@@ -84,7 +84,7 @@ class Runnable:
 
         code = declared.type.tensor_type.elem_type
         _check_feed(declared, array)
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")  # `ascontiguousarray` would give scalars an axis
         if array.dtype.isbuiltin != 1:
             words = array.view(f"uint{8 * array.itemsize}")
             return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, code)

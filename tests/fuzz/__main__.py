@@ -20,9 +20,9 @@ BATCH = 40
 def main() -> int:
     """Prints a small reproduction of each kind of failure; returns whether there was one."""
     parser = argparse.ArgumentParser(prog="fuzz", description=main.__doc__)
-    parser.add_argument("--seconds", type=float, default=60, help="how long")
-    parser.add_argument("--seed", type=int, default=0, help="the first program")
-    parser.add_argument("--count", type=int, default=10**9, help="how many programs")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to run")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the first program")
+    parser.add_argument("--count", type=int, default=10**9, help="how many programs to run")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     args = parser.parse_args()
 

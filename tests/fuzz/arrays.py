@@ -39,7 +39,7 @@ def numbers(
         return _integers(rng, shape, dtype, wild)
     if is_complex(dtype):
         part = np.dtype(f"float{dtype.itemsize * 4}")
-        # Infinite complex numbers are a matter of taste.
+        # Implementations disagree about infinite complex numbers.
         real, imag = (_floats(rng, shape, part, False) for _ in range(2))
         return (real + 1j * imag).astype(dtype)
     return _floats(rng, shape, dtype, wild)

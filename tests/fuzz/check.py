@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass
 class Seen:
-    """What a run came across."""
+    """What a run encountered."""
 
     programs: int = 0
     operations: Counter[str] = field(default_factory=Counter)

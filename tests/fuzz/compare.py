@@ -29,7 +29,7 @@ SINGLE = float(np.finfo("float32").eps)
 
 
 def wide(array: np.ndarray) -> np.ndarray:
-    """As numbers that differences can be computed of."""
+    """As numbers whose differences can be computed."""
     return array.astype(complex if array.dtype.kind == "c" else float)
 
 

@@ -193,4 +193,4 @@ class Draw:
                     result.astype(complex) if result.dtype.kind == "c" else result.astype(float)
                 ).mean()
                 if finite < (0.4 if self.wild else 0.9):
-                    raise Reject("hardly a number left")
+                    raise Reject("hardly any numbers are left")

@@ -39,7 +39,7 @@ def extend(draw: Draw, count: int) -> None:
         try:
             operator(draw)
         except Reject:
-            # Values that were drawn for it have no use.
+            # Values that were drawn for it are not used.
             del draw.scope[scope:], draw.body[body:]
             for kind, names in arrays:
                 for name in kind.keys() - names:

@@ -1,4 +1,4 @@
-"""Checks some programs, and keeps note of where it is in a file."""
+"""Checks some programs and notes its progress in a file."""
 
 import argparse
 import json

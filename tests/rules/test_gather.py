@@ -45,7 +45,7 @@ def test_indexing(fn, operator):
 
 
 def random_case(seed):
-    """A gather with every kind of axis, and indices of which some lie outside."""
+    """A gather with every kind of axis, and indices, some of them out of bounds."""
     rng = np.random.default_rng(seed)
     rank = int(rng.integers(1, 5))
     shape = [int(n) for n in rng.integers(1, 6, rank)]

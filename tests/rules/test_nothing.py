@@ -1,11 +1,13 @@
 """Arrays without elements, and control flow without results."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model
+from checking import check_model, check_sizes
+from fuzz.runtime import optimizer
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -36,6 +38,17 @@ def test_control_flow_without_results():
 def test_products_without_rows():
     x, w = np.zeros((2, 1, 0, 2), np.float32), np.ones((2, 4), np.float32)
     check_model(lambda x, w: x @ w + 1, [x, w])
+
+
+@pytest.mark.parametrize("fuel", [None, 0])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32", "uint8"])
+def test_products_that_are_sums_of_nothing(dtype, fuel):
+    with optimizer(fuel=fuel):
+        for shapes in [((2, 0), (0, 3)), ((4, 2, 0), (4, 0, 3)), ((0,), (0,))]:
+            check_model(jnp.matmul, [np.zeros(shape, dtype) for shape in shapes])
+        specs = [jax.ShapeDtypeStruct(s, dtype) for s in [("N", 2), ("N", 3)]]
+        args = ([np.ones((n, 2), dtype), np.ones((n, 3), dtype)] for n in (0, 4))
+        check_sizes(lambda x, y: x.T @ y, specs, *args)
 
 
 def test_complex_numbers():

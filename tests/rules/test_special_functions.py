@@ -30,7 +30,7 @@ def test_gamma_function(dtype):
     places = [1e-30, 1e-3, 0.3, 0.5, 1, 1.4616, 1.7, 2, 3, 7.25, 40, 171, 3e4]
     x = np.array([*places, *(-x for x in places), -0.5, -1, -2, -3.7, *ENDS], dtype)
     check({"lgamma": lax.lgamma}, [x], ERROR[dtype], ERROR[dtype])
-    # What it is at zero, JAX has changed from one version to another.
+    # Its value at zero has changed between versions of JAX.
     check({"digamma": lax.digamma}, [x[x != 0]], ERROR[dtype], ERROR[dtype])
 
 
@@ -81,7 +81,7 @@ def test_incomplete_integrals(dtype):
     error = 20 * ERROR[dtype]
     places = [0, 1e-3, 0.1, 0.5, 1, 1.1, 2, 3.7, 10, 30, 100, -1, NAN, INF]
     gamma = {"lower": lax.igamma, "upper": lax.igammac, "slope": lax.igamma_grad_a}
-    # Of an infinite order JAX has changed the answer from one version to another.
+    # JAX's answer for an infinite order has changed between versions.
     check(gamma, grid(places[:-1], places, dtype=dtype), error, error)
     places = [0, 1e-3, 0.5, 1, 2, 5.5, 30, -1, NAN, INF]
     x = [0, 1e-3, 0.3, 0.5, 0.8, 0.99, 1, -0.1, 1.1, NAN]

@@ -1,6 +1,7 @@
 //! ONNX: a graph arena whose every node has an origin, operator schemas, type inference, a verifier,
 //! the text syntax, and reading and writing of files.
 
+mod assumptions;
 mod attr;
 mod builder;
 mod commit;
@@ -36,6 +37,7 @@ mod uses;
 mod verify;
 mod wire;
 
+pub use assumptions::{Assumption, Assumptions};
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use encode::{EncodeOptions, encode};

@@ -17,7 +17,8 @@ pub use fused::{Fused, OptimizedNode};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
 pub use renamed::{is_inlined, originals};
 pub use render::{
-    ALSO_FROM, CALLSITE, JAX_TRACEBACK, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE, WEIGHTS,
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MISSED, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,
+    WEIGHTS,
 };
 pub use source_map::{
     MapFrame, MapNode, OtherCall, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap,

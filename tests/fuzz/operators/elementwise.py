@@ -249,7 +249,7 @@ def bitcast(draw: Draw) -> None:
         raise Reject("no such last axis")
     name = draw.choose(widths[width])
     if name.find("float") >= 0 and is_integer(x):
-        raise Reject("most integers are no numbers")
+        raise Reject("most integers would be NaN")
     text = f"lax.bitcast_convert_type({x.name}, jnp.{name})"
     draw.add("bitcast", text, [x], Kind.MOVES, reads_bits=True)
 

@@ -1,4 +1,4 @@
-"""What puts elements elsewhere."""
+"""What moves elements."""
 
 import math
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tensor::{DType, Tensor, Type};
 
-use super::lexer::{Read, fail};
+use tokens::{Read, fail};
 
 /// The bytes of one element, or of what it is made of: a part of a complex number, or a byte of
 /// elements that are smaller.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::jaxpr::{KEYWORDS, Parser, Scope};
-use super::lexer::Read;
 use super::token::Token;
 use crate::{Eqn, Params};
+use tokens::Read;
 
 impl<'a> Parser<'a> {
     /// Reads one equation of the jaxpr of `scope`.
@@ -57,7 +57,7 @@ impl<'a> Parser<'a> {
     fn is_operand(&self) -> bool {
         match self.token {
             Token::Word("True" | "False" | "base64") | Token::Elided | Token::Number(_) => true,
-            Token::Word(word) => !KEYWORDS.contains(&word) && !self.is_before(':'),
+            Token::Word(word) => !KEYWORDS.contains(&word) && !self.is_before(&Token::Sign(':')),
             Token::Sign('{') => true,
             _ => false,
         }

@@ -1,13 +1,14 @@
 //! Tokens to programs.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
+use tokens::{Read, Tokens, fail};
 
-use super::lexer::{Lexer, Read, fail};
 use super::lines::Numbered;
-use super::token::Token;
+use super::token::{Token, raw};
 use super::{Document, array};
 use crate::{Atom, Constant, Jaxpr, JaxprId, VarId};
 
@@ -27,9 +28,7 @@ pub(super) const UNUSED: &str = "_";
 /// A text that is being read.
 #[derive(Debug)]
 pub(super) struct Parser<'a> {
-    lexer: Lexer<'a>,
-    pub(super) at: usize,
-    pub(super) token: Token<'a>,
+    tokens: Tokens<'a, Token<'a>>,
     depth: usize,
     /// How many bytes elided arrays may still take.
     left: usize,
@@ -39,6 +38,20 @@ pub(super) struct Parser<'a> {
     heights: Vec<usize>,
     pub(super) stacks: Numbered,
     pub(super) document: Document,
+}
+
+impl<'a> Deref for Parser<'a> {
+    type Target = Tokens<'a, Token<'a>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.tokens
+    }
+}
+
+impl DerefMut for Parser<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.tokens
+    }
 }
 
 /// The variables of the jaxpr that is being read.
@@ -70,12 +83,8 @@ impl<'a> Scope<'a> {
 }
 
 pub(super) fn document(text: &str, limit: usize) -> Read<Document> {
-    let mut lexer = Lexer::new(text);
-    let (at, token) = lexer.next()?;
     let mut parser = Parser {
-        lexer,
-        at,
-        token,
+        tokens: Tokens::new(text)?,
         depth: 0,
         left: limit,
         arrays: FxHashMap::default(),
@@ -110,48 +119,12 @@ pub(super) fn document(text: &str, limit: usize) -> Read<Document> {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn advance(&mut self) -> Read<Token<'a>> {
-        let (at, token) = self.lexer.next()?;
-        self.at = at;
-        Ok(std::mem::replace(&mut self.token, token))
+    pub(super) fn eat_word(&mut self, word: &'static str) -> Read<bool> {
+        self.eat_token(&Token::Word(word))
     }
 
-    pub(super) fn unexpected<T>(&self, expected: &str) -> Read<T> {
-        fail(self.at, format!("expected {expected}, found {}", self.token))
-    }
-
-    pub(super) fn eat(&mut self, sign: char) -> Read<bool> {
-        let found = self.token == Token::Sign(sign);
-        if found {
-            self.advance()?;
-        }
-        Ok(found)
-    }
-
-    pub(super) fn expect(&mut self, sign: char) -> Read<()> {
-        if self.eat(sign)? { Ok(()) } else { self.unexpected(&format!("`{sign}`")) }
-    }
-
-    pub(super) fn eat_word(&mut self, word: &str) -> Read<bool> {
-        let found = self.token == Token::Word(word);
-        if found {
-            self.advance()?;
-        }
-        Ok(found)
-    }
-
-    fn expect_word(&mut self, word: &str) -> Read<()> {
-        if self.eat_word(word)? { Ok(()) } else { self.unexpected(&format!("`{word}`")) }
-    }
-
-    /// Whether the token behind the current one is `sign`.
-    pub(super) fn is_before(&self, sign: char) -> bool {
-        self.lexer.clone().next().is_ok_and(|(_, token)| token == Token::Sign(sign))
-    }
-
-    /// Whether a jaxpr follows, rather than numbers in braces.
-    pub(super) fn is_jaxpr(&self) -> bool {
-        self.lexer.clone().next().is_ok_and(|(_, token)| token == Token::Word("lambda"))
+    fn expect_word(&mut self, word: &'static str) -> Read<()> {
+        self.expect_token(&Token::Word(word))
     }
 
     /// A name, quoted or not.
@@ -206,8 +179,8 @@ impl<'a> Parser<'a> {
         }
         let mut shape = Vec::new();
         loop {
-            // Dimensions have a syntax of their own; the lexer stands behind the bracket.
-            let (at, text) = self.lexer.raw(&[',', ']'], DIM_LENGTH)?;
+            // Dimensions have a syntax of their own; what follows the bracket has not been split.
+            let (at, text) = raw(&mut self.rest, &[',', ']'], DIM_LENGTH)?;
             if !text.is_empty() || !shape.is_empty() {
                 let dim = Dim::parse(text);
                 shape.push(dim.or_else(|error| fail(at, error.to_string()))?);
@@ -407,7 +380,7 @@ impl<'a> Parser<'a> {
     /// `1.0:f32[]`, `{1, 2}:i32[2]`: an array whose type stands behind its elements.
     pub(super) fn literal(&mut self) -> Read<Tensor> {
         // The type says how to read what stands before it.
-        let start = (self.lexer.clone(), self.at, self.token.clone());
+        let start = self.tokens.clone();
         match self.token {
             Token::Sign('{') => {
                 while self.token != Token::Sign('}') {
@@ -426,8 +399,7 @@ impl<'a> Parser<'a> {
         }
         self.expect(':')?;
         let ty = self.ty()?;
-        let behind = (self.lexer.clone(), self.at, self.token.clone());
-        (self.lexer, self.at, self.token) = start;
+        let behind = std::mem::replace(&mut self.tokens, start);
         let at = self.at;
         let tensor = match self.token {
             Token::Number(_) | Token::Word("True" | "False") => {
@@ -436,7 +408,7 @@ impl<'a> Parser<'a> {
             }
             _ => self.data(&ty, None)?,
         };
-        (self.lexer, self.at, self.token) = behind;
+        self.tokens = behind;
         Ok(tensor)
     }
 }

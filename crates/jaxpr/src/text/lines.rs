@@ -21,8 +21,8 @@ use provenance::{Frame, FrameId, FrameKind, LinkId, Span, StackId, Stacks};
 use rustc_hash::FxHashMap;
 
 use super::jaxpr::Parser;
-use super::lexer::{Read, fail};
 use super::token::{Token, quoted};
+use tokens::{Read, fail};
 
 /// Stacks by the numbers that they have in the text.
 #[derive(Debug, Default)]

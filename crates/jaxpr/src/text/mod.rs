@@ -26,7 +26,6 @@
 mod array;
 mod eqn;
 mod jaxpr;
-mod lexer;
 mod lines;
 mod param;
 mod print;
@@ -75,25 +74,9 @@ pub struct Document {
 /// Reads a text. Arrays whose values are left out may take `limit` bytes altogether.
 pub fn parse(text: &str, limit: usize) -> Result<Document, TextError> {
     jaxpr::document(text, limit).map_err(|fail| {
-        let before = &text[..text.floor_char_boundary_(fail.at)];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        TextError {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            reason: fail.reason,
-        }
+        let (line, column) = fail.position(text);
+        TextError { line, column, reason: fail.reason }
     })
-}
-
-/// The boundary of a character at or before a byte.
-trait FloorCharBoundary {
-    fn floor_char_boundary_(&self, at: usize) -> usize;
-}
-
-impl FloorCharBoundary for str {
-    fn floor_char_boundary_(&self, at: usize) -> usize {
-        (0..=at.min(self.len())).rev().find(|i| self.is_char_boundary(*i)).unwrap_or(0)
-    }
 }
 
 #[cfg(test)]

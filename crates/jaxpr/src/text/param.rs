@@ -6,9 +6,9 @@ use tensor::{DType, Dim};
 
 use super::array;
 use super::jaxpr::{Parser, Scope};
-use super::lexer::{Read, fail};
 use super::token::{Token, is_plain, quoted};
 use crate::{Param, Params};
+use tokens::{Read, fail};
 
 /// The words that stand before a text in quotes.
 const DIM: &str = "dim";
@@ -41,7 +41,9 @@ impl<'a> Parser<'a> {
     fn param(&mut self, scope: &mut Scope<'a>) -> Read<Param> {
         let at = self.at;
         match self.token {
-            Token::Number(_) | Token::Word("True" | "False") if self.is_before(':') => {
+            Token::Number(_) | Token::Word("True" | "False")
+                if self.is_before(&Token::Sign(':')) =>
+            {
                 self.literal().map(Param::Tensor)
             }
             Token::Number(text) => {
@@ -86,7 +88,7 @@ impl<'a> Parser<'a> {
                 self.calls(scope, id);
                 Ok(Param::Jaxpr(id))
             }
-            Token::Sign('{') if self.is_jaxpr() => {
+            Token::Sign('{') if self.is_before(&Token::Word("lambda")) => {
                 let id = self.jaxpr()?;
                 self.calls(scope, id);
                 Ok(Param::Jaxpr(id))

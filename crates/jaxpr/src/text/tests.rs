@@ -182,7 +182,7 @@ fn errors_say_where_and_what() {
             "{ lambda ; . let = f[a=(1 2)] in () }",
             "line 1, column 27: expected `,` or `)`, found `2`",
         ),
-        ("{ lambda ; . let = f[a=\"b] in () }", "line 1, column 24: this string does not end"),
+        ("{ lambda ; . let = f[a=\"b] in () }", "line 1, column 24: the string is not closed"),
         ("{ lambda ; . let in ()", "line 1, column 23: expected `}`, found the end of the text"),
         (
             "{ lambda ; . let in () } more",

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::formula::Num;
-use onnx::{Attrs, Op, ValueId, attrs, fold};
+use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -41,6 +41,11 @@ impl Context<'_> {
     /// The number of axes of a value.
     pub fn rank(&self, value: ValueId) -> usize {
         self.builder.rank(value)
+    }
+
+    /// Whether the user promises `one`.
+    pub(crate) fn assumes(&self, one: Assumption) -> bool {
+        self.builder.graph.assumptions.contains(one)
     }
 
     /// What a value is, if it is small and follows from constants alone.
@@ -209,6 +214,13 @@ impl Context<'_> {
         if self.shape(value) == shape {
             return Ok(value);
         }
+        // Axes of size one in front repeat nothing.
+        let more = shape.len().saturating_sub(self.rank(value));
+        if shape[more..] == *self.shape(value) && shape[..more].iter().all(|d| *d == Dim::Known(1))
+        {
+            let axes: Vec<i64> = (0..more as i64).collect();
+            return Ok(self.unsqueeze(value, &axes)?);
+        }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)
     }
@@ -234,8 +246,9 @@ impl Context<'_> {
     /// A tensor of `shape` filled with `value`.
     #[track_caller]
     pub fn full(&mut self, dtype: DType, value: f64, shape: &[Dim]) -> Result<ValueId> {
-        let tensor = Tensor::scalar(dtype, value)
-            .ok_or_else(|| RuleError::Internal(format!("{value} is no {dtype} constant")))?;
+        let tensor = Tensor::scalar(dtype, value).ok_or_else(|| {
+            RuleError::Internal(format!("{value} is not a constant of type {dtype}"))
+        })?;
         let scalar = self.constant(tensor);
         self.expand(scalar, shape)
     }

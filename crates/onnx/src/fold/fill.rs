@@ -9,7 +9,7 @@ use crate::Attr;
 use super::numbers::Numbers;
 use super::{Operation, Reason};
 
-/// For operators that follow from types alone, and are no constants where they do not.
+/// For operators that follow from types alone, and are not constants where they do not.
 pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
     Err("the shape is not known")
 }
@@ -33,7 +33,7 @@ pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     let (start, step) = (operation.ints(0)?, operation.ints(2)?);
     let ([start], [step], [count]) = (&*start, &*step, operation.shape) else {
-        return Err("the operands are no scalars");
+        return Err("the operands are not scalars");
     };
     let (start, step) = (i128::from(*start), i128::from(*step));
     let values = (0..*count).map(|i| start + step * i as i128).collect();

@@ -20,7 +20,7 @@ impl Numbers {
     pub(super) fn new(tensor: &Tensor) -> Result<Self, Reason> {
         let ints = tensor.to_ints().map(Numbers::Ints);
         let numbers = ints.or_else(|| tensor.to_f64s().map(Numbers::Floats));
-        numbers.ok_or("the elements are no plain numbers")
+        numbers.ok_or("the elements are not plain numbers")
     }
 
     /// A tensor of these elements. Integers must be in range and floats must not be NaN; floats are
@@ -40,7 +40,7 @@ fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Reason> {
     let (low, high) = match (dtype.kind(), dtype.int_range()) {
         (Kind::Bool, _) => (0, 1),
         (_, Some(range)) if width > 0 => range,
-        _ => return Err("the elements are no plain numbers"),
+        _ => return Err("the elements are not plain numbers"),
     };
     let mut bytes = Vec::with_capacity(values.len() * width);
     for value in values {
@@ -65,6 +65,6 @@ fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Reason> {
             let scalars = values.iter().filter_map(|v| Tensor::scalar(dtype, *v));
             Ok(scalars.flat_map(|t| t.bytes().to_vec()).collect())
         }
-        _ => Err("the elements are no plain numbers"),
+        _ => Err("the elements are not plain numbers"),
     }
 }

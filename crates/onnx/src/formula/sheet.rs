@@ -85,7 +85,7 @@ impl Sheet for Page<'_, '_> {
             return builder.constant(tensor);
         }
         let dtype = builder.dtype(like);
-        self.complain(Error::Graph(format!("a constant is no {dtype}")));
+        self.complain(Error::Graph(format!("a constant cannot be of type {dtype}")));
         like
     }
 

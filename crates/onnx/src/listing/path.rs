@@ -5,9 +5,9 @@ use rustc_hash::FxHashSet;
 use super::python::{Literal, split};
 use super::{Dim, ListedNode, Listing, Value, joined};
 
-/// Why a text is no path.
+/// Why a text is not a path.
 #[derive(Debug, thiserror::Error)]
-#[error("`{part}` is no {what}")]
+#[error("`{part}` is not {what}")]
 pub struct PathError {
     part: String,
     what: &'static str,
@@ -133,7 +133,7 @@ fn short(node: &ListedNode) -> String {
 
 /// `Gemm{transB=1}:Bx256`
 fn step(text: &str) -> Result<Step<'_>, PathError> {
-    let malformed = || PathError { part: text.to_owned(), what: "step" };
+    let malformed = || PathError { part: text.to_owned(), what: "a step" };
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     // Two colons separate a domain, one a shape.
     let mut end = text.find(|c: char| !is_word(c) && c != '.' && c != '*').unwrap_or(text.len());
@@ -151,7 +151,7 @@ fn step(text: &str) -> Result<Step<'_>, PathError> {
             let entry = part
                 .split_once('=')
                 .and_then(|(name, value)| Some((name.trim(), Literal::parse(value)?)));
-            let wrong = || PathError { part: part.to_owned(), what: "attribute" };
+            let wrong = || PathError { part: part.to_owned(), what: "an attribute" };
             attributes.push(entry.ok_or_else(wrong)?);
         }
         rest = after.trim_start();
@@ -182,6 +182,6 @@ fn dims(text: &str) -> Result<Vec<Dim>, PathError> {
         }
         _ => None,
     };
-    let wrong = || PathError { part: text.to_owned(), what: "shape" };
+    let wrong = || PathError { part: text.to_owned(), what: "a shape" };
     parts.iter().map(dim).collect::<Option<_>>().ok_or_else(wrong)
 }

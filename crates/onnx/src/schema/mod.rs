@@ -128,6 +128,8 @@ pub enum Right {
     SmallNumbers,
     /// For all except NaN, which is lost.
     Numbers,
+    /// For sums of at least one term.
+    Terms,
 }
 
 /// Element types per constraint: every combination of them runs.
@@ -271,6 +273,10 @@ const fn small(variant: &'static str, masks: &'static [u32]) -> Row {
 
 const fn numbers(variant: &'static str, masks: &'static [u32]) -> Row {
     Row { right: Right::Numbers, variant, masks }
+}
+
+const fn terms(variant: &'static str, masks: &'static [u32]) -> Row {
+    Row { right: Right::Terms, variant, masks }
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! One line per operator version that is current at an opset from 18 to 26, sorted by
 //! name and version. Masks have one bit per `tensor::DType`.
 //!
-//! Digest of what runs: sha256:c046d0e380692daec7ef52dc55cfe60a0ca0edeb560716fb97a624cef416ebfb
+//! Digest of what runs: sha256:0b1fb532d53eebe80cffa770695c87c8b4bfc2d2ae4cb3a7178814e44287b754
 
 use super::AttrKind::{Float, Floats, Graph, Int, Ints, Other, String, Strings, Tensor};
-use super::{Schema, attr, constraint, many, mixed, numbers, one, optional, required, row, small};
+use super::{Schema, attr, constraint, many, mixed, one, optional, required};
+use super::{numbers, row, small, terms};
 
 /// Operators with an attribute that decides which types run: its name and its default.
 pub(super) static VARIANTS: &[(&str, &str, &str)] = &[
@@ -193,7 +194,7 @@ pub(super) static TABLE: &[Schema] = &[
     Schema { name: "LpNormalization", since: 22, until: 26, inputs: &[one("input", 0)], outputs: &[one("output", 0)], attrs: &[attr("axis", Int), attr("p", Int)], types: &[constraint("T", 0x780000)], runs: &[row("", &[0x680000])], function: false },
     Schema { name: "LpPool", since: 18, until: 21, inputs: &[one("X", 0)], outputs: &[one("Y", 0)], attrs: &[attr("auto_pad", String), attr("ceil_mode", Int), attr("dilations", Ints), required("kernel_shape", Ints), attr("p", Int), attr("pads", Ints), attr("strides", Ints)], types: &[constraint("T", 0x680000)], runs: &[row("", &[0x280000])], function: false },
     Schema { name: "LpPool", since: 22, until: 26, inputs: &[one("X", 0)], outputs: &[one("Y", 0)], attrs: &[attr("auto_pad", String), attr("ceil_mode", Int), attr("dilations", Ints), required("kernel_shape", Ints), attr("p", Int), attr("pads", Ints), attr("strides", Ints)], types: &[constraint("T", 0x780000)], runs: &[row("", &[0x280000])], function: false },
-    Schema { name: "MatMul", since: 13, until: 26, inputs: &[one("A", 0), one("B", 0)], outputs: &[one("Y", 0)], attrs: &[], types: &[constraint("T", 0x781860)], runs: &[row("", &[0x681860])], function: false },
+    Schema { name: "MatMul", since: 13, until: 26, inputs: &[one("A", 0), one("B", 0)], outputs: &[one("Y", 0)], attrs: &[], types: &[constraint("T", 0x781860)], runs: &[row("", &[0x680060]), terms("", &[0x1800])], function: false },
     Schema { name: "MatMulInteger", since: 10, until: 26, inputs: &[one("A", 0), one("B", 1), optional("a_zero_point", 0), optional("b_zero_point", 1)], outputs: &[one("Y", 2)], attrs: &[], types: &[constraint("T1", 0x208), constraint("T2", 0x208), constraint("T3", 0x20)], runs: &[row("", &[0x208, 0x208, 0x20])], function: false },
     Schema { name: "Max", since: 13, until: 26, inputs: &[many("data_0", 0, 1)], outputs: &[one("max", 0)], attrs: &[], types: &[constraint("T", 0x781e78)], runs: &[row("", &[0x681a28]), small("", &[0x40])], function: false },
     Schema { name: "MaxPool", since: 12, until: 21, inputs: &[one("X", 0)], outputs: &[one("Y", 0), optional("Indices", 1)], attrs: &[attr("auto_pad", String), attr("ceil_mode", Int), attr("dilations", Ints), required("kernel_shape", Ints), attr("pads", Ints), attr("storage_order", Int), attr("strides", Ints)], types: &[constraint("T", 0x680208), constraint("I", 0x40)], runs: &[row("", &[0x680208, 0x40])], function: false },

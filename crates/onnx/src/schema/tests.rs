@@ -83,6 +83,8 @@ fn some_kernels_are_not_always_right() {
     assert_eq!(right("ReduceMax", DType::F32), Some(Right::Numbers));
     assert_eq!(right("Sign", DType::F16), Some(Right::Numbers));
     assert_eq!(right("Sign", DType::F32), Some(Right::Always));
+    assert_eq!(right("MatMul", DType::U32), Some(Right::Terms));
+    assert_eq!(right("MatMul", DType::I32), Some(Right::Always));
 }
 
 #[test]

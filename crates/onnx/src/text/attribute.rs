@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tokens::{Read, fail};
+
 use super::dtype_named;
-use super::lexer::{Read, Token, fail};
+use super::lexer::Token;
 use super::literal::Number;
 use super::parse::Parser;
 use super::syntax::{Argument, Name};
@@ -30,7 +32,7 @@ impl<'a> Parser<'a> {
     }
 
     fn argument(&mut self, ty: Option<&str>) -> Read<Argument> {
-        let at = self.at();
+        let at = self.at;
         match ty {
             Some("graph") => return Ok(Argument::Graph(self.body(true)?)),
             Some("graphs") => {
@@ -41,13 +43,13 @@ impl<'a> Parser<'a> {
             None | Some("int" | "float" | "string" | "ints" | "floats" | "strings") => {}
             Some(other) => return fail(at, format!("unsupported attribute type `{other}`")),
         }
-        if let (None, Token::Id(word)) = (ty, self.token()) {
+        if let (None, Token::Id(word)) = (ty, &self.token) {
             if dtype_named(word).is_some() {
                 return self.tensor().map(Argument::Plain);
             }
             return Ok(Argument::Graph(self.body(true)?));
         }
-        if self.token() == &Token::Sign('@') {
+        if self.token == Token::Sign('@') {
             return fail(at, "attributes of functions are not supported");
         }
         let attr = if self.eat('[')? {
@@ -60,9 +62,9 @@ impl<'a> Parser<'a> {
     }
 
     fn tensor(&mut self) -> Read<Attr> {
-        let at = self.at();
+        let at = self.at;
         let ty = self.ty()?;
-        if matches!(self.token(), Token::Id(_) | Token::Quoted(_)) {
+        if matches!(self.token, Token::Id(_) | Token::Quoted(_)) {
             self.advance()?;
         }
         self.eat('=')?;
@@ -70,7 +72,7 @@ impl<'a> Parser<'a> {
     }
 
     fn item(&mut self) -> Read<Item<'a>> {
-        if let Token::Quoted(text) = self.token() {
+        if let Token::Quoted(text) = &self.token {
             let text = text.as_str().into();
             self.advance()?;
             return Ok(Item::Text(text));

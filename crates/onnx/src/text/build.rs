@@ -5,10 +5,10 @@ use std::panic::Location;
 use provenance::{Emitter, Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{Dim, Tensor, Type};
+use tokens::{Read, fail};
 
 use super::constant;
 use super::functions;
-use super::lexer::{Fail, Read, fail};
 use super::parse::Parser;
 use super::syntax::{Argument, Body, Declared, Model, Name, Statement};
 use crate::{
@@ -19,11 +19,9 @@ use crate::{
 pub fn parse(text: &str, origins: &mut Origins) -> Result<Graph> {
     let read = Parser::new(text).and_then(|mut parser| parser.model());
     let built = read.and_then(|model| Reader::build(&model, origins));
-    built.map_err(|Fail { at, reason }| {
-        let before = text.get(..at).unwrap_or(text);
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let lines = before.matches('\n').count();
-        Error::Text { line: lines + 1, column: line.chars().count() + 1, reason }
+    built.map_err(|fail| {
+        let (line, column) = fail.position(text);
+        Error::Text { line, column, reason: fail.reason }
     })
 }
 

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::lexer::{Read, fail};
 use super::syntax::{Argument, Body, FunctionText};
+use tokens::{Read, fail};
 
 /// The positions of `functions`, each after those that it calls.
 pub(super) fn callees_first(functions: &[FunctionText]) -> Read<Vec<usize>> {

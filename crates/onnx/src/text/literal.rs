@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tensor::{DType, Kind, Tensor};
+use tokens::{Read, fail};
 
-use super::lexer::{Read, Token, fail};
+use super::lexer::Token;
 
 /// A number as it is written.
 #[derive(Clone, Copy, Debug)]

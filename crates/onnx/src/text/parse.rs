@@ -1,9 +1,12 @@
 //! Parses tokens into syntax.
 
+use std::ops::{Deref, DerefMut};
+
 use tensor::{Dim, Tensor, Type};
+use tokens::{Read, Tokens, fail};
 
 use super::dtype_named;
-use super::lexer::{Lexer, Read, Token, fail};
+use super::lexer::Token;
 use super::literal::{self, Number};
 use super::syntax::{Body, Declared, FunctionText, Model, Name, Statement};
 
@@ -14,17 +17,27 @@ const DEPTH: usize = 48;
 const DIM_LENGTH: usize = 1024;
 
 pub(super) struct Parser<'a> {
-    lexer: Lexer<'a>,
-    at: usize,
-    token: Token<'a>,
+    tokens: Tokens<'a, Token<'a>>,
     depth: usize,
+}
+
+impl<'a> Deref for Parser<'a> {
+    type Target = Tokens<'a, Token<'a>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.tokens
+    }
+}
+
+impl DerefMut for Parser<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.tokens
+    }
 }
 
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str) -> Read<Self> {
-        let mut lexer = Lexer::new(text);
-        let (at, token) = lexer.next()?;
-        Ok(Self { lexer, at, token, depth: 0 })
+        Ok(Self { tokens: Tokens::new(text)?, depth: 0 })
     }
 
     pub(super) fn model(&mut self) -> Read<Model> {
@@ -38,36 +51,6 @@ impl<'a> Parser<'a> {
             functions.push(FunctionText { at, domain, body });
         }
         Ok(Model { graph, functions })
-    }
-
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
-    pub(super) fn token(&self) -> &Token<'a> {
-        &self.token
-    }
-
-    pub(super) fn advance(&mut self) -> Read<Token<'a>> {
-        let (at, token) = self.lexer.next()?;
-        self.at = at;
-        Ok(std::mem::replace(&mut self.token, token))
-    }
-
-    pub(super) fn unexpected<T>(&self, expected: &str) -> Read<T> {
-        fail(self.at, format!("expected {expected}, found {}", self.token))
-    }
-
-    pub(super) fn eat(&mut self, sign: char) -> Read<bool> {
-        let found = self.token == Token::Sign(sign);
-        if found {
-            self.advance()?;
-        }
-        Ok(found)
-    }
-
-    pub(super) fn expect(&mut self, sign: char) -> Read<()> {
-        if self.eat(sign)? { Ok(()) } else { self.unexpected(&format!("`{sign}`")) }
     }
 
     /// Items separated by commas up to `close`, whose opening token has been read.
@@ -149,10 +132,7 @@ impl<'a> Parser<'a> {
             }
             Ok(input)
         })?;
-        if self.token != Token::Arrow {
-            return self.unexpected("`=>`");
-        }
-        self.advance()?;
+        self.expect_token(&Token::Arrow)?;
         self.expect('(')?;
         let outputs = self.list(')', |p| p.declared(typed))?;
         let mut values = Vec::new();

@@ -261,7 +261,7 @@ mod tests {
         assert!(Ring.carries(I4, I8));
         assert!(!Ring.carries(I64, I32));
         assert!(!Ring.carries(I8, F64), "a product may not fit");
-        assert!(!Ring.carries(Bool, U8), "1 + 1 is no boolean");
+        assert!(!Ring.carries(Bool, U8), "1 + 1 is not a boolean");
     }
 
     #[test]

@@ -53,6 +53,21 @@ fn wrapping_arithmetic_may_change_signedness() {
 }
 
 #[test]
+fn products_that_may_be_sums_of_nothing_are_signed() {
+    for (shapes, nodes) in [
+        ("[2,3] a, uint32[3,4] b", "MatMul:u32"),
+        ("[2,0] a, uint32[0,4] b", "Cast:i32 Cast:i32 MatMul:i32 Cast:u32"),
+        ("[2,N] a, uint32[N,4] b", "Cast:i32 Cast:i32 MatMul:i32 Cast:u32"),
+    ] {
+        let text = format!("g (uint32{shapes}) => (uint32[2,4] y) {{ y = MatMul (a, b) }}");
+        let mut origins = Origins::default();
+        let mut graph = crate::testing::graph(&text, &mut origins);
+        legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
+        assert_eq!(show(&graph), nodes, "{shapes}");
+    }
+}
+
+#[test]
 fn moving_takes_any_type_that_holds_the_bits() {
     let chosen = |dtype| {
         let result = outcome("Where", &[Bool, dtype, dtype], Attrs::new(), &[dtype], ORT);

@@ -70,7 +70,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     }
 
     // Equal elements.
-    // What lies in another order is not put in order just to be compared.
+    // Constants in another order are not reordered just to be compared.
     rest.retain(|(id, t)| graph.value(*id).name.is_empty() && t.stored_bytes().is_some());
     for alike in groups(rest, sample) {
         for equal in groups(alike, content) {

@@ -4,6 +4,8 @@
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
 //! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
 
+mod parts;
+
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -11,6 +13,7 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Operand, Pattern, Spelling, respelled};
 use super::placement::Placement;
+use crate::movement::is_movement;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -58,13 +61,23 @@ const STEPS: u32 = 4096;
 
 /// Looks for `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
+    find_given(graph, root, spelling, Vec::new())
+}
+
+/// Looks for `spelling` at `root`, where it is known what some names stand for.
+pub(super) fn find_given(
+    graph: &Graph,
+    root: NodeId,
+    spelling: &Spelling,
+    bound: Vec<(Name, Bound)>,
+) -> Option<Finding> {
     let node = graph.node(root);
     let [result] = *node.outputs else { return None };
     let placement = Placement::identity(graph.ty(result).rank())?;
     let mut search = Search {
         graph,
         block: node.block(),
-        bound: Vec::new(),
+        bound,
         nodes: Vec::new(),
         goals: Vec::new(),
         steps: 0,
@@ -128,8 +141,12 @@ impl<'p, 'g> Search<'p, 'g> {
         let plain = goal.written == Written::Plain;
         match goal.pattern {
             Pattern::Value(name) => plain && self.value(*name, &goal),
+            Pattern::Optional(_) => false,
             Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_) => self.constant(&goal),
             Pattern::Spread(inner) => plain && self.spread(inner, &goal),
+            Pattern::Part(part, of, whole) => plain && self.part(*part, of, *whole, &goal),
+            Pattern::Moved(inner) => plain && self.moved(inner, &goal),
+            Pattern::Interleaved(parts) => plain && self.interleaved(parts, &goal),
             Pattern::Node(node) => {
                 plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
             }
@@ -185,7 +202,10 @@ impl<'p, 'g> Search<'p, 'g> {
                     .count(*axes)
                     .is_some_and(|count| {
                         let known = count.as_known();
-                        #[expect(clippy::cast_precision_loss, reason = "as the model counts")]
+                        #[expect(
+                            clippy::cast_precision_loss,
+                            reason = "the model also counts in floats"
+                        )]
                         known.is_some_and(|count| is_close(number, count as f64, dtype))
                     })
                     .then_some(None),
@@ -283,6 +303,32 @@ impl<'p, 'g> Search<'p, 'g> {
         Some((id, source, placement?))
     }
 
+    /// Behind transposes and reshapes, as few as possible.
+    fn moved(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
+        let (mut value, mut placement) = (goal.value, goal.placement.clone());
+        let mut nodes = Vec::new();
+        loop {
+            let goal = Goal { pattern: inner, value, placement, ..goal.clone() };
+            let found = self.attempt(|search| {
+                search.nodes.extend(nodes.iter().map(|id| (*id, goal.word)));
+                let at = search.push(goal);
+                search.solve(at)
+            });
+            let next = self.graph.producer(value).filter(|id| {
+                let node = self.graph.node(*id);
+                is_movement(node) && node.block() == self.block
+            });
+            let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
+            match source {
+                Some((id, source)) if !found => {
+                    nodes.push(id);
+                    (value, placement) = (source, Placement::unknown(self.graph.ty(source).rank()));
+                }
+                _ => return found,
+            }
+        }
+    }
+
     /// `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
     fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
         let step = |value, ops: &[&str]| {
@@ -332,14 +378,20 @@ impl<'p, 'g> Search<'p, 'g> {
         if node.block() != self.block || !node.op.domain.is_empty() || node.outputs.len() != 1 {
             return false;
         }
-        let found = if node.op.name == pattern.op {
-            if is_reduction(pattern.op) {
-                self.reduction(pattern, id, placement, word, next)
-            } else {
-                self.operands(pattern, id, placement, word, next)
+        let place = (placement, word, next);
+        let found = match node.op.name {
+            op if op != pattern.op => {
+                let last = if matches!(pattern.op, "Add" | "Sub") {
+                    Written::Negated
+                } else {
+                    Written::Inverted
+                };
+                respelled(pattern.op) == Some(op)
+                    && pattern.ends_in_constant()
+                    && self.operands(pattern, id, last, place)
             }
-        } else {
-            self.respelled(pattern, id, placement, word, next)
+            op if is_reduction(op) => self.reduction(pattern, id, placement, word, next),
+            _ => self.operands(pattern, id, Written::Plain, place),
         };
         if found {
             return true;
@@ -351,64 +403,31 @@ impl<'p, 'g> Search<'p, 'g> {
         })
     }
 
+    /// Matches the operands, in either order if that makes no difference. `last` says how the second
+    /// one is written: `x - c` may stand for `x + -c`.
     fn operands(
         &mut self,
         pattern: &'p Node,
         id: NodeId,
-        placement: &Placement,
-        word: &'static str,
-        next: Option<usize>,
+        last: Written,
+        place: (&Placement, &'static str, Option<usize>),
     ) -> bool {
         let node = self.graph.node(id);
-        if node.inputs.len() != pattern.args.len() {
-            return false;
-        }
-        let Some(inputs) = node.inputs.iter().copied().collect::<Option<SmallVec<[_; 4]>>>() else {
+        let inputs = node.inputs.iter().copied().collect::<Option<SmallVec<[_; 4]>>>();
+        let Some(mut inputs) = inputs.filter(|inputs| inputs.len() == pattern.args.len()) else {
             return false;
         };
-        let plain = [Written::Plain; 4];
-        let in_order = self.attempt(|search| {
-            search.attributes(pattern, id)
-                && search.arguments(pattern, id, &inputs, plain, (placement, word, next))
-        });
-        if in_order || inputs.len() != 2 || !is_commutative(pattern.op) {
-            return in_order;
-        }
-        if inputs[0] == inputs[1] {
-            return false;
-        }
-        let swapped = [inputs[1], inputs[0]];
-        self.attempt(|search| {
-            search.attributes(pattern, id)
-                && search.arguments(pattern, id, &swapped, plain, (placement, word, next))
-        })
-    }
-
-    /// `x - c` for `x + -c` and the like.
-    fn respelled(
-        &mut self,
-        pattern: &'p Node,
-        id: NodeId,
-        placement: &Placement,
-        word: &'static str,
-        next: Option<usize>,
-    ) -> bool {
-        let node = self.graph.node(id);
-        if respelled(pattern.op) != Some(node.op.name) {
-            return false;
-        }
-        let either = is_commutative(node.op.name);
-        let is_sum = matches!(pattern.op, "Add" | "Sub");
-        let written = if is_sum { Written::Negated } else { Written::Inverted };
-        let [Some(a), Some(b)] = *node.inputs.as_slice() else { return false };
-        let orders: &[[ValueId; 2]] = if either { &[[a, b], [b, a]] } else { &[[a, b]] };
-        pattern.ends_in_constant()
-            && orders.iter().any(|inputs| {
-                let how = [Written::Plain, written, Written::Plain, Written::Plain];
-                self.attempt(|search| {
-                    search.arguments(pattern, id, inputs, how, (placement, word, next))
-                })
+        let written = [Written::Plain, last, Written::Plain, Written::Plain];
+        let both = matches!(*inputs, [a, b] if a != b) && is_commutative(node.op.name);
+        (0..1 + usize::from(both)).any(|order| {
+            if order == 1 {
+                inputs.swap(0, 1);
+            }
+            self.attempt(|search| {
+                search.attributes(pattern, id)
+                    && search.arguments(pattern, id, &inputs, written, place)
             })
+        })
     }
 
     /// Makes the arguments the next goals, and reaches them.
@@ -424,7 +443,11 @@ impl<'p, 'g> Search<'p, 'g> {
         let mut next = next;
         for ((pattern, value), written) in pattern.args.iter().zip(inputs).zip(written).rev() {
             let rank = self.graph.ty(*value).rank();
-            let Some(placement) = placement.operand(rank) else { return false };
+            let placement = match self.graph.node(id).op.name {
+                "MatMul" => Some(Placement::unknown(rank)),
+                _ => placement.operand(rank),
+            };
+            let Some(placement) = placement else { return false };
             next = self.push(Goal { pattern, value: *value, placement, written, word, next });
         }
         self.solve(next)
@@ -505,7 +528,7 @@ pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<Sma
     (!axes.is_empty()).then_some(axes)
 }
 
-/// The floats that frameworks cast to and fro: small ones, and the one that sums are computed in.
+/// The floats that frameworks cast back and forth: small ones, and the one that sums are computed in.
 fn is_small(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32)
 }
@@ -533,7 +556,7 @@ fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
     number == wanted || (number - wanted).abs() <= tolerance * wanted.abs()
 }
 
-/// Whether a number has at most so many binary digits.
+/// Whether a number has at most this many binary digits.
 fn has_digits(number: f64, digits: i32) -> bool {
     // The bits of an `f64` that a type with fewer digits lacks.
     let lacking = 53 - digits;

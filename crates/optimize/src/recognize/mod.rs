@@ -9,8 +9,10 @@ mod conditions;
 mod found;
 mod matcher;
 mod measured;
+mod parts;
 mod pattern;
 mod placement;
+pub(crate) mod recurrent;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,10 +38,12 @@ const TEXTS: &[(&str, &str)] = &[
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("attention", include_str!("patterns/attention.txt")),
+    ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
-/// The operators that nobody chooses: a spelling of them is a shorter one of the same.
+/// Operators without a choice of form: a longer spelling of them is just shortened.
 const ELEMENTARY: &[&str] = &["Add"];
 
 /// One way to spell an operator, and what becomes of it.
@@ -94,7 +98,7 @@ impl Rule for Recognizer {
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let finding =
-            matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled otherwise")?;
+            matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
@@ -107,13 +111,13 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new = found.emit(&self.spelling.replacement)?;
+        let mut new = found.replacement()?;
         let dtype = m.ty(result).dtype;
         if m.ty(new).dtype != dtype {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;
         }
         if m.ty(new) != m.ty(result) {
-            return Err("the shape would be another".into());
+            return Err("the shape would change".into());
         }
         Ok(vec![new])
     }
@@ -144,7 +148,8 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
-    let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
+    let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
+    let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();
     names

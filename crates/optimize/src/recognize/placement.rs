@@ -10,7 +10,7 @@ use tensor::Dim;
 /// An axis of the result, or one of the two below.
 type Axis = u8;
 
-/// An axis of size one that was put in.
+/// An axis of size one that was inserted.
 const ONE: Axis = u8::MAX;
 /// An axis that was reduced: it may be any.
 const ANY: Axis = u8::MAX - 1;
@@ -34,6 +34,18 @@ impl Placement {
     /// That of an operand with `rank` axes of an elementwise operator.
     pub(super) fn operand(&self, rank: usize) -> Option<Self> {
         Some(Self(self.0.get(self.0.len().checked_sub(rank)?..)?.into()))
+    }
+
+    /// That of a value with one more axis behind, which may be any.
+    pub(super) fn with_axis(&self) -> Self {
+        Self(self.0.iter().copied().chain([ANY]).collect())
+    }
+
+    /// For each axis of a value of the given shape, the axis of the result along which it changes.
+    pub(super) fn axes(&self, shape: &[Dim]) -> Vec<Option<usize>> {
+        let axes = self.0.iter().zip(shape);
+        axes.map(|(axis, dim)| (*dim != Dim::Known(1) && *axis < ANY).then(|| usize::from(*axis)))
+            .collect()
     }
 
     /// That of the operand of a reduction of `axes`.

@@ -38,7 +38,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
     let of_channels = |m: &Match<'_>, v| is_of_channels(m, v, shape.len(), 1, channels);
     if m.ty(y).dtype != DType::F32 && m.ty(y).dtype != DType::F64 {
-        return Err("the type is not computed with".into());
+        return Err("the type has no such number".into());
     }
 
     let (centred, mut factors) = factors(m, product, &shape, channels)?;
@@ -54,7 +54,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let scale = match factors.as_slice() {
         [] => None,
         [Factor { value, divides: false }] => Some(*value),
-        _ => return Err("there are more factors than one".into()),
+        _ => return Err("there is more than one factor".into()),
     };
     // The product of factors has the elements of each; its axes are where the channels are.
     let parts = [Some(variance), scale];
@@ -66,7 +66,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("an operand is not one number for each channel".into());
     }
     if ![Some(mean), Some(variance), scale, bias].into_iter().flatten().all(|v| is_given(m, v)) {
-        return Err("the statistics are computed here".into());
+        return Err("the statistics are computed in the model".into());
     }
     if m.ty(x).shape != shape {
         return Err("the input is broadcast".into());
@@ -75,11 +75,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(y).dtype;
     let count = channels.as_known().and_then(|n| usize::try_from(n).ok());
     let filled = |m: &mut Match<'_>, number: f64| -> Result<ValueId, Skip> {
-        let one = Tensor::scalar(dtype, number).ok_or("the type is not computed with")?;
+        let one = Tensor::scalar(dtype, number).ok_or("the type has no such number")?;
         let count = count.ok_or("the number of channels is not known")?;
         let bytes = one.bytes().repeat(count);
         let tensor = Tensor::new(dtype, &[count], std::sync::Arc::new(bytes));
-        Ok(m.tensor(tensor.map_err(|_| "the channels are too many")?))
+        Ok(m.tensor(tensor.map_err(|_| "there are too many channels")?))
     };
     let scale = match scale {
         Some(scale) => vector(m, scale, channels)?,

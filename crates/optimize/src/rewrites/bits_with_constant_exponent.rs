@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let to = m.ty(m.result()?).dtype;
-    let (_, bits) = to.float_fields().ok_or("it is not about floats")?;
+    let (_, bits) = to.float_fields().ok_or("it does not compute with floats")?;
     let bits = bits.cast_signed();
     let found = parts(m, m.operand(0)?, to, bits);
     let (fraction, exponent) = found.ok_or("its exponent is not known")?;

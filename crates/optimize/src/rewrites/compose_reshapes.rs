@@ -41,7 +41,7 @@ pub(crate) fn target(from: &[Dim], to: &[Dim]) -> Result<(Vec<i64>, Attrs), Skip
         return Ok((shape, attrs));
     }
     if to.contains(&Dim::Known(0)) {
-        return Err("an axis is empty and another one symbolic".into());
+        return Err("one axis is empty and another is symbolic".into());
     }
     let mut computed = 0;
     let shape = to.iter().enumerate().map(|(i, dim)| match dim.as_known() {

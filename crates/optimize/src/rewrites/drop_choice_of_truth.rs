@@ -11,12 +11,12 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     if m.ty(y).dtype != DType::Bool {
-        return Err("the result is no truth value".into());
+        return Err("the result is not a boolean".into());
     }
     let choice = if m.root().is("Where") {
         m.root()
     } else {
-        m.producer(m.operand(0)?, &["Where"]).ok_or("the operand is no choice")?
+        m.producer(m.operand(0)?, &["Where"]).ok_or("the operand is not a Where")?
     };
     let [Some(condition), Some(yes), Some(no)] = *choice.inputs else {
         return Err("an operand is left out".into());

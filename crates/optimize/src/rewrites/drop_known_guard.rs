@@ -42,12 +42,12 @@ fn clipped(m: &Match<'_>) -> Result<ValueId, Skip> {
     let (low, high) = (bound(1)?, bound(2)?);
     let inside = low.is_none_or(|low| range.is_at_least(&low))
         && high.is_none_or(|high| range.is_at_most(&high));
-    if inside { Ok(x) } else { Err("an element may lie outside".into()) }
+    if inside { Ok(x) } else { Err("an element may be out of bounds".into()) }
 }
 
 fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
     let [Some(a), Some(b)] = *m.root().inputs else {
-        return Err("there are not two operands".into());
+        return Err("it does not have two operands".into());
     };
     let (x, y) = (integers(m, a)?, integers(m, b)?);
     let above = |x: &Range, y: &Range| {
@@ -69,7 +69,7 @@ fn integers(m: &Match<'_>, value: ValueId) -> Result<Range, Skip> {
     if dtype.is_integer() {
         Ok(Range::of(m.graph(), value))
     } else {
-        Err("the operands are no integers".into())
+        Err("the operands are not integers".into())
     }
 }
 

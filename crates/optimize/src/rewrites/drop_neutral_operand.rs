@@ -16,7 +16,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (y, node) = (m.result()?, m.root());
     let [Some(a), Some(b)] = *node.inputs.as_slice() else {
-        return Err("there are not two operands".into());
+        return Err("it does not have two operands".into());
     };
     let op = node.op.name;
     let is_neutral = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));

@@ -10,18 +10,18 @@ pub(crate) static REWRITE: Rewrite = Rewrite { name: "floored_modulo", roots: &[
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (condition, sum, rest) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
-    let modulo = m.producer(rest, &["Mod"]).ok_or("the choice is no rest")?.clone();
+    let modulo = m.producer(rest, &["Mod"]).ok_or("the choice is not a remainder")?.clone();
     let splat = |value: Option<ValueId>| m.constant(value?).and_then(Tensor::splat);
     let by = modulo.input(1);
     if modulo.int("fmod", 0) != 1 || !m.ty(rest).dtype.is_integer() {
-        return Err("the rest is rounded down already".into());
+        return Err("the remainder is already rounded down".into());
     }
     if splat(by).is_none_or(|by| by <= 0.0) {
         return Err("the divisor is not known to be positive".into());
     }
-    let less = m.producer(condition, &["Less"]).ok_or("the condition is another one")?;
+    let less = m.producer(condition, &["Less"]).ok_or("the condition is different")?;
     if less.input(0) != Some(rest) || splat(less.input(1)) != Some(0.0) {
-        return Err("the condition is another one".into());
+        return Err("the condition is different".into());
     }
     let add = m.producer(sum, &["Add"]).ok_or("nothing is added")?;
     let (a, b) = (add.input(0), add.input(1));

@@ -89,7 +89,7 @@ pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
 }
 
 /// Whether a node says of each element which side of something it is on. What repeats one element
-/// is no mask.
+/// is not a mask.
 fn makes_mask(node: &Node, dtype: DType) -> bool {
     const OPERATORS: &[&str] =
         &["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"];

@@ -29,7 +29,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let named = |v: &ValueId| !graph.value(*v).name.is_empty();
     let parameter = operands().find(named).ok_or("no operand is a parameter")?;
     if node.is("Concat") && operands().filter(named).nth(1).is_some() {
-        return Err("several parameters would be one".into());
+        return Err("several parameters would become one".into());
     }
     let shape = folded_shape(m.ty(result))?;
     if let Some(view) = view(m, &node, parameter, &shape)? {
@@ -72,9 +72,9 @@ fn view(
             tensor.transposed(&axes).map_err(out_of_order)?
         }
         "Expand" if shape.iter().product::<usize>() != tensor.len() => return Ok(None),
-        "Expand" | "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => {
-            tensor.reshaped(shape).map_err(|_| "the result has another size than was inferred")?
-        }
+        "Expand" | "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => tensor
+            .reshaped(shape)
+            .map_err(|_| "the result's size differs from what was inferred")?,
         "Slice" if shape == tensor.shape() => {
             let ints = |i: usize| node.input(i).and_then(|v| m.ints(v));
             let (Some(axes), Some(steps)) = (ints(3), ints(4)) else { return Ok(None) };

@@ -89,7 +89,7 @@ impl Clipped {
         let one = |value| m.ints(value).and_then(|ints| ints.first().copied());
         match (one(low), one(high)) {
             (Some(0), Some(last)) => Ok(Self { x, size: last + 1 }),
-            _ => Err("the bounds are others".into()),
+            _ => Err("the bounds are different".into()),
         }
     }
 }

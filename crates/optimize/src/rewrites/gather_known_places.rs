@@ -20,20 +20,20 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let is_all = m.ty(indices).rank() == 1 && size == Dim::Known(places.len() as i64);
         return if in_order && is_all { Ok(vec![data]) } else { Err("some places".into()) };
     }
-    let shape = m.ty(indices).static_shape().ok_or("the places are not known")?;
+    let shape = m.ty(indices).static_shape().ok_or("the indices are not known")?;
     let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
     let range = Range::of(m.graph(), indices);
     let content = match (range.low, range.high) {
         (Some(low), Some(high)) if low == high => low,
-        _ => return Err("the places are not known".into()),
+        _ => return Err("the indices are not known".into()),
     };
-    let Dim::Symbolic(_) = content else { return Err("the place is a number already".into()) };
+    let Dim::Symbolic(_) = content else { return Err("the index is already a number".into()) };
     let from_end = (content - size).as_known().filter(|n| *n < 0);
-    let from_end = from_end.ok_or("the places are not known from the end")?;
+    let from_end = from_end.ok_or("the index is not a fixed distance from the end")?;
     let shape = shape.map_err(|_| "an impossible shape")?;
     let places = Tensor::i64s(&vec![from_end; shape.iter().product()]);
     let places = places.reshaped(&shape);
-    let places = m.tensor(places.map_err(|_| "more places than the shape has")?);
+    let places = m.tensor(places.map_err(|_| "the number of indices does not match their shape")?);
     let root = m.root().clone();
     Ok(vec![m.like(&root, vec![Some(data), Some(places)])?])
 }
@@ -51,6 +51,28 @@ mod tests {
                 t = Shape <start = 1> (x)
                 one = Constant <value_ints = [1]> ()
                 last = Sub (t, one)
+                y = Gather <axis = 1> (x, last)
+            }",
+            "g (float[2,T] x) => (float[2,1] y) {
+                last = Constant <value_ints = [-1]> ()
+                y = Gather <axis = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
+    fn sizes_are_counted_in_32_bits_by_jax() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T] x) => (float[2,1] y) {
+                t = Shape <start = 1> (x)
+                first = Constant <value_ints = [0]> ()
+                s = Squeeze (t, first)
+                c = Cast <to = 6> (s)
+                one = Constant <value = int32 {-1}> ()
+                a = Add (one, c)
+                d = Cast <to = 7> (a)
+                last = Unsqueeze (d, first)
                 y = Gather <axis = 1> (x, last)
             }",
             "g (float[2,T] x) => (float[2,1] y) {

@@ -10,7 +10,7 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "join_transposes", roots: &["Transpose"], try_at };
 
 /// Operators of one operand that treat every element alike, and exactly. What is approximated is
-/// not here: a runtime may round the last elements of a row otherwise than the rest.
+/// not here: a runtime may round the last elements of a row differently from the others.
 const ELEMENTWISE: &[&str] = &[
     "Abs",
     "Cast",

@@ -19,7 +19,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return if same {
             Ok(vec![pool])
         } else {
-            Err("the sum is divided by another number".into())
+            Err("the sum is divided by a different number".into())
         };
     }
     let (ones, ones_size) = summed(m, count).ok_or("the divisor is not known")?;

@@ -1,4 +1,4 @@
-//! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed alike for another
+//! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed in the same way for another
 //! reader: the maximum of a softmax whose scores are moved between the two.
 
 use onnx::{Attr, Use, ValueId};
@@ -15,7 +15,8 @@ const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let after = Chain::to(m, y);
-    let node = m.producer(after.source, REDUCTIONS).ok_or("what is moved is no maximum")?.clone();
+    let node =
+        m.producer(after.source, REDUCTIONS).ok_or("what is moved is not a maximum")?.clone();
     if !m.is_used_once(after.source) || node.block() != m.root().block() {
         return Err("the reduction has other readers".into());
     }
@@ -70,7 +71,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let axes = m.i64s(&now);
         return Ok(vec![m.like(&node, vec![Some(first), Some(axes)])?]);
     }
-    Err("nobody else moves the operand alike".into())
+    Err("nothing else moves the operand in the same way".into())
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Ok(vec![emit(m, source, &plan, &chain.nodes)?]);
         }
     }
-    Err("the movements are as short as they can be".into())
+    Err("the movements are already as short as possible".into())
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.like(&node, inputs)?])
 }
 
-/// The tensor with size one along axes of which all places are alike.
+/// The tensor with size one along axes whose elements are all equal.
 fn shrunk(tensor: &Tensor) -> Option<Tensor> {
     let size = tensor.dtype().byte_len(1);
     let bytes = tensor.bytes();

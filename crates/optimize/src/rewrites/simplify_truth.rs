@@ -1,5 +1,5 @@
-//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`, and
-//! what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
+//! `b && true` → `b`, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -12,7 +12,7 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     match m.root().op.name {
         "Not" => {
-            let inner = m.producer(m.operand(0)?, &["Not"]).ok_or("the operand is no Not")?;
+            let inner = m.producer(m.operand(0)?, &["Not"]).ok_or("the operand is not a Not")?;
             Ok(vec![inner.input(0).ok_or("an operand is left out")?])
         }
         "Equal" => compared(m),
@@ -23,7 +23,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
     if m.ty(a).dtype != DType::Bool {
-        return Err("no truth values are compared".into());
+        return Err("no booleans are compared".into());
     }
     let (value, with) = match (splat(m, a), splat(m, b)) {
         (_, Some(with)) => (a, with),
@@ -38,6 +38,13 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    for (truth, other) in [(a, b), (b, a)] {
+        if splat(m, truth) == Some(1.0) {
+            let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
+            let shape = m.i64s(&shape);
+            return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
+        }
+    }
     for (unequal, other) in [(a, b), (b, a)] {
         let Some(rest) = is_not(m, unequal, 0.0) else { continue };
         if m.ty(other) != m.ty(y) || !m.ty(rest).dtype.is_integer() {
@@ -49,7 +56,8 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if is_negative {
             return Ok(vec![other]);
         }
-        // A rest is negative if the number is not positive and the rest not zero; its divisor is.
+        // The divisor is positive, so a remainder is negative if it is not zero and the number is
+        // not positive.
         let signed = is_not(m, other, 1.0).and_then(|sign| m.producer(sign, &["Sign"]));
         let number = signed.and_then(|node| node.input(0));
         let modulo = m.producer(rest, &["Mod"]).filter(|node| is_rest_of(m, node, number));
@@ -71,7 +79,7 @@ fn is_rest_of(m: &Match<'_>, node: &Node, number: Option<ValueId>) -> bool {
         && by.is_some_and(|by| by > 0.0)
 }
 
-/// The value that is tested to be other than `number`.
+/// The value that is compared for being different from `number`.
 fn is_not(m: &Match<'_>, value: ValueId, number: f64) -> Option<ValueId> {
     let equal = m.producer(m.producer(value, &["Not"])?.input(0)?, &["Equal"])?;
     (splat(m, equal.input(1)?) == Some(number)).then(|| equal.input(0)).flatten()

@@ -1,5 +1,5 @@
 //! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
-//! size one that are put in before a softmax and taken out after it are gone.
+//! size one that are inserted before a softmax and removed after it disappear.
 
 use onnx::{Attr, NodeId, Use, ValueId};
 use tensor::Dim;
@@ -80,12 +80,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             (!axes.is_empty()).then_some(axes)
         })
     });
-    let gone = first.ok_or("no operand has axes put in")?;
+    let gone = first.ok_or("no operand has inserted axes")?;
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)
     {
-        // The axis that was put in stands where the reduced one would be kept.
+        // The inserted axis is where the reduced one would be kept.
         let axes: Vec<usize> =
             axes.iter().map(|axis| axis - gone.iter().filter(|g| *g < axis).count()).collect();
         let mut shape = m.ty(source).shape.clone();
@@ -203,7 +203,7 @@ fn without(
     if m.constant(value).is_some() {
         return emit(m, value, &[Step::Reshape(shape, to)], &[]);
     }
-    const FOR_GOOD: Skip = Skip::Because("another operand has the axes for good");
+    const FOR_GOOD: Skip = Skip::Because("another operand needs the axes");
     let (source, _) = inserted(m, value).ok_or(FOR_GOOD)?;
     let from = m.ty(source).shape.clone();
     if from == to {

@@ -27,7 +27,7 @@ fn away_from_zero(cx: &mut Context<'_>, x: ValueId) -> Result {
         let up = (size - floor).at_least(0.5);
         let rounded = up.select(floor + 1.0, floor);
         let rounded = x.sign() * rounded;
-        // Infinity minus infinity is no fraction: infinite values are their own result.
+        // Infinity minus infinity is not a fraction: infinite values are their own result.
         [x.is_inf().select(x, rounded)]
     })?;
     Ok(vec![rounded])

@@ -166,23 +166,15 @@ fn by_table(cx: &mut Context<'_>, x: Entries, n: i64, count: i64) -> Result<Entr
 
 /// ONNX's own operator; of real numbers all results or the first half.
 fn by_operator(cx: &mut Context<'_>, x: Entries, half: bool) -> Result<Entries> {
-    let rank = cx.rank(x.re);
     let apart: Vec<ValueId> =
         x.parts().map(|part| cx.unsqueeze(part, &[-1])).collect::<onnx::Result<_>>()?;
-    let mut pairs = match apart.as_slice() {
+    let pairs = match apart.as_slice() {
         [real] => *real,
         parts => cx.op("Concat", parts, attrs! { axis: -1 })?,
     };
-    // The operator needs a leading axis of signals.
-    if rank == 1 {
-        pairs = cx.unsqueeze(pairs, &[0])?;
-    }
     let axis = cx.scalar(DType::I64, -2.0)?;
     let inputs = [Some(pairs), None, Some(axis)];
-    let mut found = cx.op_optional("DFT", &inputs, attrs! { onesided: half })?;
-    if rank == 1 {
-        found = cx.squeeze(found, &[0])?;
-    }
+    let found = cx.op_optional("DFT", &inputs, attrs! { onesided: half })?;
     let parts = cx.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
     Ok(Entries { re: cx.squeeze(parts[0], &[-1])?, im: Some(cx.squeeze(parts[1], &[-1])?) })
 }

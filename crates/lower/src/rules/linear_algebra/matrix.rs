@@ -174,7 +174,7 @@ pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Entries) -> Result<En
 pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, ValueId)> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2, -1]));
     let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
-    // Beyond, either the power or its inverse is no normal number.
+    // Beyond this, either the power or its inverse is not a normal number.
     let most = if cx.dtype(x.re) == DType::F64 { 1022.0 } else { 126.0 };
     let [power] = formulas(cx, [largest], |[largest]| {
         let largest = largest.equals(0.0).select(1.0, largest);

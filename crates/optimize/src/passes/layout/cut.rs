@@ -16,7 +16,7 @@ pub(super) const NEVER: u64 = u64::MAX / 4;
 #[derive(Default)]
 pub(super) struct Network {
     edges: Vec<Edge>,
-    /// The edges that leave each place, by index; those to and fro lie side by side.
+    /// The edges that leave each place, by index; an edge and its reverse are adjacent.
     from: Vec<Vec<usize>>,
 }
 

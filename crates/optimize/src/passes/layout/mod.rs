@@ -25,7 +25,7 @@ use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "layout", run };
 
-/// A node costs as much as moving so many elements does.
+/// A node costs as much as moving this many elements.
 const NODE: u64 = 1000;
 /// What a node costs that moves no elements.
 const RENAME: u64 = 250;
@@ -34,7 +34,7 @@ const UNKNOWN: u64 = 16;
 /// The least cost there is: the smallest part of an element.
 const SHARE: u64 = 1 << 16;
 
-/// How far behind an operator with one layout its result is still its own.
+/// How many nodes after an operator with one layout its result still belongs to it.
 const REACH: usize = 8;
 
 /// Operators that have one layout only.

@@ -10,9 +10,9 @@ use super::permutation::Permutation;
 pub(super) struct Move {
     /// The operands that are transposed.
     pub(super) operands: Vec<usize>,
-    /// Whether its results are transposed, too; they are the same otherwise.
+    /// Whether its results are also transposed; otherwise they stay the same.
     pub(super) results: bool,
-    /// Whether the elements that it combines lie together now and would not any more.
+    /// Whether the elements that it combines are contiguous now and would no longer be.
     pub(super) scatters: bool,
     pub(super) change: Change,
 }

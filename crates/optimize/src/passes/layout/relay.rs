@@ -277,7 +277,7 @@ impl Relay<'_, '_> {
         })
     }
 
-    /// Removes the transposes whose results nobody reads any more. They belonged to whoever made
+    /// Removes the transposes whose results nothing reads any more. They belonged to whoever made
     /// what they transposed.
     fn drop_transposes(&mut self) {
         let mut transposes: Vec<NodeId> = Vec::new();

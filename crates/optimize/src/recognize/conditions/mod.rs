@@ -1,7 +1,9 @@
 //! What has to hold for an operator beyond its spelling: axes that it can have, operands of the right
 //! size, attributes that follow from what was found.
 
+mod attention;
 mod normalization;
+mod rotary;
 
 use tensor::Dim;
 
@@ -14,6 +16,7 @@ pub(super) type Condition = fn(&mut Found<'_, '_>) -> Result<(), Skip>;
 /// The condition of an operator.
 pub(super) fn of(op: &str) -> Option<Condition> {
     Some(match op {
+        "Attention" => attention::attention,
         "Clip" => clip,
         "GroupNormalization" => normalization::of_groups,
         "InstanceNormalization" => normalization::of_channels,
@@ -21,6 +24,7 @@ pub(super) fn of(op: &str) -> Option<Condition> {
         "LogSoftmax" | "Softmax" => softmax,
         "PRelu" => prelu,
         "ReduceL2" | "ReduceLogSumExp" | "ReduceMean" | "ReduceSumSquare" => reduction,
+        "RotaryEmbedding" => rotary::rotary,
         _ => return None,
     })
 }
@@ -65,12 +69,12 @@ fn softmax(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let is_mask = node.input(0) == Some(mask);
         let fill = node.input(2).and_then(|value| found.m.constant(value)?.splat());
         if !is_mask || fill != Some(f64::NEG_INFINITY) {
-            return Err("the mask is another one".into());
+            return Err("the mask is different".into());
         }
     }
     let x = found.placed("x").or_else(|| found.placed("masked")).ok_or("there is no operand")?;
     if !x.1.is_aligned(&found.m.ty(x.0).shape, rank) {
-        return Err("the axes lie otherwise".into());
+        return Err("the axes are arranged differently".into());
     }
     // Counted from the end, as people write the last one.
     found.set_attr("axis", axis as i64 - rank as i64);

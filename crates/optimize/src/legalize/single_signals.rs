@@ -1,0 +1,41 @@
+//! `DFT` of a single signal becomes that of a batch of one.
+//!
+//! A single signal is a matrix: its elements, and the parts of each. Some versions of onnxruntime take
+//! the rows of any matrix for signals of real numbers.
+
+use tensor::DType;
+
+use super::{Error, Work};
+
+/// Gives all of them a leading axis.
+pub(super) fn batch(work: &mut Work<'_>) -> Result<(), Error> {
+    for id in work.graph.all_nodes() {
+        let node = work.graph.node(id);
+        let x = node.input(0).filter(|x| node.is("DFT") && work.graph.ty(*x).rank() == 2);
+        let Some(x) = x else { continue };
+        let (length, attrs) = (node.input(1), node.attrs.clone());
+        let mut b = work.builder(id, Some(id));
+        let (signals, axis) = (b.unsqueeze(x, &[0])?, b.int(DType::I64, -2)?);
+        let found = b.op_optional("DFT", &[Some(signals), length, Some(axis)], attrs)?;
+        let result = b.squeeze(found, &[0])?;
+        work.substitute(id, &[result]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::{Target, testing};
+
+    #[test]
+    fn a_signal_becomes_a_batch() {
+        let legalized = |shape, target| {
+            let text = format!("g (float{shape} x) => (float{shape} y) {{ y = DFT (x) }}");
+            testing::legalized(&text, target)
+        };
+        let batch = "Unsqueeze:f32 DFT:f32 Squeeze:f32";
+        assert_eq!(legalized("[8,2]", Target::OnnxRuntime), batch);
+        assert_eq!(legalized("[8,2]", Target::Spec), "DFT:f32");
+        assert_eq!(legalized("[3,8,2]", Target::OnnxRuntime), "DFT:f32");
+    }
+}

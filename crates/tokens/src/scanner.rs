@@ -1,0 +1,114 @@
+//! The characters of a text.
+
+use crate::{Read, fail};
+
+/// A text and how far it has been read.
+#[derive(Clone, Debug)]
+pub struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The byte after the last one that was read.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What has not been read.
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// What has been read from the byte `start` on.
+    pub fn since(&self, start: usize) -> &'a str {
+        &self.text[start..self.at]
+    }
+
+    /// Reads `expected`, if it follows.
+    pub fn eat(&mut self, expected: &str) -> bool {
+        let found = self.rest().starts_with(expected);
+        self.at += if found { expected.len() } else { 0 };
+        found
+    }
+
+    /// Reads the characters that follow as long as `accept` takes them.
+    pub fn take(&mut self, accept: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let len = rest.find(|c| !accept(c)).unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    /// Reads blanks, and comments, which start with `comment` and end with the line.
+    pub fn skip_blanks(&mut self, comment: &str) {
+        self.take(char::is_whitespace);
+        while self.rest().starts_with(comment) {
+            self.take(|c| c != '\n');
+            self.take(char::is_whitespace);
+        }
+    }
+
+    /// Reads one of `signs`.
+    pub fn sign(&mut self, signs: &str) -> Read<char> {
+        match self.rest().chars().next() {
+            Some(sign) if signs.contains(sign) => {
+                self.at += sign.len_utf8();
+                Ok(sign)
+            }
+            Some(other) => fail(self.at, format!("unexpected character {other:?}")),
+            None => fail(self.at, "unexpected end of the text"),
+        }
+    }
+
+    /// Reads letters, digits and underscores.
+    pub fn word(&mut self) -> &'a str {
+        self.take(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    /// Reads a number without its sign. Returns whether it has a point or an exponent.
+    pub fn number(&mut self) -> Read<bool> {
+        let digits = |scanner: &mut Self| !scanner.take(|c| c.is_ascii_digit()).is_empty();
+        let start = self.at;
+        if !digits(self) {
+            return fail(start, "expected a number");
+        }
+        let point = !self.rest().starts_with("..") && self.eat(".");
+        if point {
+            digits(self);
+        }
+        let exponent = self.eat("e") || self.eat("E");
+        if exponent {
+            let _ = self.eat("+") || self.eat("-");
+            if !digits(self) {
+                return fail(self.at, "expected the digits of an exponent");
+            }
+        }
+        Ok(point || exponent)
+    }
+
+    /// Reads a text in quotes. `escaped` says what a character after a backslash stands for.
+    pub fn quoted(&mut self, escaped: impl Fn(char) -> Option<char>) -> Read<String> {
+        let (start, mut text) = (self.at, String::new());
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((i, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.at += i + 1;
+                    return Ok(text);
+                }
+                '\\' => match chars.next().map(|(_, c)| escaped(c)) {
+                    Some(Some(c)) => text.push(c),
+                    Some(None) => return fail(start + i, "unknown escape sequence"),
+                    None => break,
+                },
+                _ => text.push(c),
+            }
+        }
+        fail(start, "the string is not closed")
+    }
+}

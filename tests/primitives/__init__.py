@@ -1,0 +1,22 @@
+"""Small programs for every primitive; `crates/pipeline/filetests` shows what they become.
+
+A program is called after the primitive that it is about, and after what is particular to it:
+`reduce_max`, `reduce_max.symbolic`.
+"""
+
+from importlib import import_module
+
+from primitives.operands import Programs
+
+_MODULES = """calls comparisons complex control_flow elementwise indexing linear_algebra movement
+    products random reductions special_functions types unsupported windows"""
+
+GROUPS: dict[str, Programs] = {
+    name: import_module(f"primitives.{name}").PROGRAMS for name in _MODULES.split()
+}
+"""By the folder of their files."""
+
+
+def subject(name: str) -> str:
+    """The primitive that a program is about."""
+    return name.partition(".")[0]

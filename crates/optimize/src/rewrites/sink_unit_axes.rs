@@ -72,15 +72,22 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
     // Axes are those of the broadcast operands.
-    let first = operands.iter().find_map(|value| {
+    let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+    let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
-        let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
         inserted(m, *value)?.1.into_iter().find_map(|axes| {
             let axes: Vec<usize> = axes.iter().map(|axis| axis + shift).filter(goes).collect();
             (!axes.is_empty()).then_some(axes)
         })
     });
-    let gone = first.ok_or("no operand has inserted axes")?;
+    // An operand with fewer axes gets those in front by broadcasting.
+    let broadcast = || {
+        let fewest =
+            operands.iter().map(|value| m.ty(*value).rank()).filter(|rank| *rank > 0).min();
+        let axes: Vec<usize> = (0..rank - fewest?).filter(goes).collect();
+        (!axes.is_empty()).then_some(axes)
+    };
+    let gone = spelled_out.or_else(broadcast).ok_or("no operand has inserted axes")?;
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)
@@ -240,6 +247,28 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_mask_may_have_more_axes_than_what_it_is_put_on() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) <bool[1,1,2,2] mask = {1, 0, 1, 1}> {
+                front = Constant <value_ints = [0]> ()
+                s = Where (mask, x, c)
+                p = Softmax <axis = -1> (s)
+                y = Squeeze (p, front)
+            }",
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) <bool[1,1,2,2] mask = {1, 0, 1, 1}> {
+                shape = Constant <value_ints = [1, 2, 2]> ()
+                m = Reshape (mask, shape)
+                s = Where (m, x, c)
+                p = Softmax <axis = -1> (s)
+                front = Constant <value_ints = [0]> ()
+                u = Unsqueeze (p, front)
+                y = Squeeze (u, front)
+            }",
+        );
+    }
 
     #[test]
     fn a_softmax_works_without_an_axis_of_size_one() {

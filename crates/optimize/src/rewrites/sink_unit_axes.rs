@@ -80,14 +80,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             (!axes.is_empty()).then_some(axes)
         })
     });
-    // An operand with fewer axes gets those in front by broadcasting.
-    let broadcast = || {
-        let fewest =
-            operands.iter().map(|value| m.ty(*value).rank()).filter(|rank| *rank > 0).min();
-        let axes: Vec<usize> = (0..rank - fewest?).filter(goes).collect();
+    // Axes in front that only constants have.
+    let of_constants = || {
+        let computed = operands.iter().filter(|value| m.constant(**value).is_none());
+        let widest = computed.map(|value| m.ty(*value).rank()).max()?;
+        let axes: Vec<usize> = (0..rank - widest).filter(goes).collect();
         (!axes.is_empty()).then_some(axes)
     };
-    let gone = spelled_out.or_else(broadcast).ok_or("no operand has inserted axes")?;
+    let gone = spelled_out.or_else(of_constants).ok_or("no operand has inserted axes")?;
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)
@@ -252,20 +252,23 @@ mod tests {
     fn a_mask_may_have_more_axes_than_what_it_is_put_on() {
         rewrites_to(
             &REWRITE,
-            "g (float[B,2,2] x, float c) => (float[B,2,2] y) <bool[1,1,2,2] mask = {1, 0, 1, 1}> {
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
+                mask = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
                 front = Constant <value_ints = [0]> ()
                 s = Where (mask, x, c)
                 p = Softmax <axis = -1> (s)
                 y = Squeeze (p, front)
             }",
-            "g (float[B,2,2] x, float c) => (float[B,2,2] y) <bool[1,1,2,2] mask = {1, 0, 1, 1}> {
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
+                mask = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
                 shape = Constant <value_ints = [1, 2, 2]> ()
                 m = Reshape (mask, shape)
                 s = Where (m, x, c)
-                p = Softmax <axis = -1> (s)
+                q = Softmax <axis = 2> (s)
+                wider = Constant <value_ints = [1, -1, 2, 2]> ()
+                p = Reshape (q, wider)
                 front = Constant <value_ints = [0]> ()
-                u = Unsqueeze (p, front)
-                y = Squeeze (u, front)
+                y = Squeeze (p, front)
             }",
         );
     }

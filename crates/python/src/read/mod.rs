@@ -14,11 +14,11 @@ use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensor::{DType, Dim, Shape, Tensor, Type};
+use tensor::{Constraints, DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
 use crate::expand::{self, Expansions, Plan};
-use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
+use crate::jax_names::{SCAN_OPERANDS, attr, class, comparison, is_ignored_param};
 
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
@@ -77,6 +77,7 @@ pub(crate) fn read(
         stacks,
         tracebacks,
         program: Program::default(),
+        knows_constraints: false,
         jaxprs: FxHashMap::default(),
         types: FxHashMap::default(),
         dtypes: FxHashMap::default(),
@@ -115,6 +116,8 @@ struct Reader<'a, 'py> {
     stacks: Stacks,
     tracebacks: Tracebacks,
     program: Program,
+    /// Whether the constraints on dimension variables have been read.
+    knows_constraints: bool,
     jaxprs: FxHashMap<Address, JaxprId>,
     types: FxHashMap<Address, (Type, bool)>,
     dtypes: FxHashMap<Address, DType>,
@@ -344,7 +347,30 @@ impl<'py> Reader<'_, 'py> {
         if dim.is_instance_of::<PyInt>() {
             return Err(ReadError::Dimension(text));
         }
-        Dim::parse(&text).map_err(|error| ReadError::Malformed(error.to_string()))
+        self.constraints(dim)?;
+        Dim::parse_with(&text, Some(&self.program.constraints))
+            .map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+
+    /// Notes the constraints of the scope of a symbolic dimension. JAX does not mix scopes, so they
+    /// are read once.
+    fn constraints(&mut self, dim: &Bound<'py, PyAny>) -> Result<()> {
+        if std::mem::replace(&mut self.knows_constraints, true) {
+            return Ok(());
+        }
+        let py = self.py;
+        let scope = dim.getattr(attr::scope(py))?;
+        let mut constraints = Constraints::default();
+        for constraint in scope.getattr(attr::_explicit_constraints(py))?.try_iter()? {
+            let constraint = constraint?;
+            let cmp: String =
+                constraint.getattr(attr::cmp(py))?.getattr(attr::name(py))?.extract()?;
+            let text =
+                format!("{} {} 0", constraint.getattr(attr::diff(py))?.str()?, comparison(&cmp));
+            constraints.add(&text).map_err(|error| ReadError::Malformed(error.to_string()))?;
+        }
+        self.program.constraints = Arc::new(constraints);
+        Ok(())
     }
 
     /// An element type as the numbers it is made of.

@@ -30,6 +30,7 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
+Assumption = Literal["indices_in_range", "no_nan", "casts_in_range"]
 
 _log = logging.getLogger("jax2onnx")
 
@@ -48,6 +49,7 @@ class _Common(TypedDict, total=False):
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
+    assume: Assumption | Sequence[Assumption]
     stacktrace_metadata: Level | None
     source_map: Path | None
     source_text: bool
@@ -117,6 +119,7 @@ def to_onnx(
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
+    assume: Assumption | Sequence[Assumption] = (),
     stacktrace_metadata: Level | None = None,
     source_map: Path | None = None,
     source_text: bool = False,
@@ -173,6 +176,11 @@ def to_onnx(
             what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
             the key `*` stands for all others. Results differ in rounding only. The logger
             `jax2onnx` says at level INFO which operators stay elementary, and why.
+        assume: What may be taken for granted, so that nothing has to guard against it:
+            "indices_in_range" that everything read or written by index lies inside of its array,
+            "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
+            which become integers fit into them. Results are JAX's as long as that holds, and
+            undefined otherwise. The model's metadata says what it assumes.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
             from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
             the model's own metadata, which survives optimisers, False for none. None means what the
@@ -207,6 +215,7 @@ def to_onnx(
         export_mode=export_mode,
         normalization_mode=normalization_mode,
         operators=operators,
+        assume=assume,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
         source_text=source_text,
@@ -329,6 +338,7 @@ def convert(
             results=keep_results,
             operators=dict(options.operators),
             normalization_mode=options.normalization_mode,
+            assume=list(options.assume),
             report_missed=_log.isEnabledFor(logging.INFO),
         )
     for missed in model.missed:

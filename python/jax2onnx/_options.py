@@ -1,5 +1,6 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import difflib
 import operator
 import os
 import warnings
@@ -37,6 +38,7 @@ class Options:
     functions: str
     operators: Mapping[str, str]
     normalization_mode: str
+    assume: Sequence[str] = ()
     source_text: bool = False
     absolute_paths: bool = False
 
@@ -92,6 +94,7 @@ def check_options(
     record_weights: bool,
     functions: object,
     operators: object,
+    assume: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
@@ -131,6 +134,7 @@ def check_options(
         functions=_choice("functions", functions, FUNCTIONS),
         operators=_operators(operators),
         normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
+        assume=_assumptions(assume),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -193,6 +197,27 @@ def _operators(value: object) -> dict[str, str]:
             )
         _choice(f'operators["{name}"]', form, FORMS)
     return dict(value)
+
+
+def _assumptions(value: object) -> list[str]:
+    """Names of what may be taken for granted; one may stand alone."""
+    from jax2onnx import _core
+
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise _invalid("assume", value, "pass names, such as assume=['indices_in_range']")
+    known, found = _core.assumptions(), []
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InvalidInputError(
+                "invalid-option",
+                f"`assume` names {name!r}, which is nothing to assume",
+                help=f"{hint}what can be assumed: {', '.join(known)}",
+            )
+        found.append(name)
+    return found
 
 
 def _opset(value: object) -> int | None:

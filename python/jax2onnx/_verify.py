@@ -285,13 +285,17 @@ def _options(runnable: Runnable, functions: str) -> Options:
         functions=functions,
         operators=_operators(runnable),
         normalization_mode="auto",
+        assume=_metadata(runnable).get("pkg.jax2onnx.assume", "").split(),
     )
+
+
+def _metadata(runnable: Runnable) -> dict[str, str]:
+    return {entry.key: entry.value for entry in runnable.proto.metadata_props}
 
 
 def _operators(runnable: Runnable) -> dict[str, str]:
     """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
-    metadata = {entry.key: entry.value for entry in runnable.proto.metadata_props}
-    chosen = metadata.get("pkg.jax2onnx.operators", "").split()
+    chosen = _metadata(runnable).get("pkg.jax2onnx.operators", "").split()
     return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 

@@ -1,12 +1,16 @@
 //! Finished graph to model: what is written beside the graph.
 
 use onnx::{EncodeOptions, Graph, Model};
-use provenance::{Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+use optimize::Missed;
+use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
 
-use crate::{Lines, Options};
+use crate::{Lines, Options, diagnosis};
 
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
+
+/// Key of what the user promised, in the model's metadata.
+const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
 
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
@@ -15,6 +19,7 @@ pub(crate) fn encode(
     options: &Options,
     lines: &Lines<'_>,
     origins: &Origins,
+    missed: &[Missed],
 ) -> onnx::Result<(Model, Option<String>)> {
     let &Lines { stacks, entry, function, sources } = lines;
     let detail = options.detail;
@@ -25,6 +30,14 @@ pub(crate) fn encode(
     });
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
+    if !graph.assumptions.is_empty() {
+        model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
+    }
+    if detail != Detail::Off && !missed.is_empty() {
+        let lines: Vec<String> =
+            missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();
+        model_metadata.push((MISSED.to_owned(), lines.join("\n")));
+    }
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {
             (SOURCE_MAP.to_owned(), map.clone())

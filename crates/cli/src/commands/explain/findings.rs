@@ -28,7 +28,7 @@ pub(crate) struct Explanation<'m> {
 }
 
 /// One node or value that a log is about, or a message about the model as a whole.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Finding<'m> {
     /// What it is about.
     pub(crate) subject: Subject<'m>,
@@ -52,7 +52,7 @@ impl<'m> Finding<'m> {
 }
 
 /// What a finding is about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Subject<'m> {
     /// A node of the model.
     Node(usize),
@@ -197,8 +197,32 @@ impl<'m> Explanation<'m> {
         }
     }
 
-    /// Adds a finding with the meaning of its message, unless there is one for its subject.
+    /// Adds a finding, and one for each other node that it may be about.
     fn add(&mut self, index: &Index<'m>, seen: &mut FxHashSet<String>, mut finding: Finding<'m>) {
+        if let Subject::Node(node) = finding.subject {
+            let others: Vec<usize> = index.namesakes(node).collect();
+            if !others.is_empty() {
+                let count = others.len() + 1;
+                let doubt = format!("{count} nodes have this name, each in its own graph");
+                finding.doubt = finding.doubt.or(Some(doubt));
+            }
+            self.add_one(index, seen, finding.clone());
+            for other in others {
+                let subject = Subject::Node(other);
+                self.add_one(index, seen, Finding { subject, ..finding.clone() });
+            }
+            return;
+        }
+        self.add_one(index, seen, finding);
+    }
+
+    /// Adds a finding with the meaning of its message, unless there is one for its subject.
+    fn add_one(
+        &mut self,
+        index: &Index<'m>,
+        seen: &mut FxHashSet<String>,
+        mut finding: Finding<'m>,
+    ) {
         let key = match &finding.subject {
             Subject::Node(node) => format!("node {node}"),
             Subject::Value(name, _) | Subject::Gone(name, _) => format!("value {name}"),

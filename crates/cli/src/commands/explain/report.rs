@@ -114,7 +114,10 @@ fn write_finding<'m>(
 
 fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
     match &finding.subject {
-        Subject::Node(node) | Subject::Value(_, Some(node)) => index.origins(*node),
+        Subject::Node(node) | Subject::Value(_, Some(node)) => match &finding.renamed {
+            Some(name) => index.origins_as(*node, name),
+            None => index.origins(*node),
+        },
         Subject::Gone(_, origins) => origins.clone(),
         Subject::Value(_, None) | Subject::Model => Vec::new(),
     }

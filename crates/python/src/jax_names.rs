@@ -30,7 +30,7 @@ pub(crate) mod attr {
         // jax.core.ShapedArray
         shape, dtype, itemsize,
         // symbolic dimensions: their scope and its constraints
-        scope, _explicit_constraints, cmp, diff,
+        scope, _explicit_constraints, debug_str,
         // source_info_util.SourceInfo, NameStack
         traceback, name_stack, stack,
         // jaxlib Traceback
@@ -50,11 +50,6 @@ pub(crate) mod attr {
         // FlatTree
         unpack,
     }
-}
-
-/// How the constraint of a symbolic scope compares its expression with zero.
-pub(crate) fn comparison(name: &str) -> &'static str {
-    if name == "EQ" { "==" } else { ">=" }
 }
 
 /// The functions that trace a Python function into a jaxpr. In a traceback, everything outwards of

@@ -1,7 +1,5 @@
 //! What is known about dimension variables besides that they are at least one.
 
-use std::fmt;
-
 use crate::{Dim, DimError};
 
 /// The constraints of a scope of dimension variables, such as `T >= 4` or `mod(T, 2) == 0`.
@@ -13,6 +11,8 @@ pub struct Constraints(Vec<Constraint>);
 /// A constraint on one expression. Its variables have no constraints of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Constraint {
+    /// As it was given.
+    text: String,
     dim: Dim,
     relation: Relation,
 }
@@ -43,30 +43,20 @@ impl Constraints {
             ">=" => (difference, Relation::AtLeastZero),
             _ => (-difference, Relation::AtLeastZero),
         };
-        self.0.push(Constraint { dim, relation });
+        self.0.push(Constraint { text: text.trim().to_owned(), dim, relation });
         Ok(())
     }
 
     /// Expressions that are at least zero.
     pub(crate) fn facts(&self) -> impl Iterator<Item = Dim> + '_ {
-        self.0.iter().flat_map(|Constraint { dim, relation }| {
+        self.0.iter().flat_map(|Constraint { dim, relation, .. }| {
             let other = (*relation == Relation::Zero).then(|| -dim.clone());
             std::iter::once(dim.clone()).chain(other)
         })
     }
 
-    /// The constraints as text that [`Constraints::add`] reads.
-    pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
-        self.0.iter().map(Constraint::to_string)
-    }
-}
-
-impl fmt::Display for Constraint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = match self.relation {
-            Relation::AtLeastZero => ">=",
-            Relation::Zero => "==",
-        };
-        write!(f, "{} {sign} 0", self.dim)
+    /// The constraints as they were added.
+    pub fn texts(&self) -> impl Iterator<Item = &str> + '_ {
+        self.0.iter().map(|constraint| constraint.text.as_str())
     }
 }

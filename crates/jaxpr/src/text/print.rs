@@ -100,7 +100,7 @@ impl<'a> Printer<'a> {
             let _ = writeln!(self.out, "model[\n  {}\n]", fields.join("\n  "));
         }
         for constraint in self.program.constraints.texts() {
-            let _ = writeln!(self.out, "{WHERE} {}", quoted(&constraint));
+            let _ = writeln!(self.out, "{WHERE} {}", quoted(constraint));
         }
         self.list_arrays();
         for id in std::mem::take(&mut self.order) {

@@ -23,7 +23,7 @@ const EVERYTHING: &str = r#"model[
   inputs=("x", "y")
   detail=None
 ]
-where "b - 4 >= 0"
+where "b >= 4"
 where "mod(b, 2) == 0"
 %0 = f32[2,2] {1.0, -0.0, nan, 1e-45}
 %1 = f32[4] %0

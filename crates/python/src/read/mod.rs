@@ -18,7 +18,7 @@ use tensor::{Constraints, DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
 use crate::expand::{self, Expansions, Plan};
-use crate::jax_names::{SCAN_OPERANDS, attr, class, comparison, is_ignored_param};
+use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
@@ -362,11 +362,7 @@ impl<'py> Reader<'_, 'py> {
         let scope = dim.getattr(attr::scope(py))?;
         let mut constraints = Constraints::default();
         for constraint in scope.getattr(attr::_explicit_constraints(py))?.try_iter()? {
-            let constraint = constraint?;
-            let cmp: String =
-                constraint.getattr(attr::cmp(py))?.getattr(attr::name(py))?.extract()?;
-            let text =
-                format!("{} {} 0", constraint.getattr(attr::diff(py))?.str()?, comparison(&cmp));
+            let text: String = constraint?.getattr(attr::debug_str(py))?.extract()?;
             constraints.add(&text).map_err(|error| ReadError::Malformed(error.to_string()))?;
         }
         self.program.constraints = Arc::new(constraints);

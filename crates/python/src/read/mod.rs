@@ -9,7 +9,7 @@ mod scopes;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
-use lower::Primitive;
+use lower::{EXPANSION, Expansion, Primitive};
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
@@ -88,6 +88,7 @@ pub(crate) fn read(
         param_names: FxHashMap::default(),
         name_of,
         keys: FxHashSet::default(),
+        unknown: Vec::new(),
         expansions: Expansions::default(),
         rules,
         external: Vec::new(),
@@ -111,6 +112,11 @@ pub(crate) fn read(
     }
 }
 
+/// The equation that calls what another one was expanded to: its primitive and parameters.
+fn expansion(primitive: Arc<str>, jaxpr: JaxprId) -> (Arc<str>, Params) {
+    (primitive, Params(vec![(EXPANSION.1.into(), Param::Jaxpr(jaxpr))]))
+}
+
 struct Reader<'a, 'py> {
     py: Python<'py>,
     stacks: Stacks,
@@ -130,6 +136,8 @@ struct Reader<'a, 'py> {
     name_of: &'a Bound<'py, PyAny>,
     /// The variables that are PRNG keys.
     keys: FxHashSet<Address>,
+    /// The primitives without a row whose implementations are being read.
+    unknown: Vec<Arc<str>>,
     /// What JAX put in terms of other primitives.
     expansions: Expansions<'py>,
     /// The primitives that have rules from outside.
@@ -208,8 +216,11 @@ impl<'py> Reader<'_, 'py> {
         let params = eqn.getattr(attr::params(py))?;
         let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
         let row = lower::primitive(&primitive);
-        let (primitive, params) = match row.filter(|_| external.is_none()) {
-            Some(row) => {
+        let unknown = row.is_none() && external.is_none();
+        let implementation = if unknown { self.implementation(&primitive, eqn)? } else { None };
+        let (primitive, params) = match (implementation, row.filter(|_| external.is_none())) {
+            (Some(jaxpr), _) => expansion(EXPANSION.0.into(), jaxpr),
+            (None, Some(row)) => {
                 let keys = !self.keys.is_empty()
                     && operands.iter().chain(&results).any(|v| self.keys.contains(&address(&v)));
                 let types = || inputs.iter().map(|atom| scope.jaxpr.atom_ty(atom)).collect();
@@ -217,14 +228,12 @@ impl<'py> Reader<'_, 'py> {
                 match self.expansion(row, eqn, &params, plan, types)? {
                     Read::AsItIs(params) => (primitive, params),
                     Read::Expanded(jaxpr) => {
-                        let (call, param) = lower::EXPANSION;
                         let keeps_name = row.is_always_expanded();
-                        let name = if keeps_name { primitive } else { call.into() };
-                        (name, Params(vec![(param.into(), Param::Jaxpr(jaxpr))]))
+                        expansion(if keeps_name { primitive } else { EXPANSION.0.into() }, jaxpr)
                     }
                 }
             }
-            None => {
+            (None, None) => {
                 // Only built-in rules read these; rules from outside are given JAX's own.
                 let strict = external.is_none() || row.is_some();
                 (primitive, self.params(&params, strict)?)
@@ -256,11 +265,29 @@ impl<'py> Reader<'_, 'py> {
                 Some(how)
             }
         };
-        let expansion = how.map(|how| self.expansions.trace(row, eqn, how)).transpose()?.flatten();
+        let expansion =
+            how.map(|how| self.expansions.trace(row.name, eqn, how)).transpose()?.flatten();
         Ok(match expansion {
             Some(expansion) => Read::Expanded(self.jaxpr(&expansion)?),
             None => Read::AsItIs(self.params(params, true)?),
         })
+    }
+
+    /// What a primitive that the table does not know is implemented by, if JAX can trace that.
+    fn implementation(
+        &mut self,
+        primitive: &Arc<str>,
+        eqn: &Bound<'py, PyAny>,
+    ) -> Result<Option<JaxprId>> {
+        if self.unknown.contains(primitive) {
+            return Ok(None); // it is implemented by itself
+        }
+        let how = Expansion::Implementation;
+        let Some(jaxpr) = self.expansions.trace(primitive, eqn, how)? else { return Ok(None) };
+        self.unknown.push(Arc::clone(primitive));
+        let read = self.jaxpr(&jaxpr);
+        self.unknown.pop();
+        read.map(Some)
     }
 
     /// Keeps an equation for a rule from outside; its number.

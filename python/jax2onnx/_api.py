@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _progress, _result
+from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, paths_of, signature_of
-from jax2onnx._options import Layout, Options, check_options, positions
+from jax2onnx._options import Layout, Options, check_options, flag, positions
 from jax2onnx._parameters import function_of
 from jax2onnx._rules import registered
 from jax2onnx._symbols import explained
@@ -155,15 +155,17 @@ def to_onnx(
             it holds only their shapes.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
             `output_path` and returns it.
-        output_path: The path of the model for `return_mode="file"`. Missing folders are created.
+        output_path: The path of the model for `return_mode="file"`, ignored with a warning in
+            other modes. Missing folders are created.
             The weights of large models go to a file beside it, with `.data` appended to its name.
             An existing model is replaced atomically.
         inputs_as_nchw: Inputs, by position or name, that the function takes as NHWC and the model
             as NCHW.
         outputs_as_nchw: Outputs, by position or name, that the function returns as NHWC and the
             model as NCHW.
-        input_names: Names for the inputs, one for each leaf. By default they follow the names of
-            parameters and the pytree path: `x`, `batch.image`, `cache.0.k`.
+        input_names: Names for the inputs, one for each leaf of `inputs` and `input_params`, or of
+            `inputs` alone. By default they follow the names of parameters and the pytree path:
+            `x`, `batch.image`, `cache.0.k`.
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
             a dictionary.
@@ -230,7 +232,7 @@ def to_onnx(
         inputs,
         input_params,
         options,
-        double=enable_double_precision,
+        double=flag("enable_double_precision", enable_double_precision),
         inputs_as_nchw=inputs_as_nchw,
         outputs_as_nchw=outputs_as_nchw,
         input_names=input_names,
@@ -290,7 +292,7 @@ def convert(
 
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules")
-    with explained(signature, args, kwargs):
+    with explained(signature, args, kwargs), _values.explained():
         traced = trace(fn, args, kwargs, double=double, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+import numpy as np
+
 from jax2onnx._metadata import SOURCE_MAP, Level, detail
+from jax2onnx._packages import require
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
@@ -17,6 +20,9 @@ PATHS = ("relative", "absolute")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 FORMS = ("auto", "native", "elementary")
+
+# What installs the packages that a return mode needs.
+_EXTRAS = {"proto": "onnx", "ir": "ir"}
 
 Layout = Sequence[int | str] | None
 
@@ -109,11 +115,16 @@ def check_options(
             help='pass the path of the model, such as output_path="model.onnx"',
         )
     if mode != "file" and path is not None:
-        raise InvalidInputError(
-            "unused-output-path",
-            f'`output_path` has no effect with `return_mode="{mode}"`',
-            help='add return_mode="file" to write the model',
+        warnings.warn(
+            f'`output_path` has no effect with `return_mode="{mode}"`: '
+            'add return_mode="file" to write the model',
+            stacklevel=3,
         )
+        path = None
+    if mode != "file":
+        require("onnx", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
+    if mode == "ir":
+        require("onnx_ir", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
     if mode != "file" and export == "web":
         warnings.warn(
             f'`export_mode="web"` has no effect with `return_mode="{mode}"`: '
@@ -174,6 +185,13 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
             )
         found.append(index)
     return sorted(set(found))
+
+
+def flag(name: str, value: object) -> bool:
+    """An option that is on or off."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise bad_option(name, value, ("True", "False"))
 
 
 def is_text(value: str) -> bool:

@@ -306,6 +306,8 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             "wrong-arguments",
             f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}",
         )
+    constraints = _metadata(runnable).get("pkg.jax2onnx.constraints", "").splitlines()
+    scope = jax.export.SymbolicScope(constraints)
     specs = []
     for i, (leaf, declared) in enumerate(zip(leaves, runnable.inputs, strict=True)):
         dims: list[Any] = [dim.dim_param or None for dim in declared.type.tensor_type.shape.dim]
@@ -313,7 +315,10 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             dims = [dims[axis] for axis in NHWC]
         # Complex numbers and keys have one more axis in the model.
         symbols = (*dims[: leaf.ndim], *[None] * (leaf.ndim - len(dims)))
-        shape = tuple(s or size for s, size in zip(symbols, leaf.shape, strict=True))
+        shape = tuple(
+            jax.export.symbolic_shape(s, scope=scope)[0] if s else size
+            for s, size in zip(symbols, leaf.shape, strict=True)
+        )
         weak = bool(getattr(leaf, "weak_type", False))
         specs.append(SimpleNamespace(shape=shape, dtype=leaf.dtype, weak_type=weak))
     return specs

@@ -3,6 +3,7 @@
 use onnx::{EncodeOptions, Graph, Model};
 use optimize::Missed;
 use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+use tensor::Dim;
 
 use crate::{Lines, Options, diagnosis};
 
@@ -11,6 +12,9 @@ const OPERATORS: &str = "pkg.jax2onnx.operators";
 
 /// Key of what the user promised, in the model's metadata.
 const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
+
+/// Key of the constraints on symbolic dimensions, in the model's metadata.
+const CONSTRAINTS: &str = "pkg.jax2onnx.constraints";
 
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
@@ -33,6 +37,9 @@ pub(crate) fn encode(
     if !graph.assumptions.is_empty() {
         model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
     }
+    if let Some(constraints) = constraints(graph) {
+        model_metadata.push((CONSTRAINTS.to_owned(), constraints));
+    }
     if detail != Detail::Off && !missed.is_empty() {
         let lines: Vec<String> =
             missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();
@@ -51,4 +58,11 @@ pub(crate) fn encode(
         ..EncodeOptions::new(opset)
     };
     Ok((onnx::encode(graph, &encoding)?, map))
+}
+
+/// What the sizes of the inputs have to satisfy, one constraint a line.
+fn constraints(graph: &Graph) -> Option<String> {
+    let dims = graph.block(Graph::MAIN).inputs.iter().flat_map(|input| &graph.ty(*input).shape);
+    let constraints = dims.filter_map(Dim::constraints).next()?;
+    Some(constraints.texts().collect::<Vec<_>>().join("\n"))
 }

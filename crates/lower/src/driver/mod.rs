@@ -198,7 +198,9 @@ fn solve(dim: &Dim) -> Option<(String, Solution)> {
     for (factor, atoms) in dim.terms() {
         match (atoms.as_slice(), &variable) {
             ([], _) => offset = factor,
-            ([(tensor::Atom::Var(name), 1)], None) => variable = Some((name.to_string(), factor)),
+            ([(tensor::Atom::Var(found), 1)], None) => {
+                variable = Some((found.name().to_owned(), factor));
+            }
             _ => return None,
         }
     }

@@ -130,6 +130,8 @@ expansions! {
     FoldWindows = "fold-windows",
     /// A function that is a primitive is called.
     HiPrimitive = "hi-primitive",
+    /// What the primitive's own implementation does.
+    Implementation = "implementation",
     /// What the implementation of keys makes random bits of.
     KeyBits = "key-bits",
     /// What it folds numbers into keys with.

@@ -260,13 +260,13 @@ mod tests {
                 y = Squeeze (p, front)
             }",
             "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
-                mask = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
-                shape = Constant <value_ints = [1, 2, 2]> ()
-                m = Reshape (mask, shape)
-                s = Where (m, x, c)
-                q = Softmax <axis = 2> (s)
-                wider = Constant <value_ints = [1, -1, 2, 2]> ()
-                p = Reshape (q, wider)
+                v0 = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
+                v1 = Constant <value_ints = [1, 2, 2]> ()
+                v2 = Reshape (v0, v1)
+                v3 = Where (v2, x, c)
+                v4 = Softmax <axis = 2> (v3)
+                v5 = Constant <value_ints = [1, -1, 2, 2]> ()
+                p = Reshape (v4, v5)
                 front = Constant <value_ints = [0]> ()
                 y = Squeeze (p, front)
             }",

@@ -5,6 +5,7 @@ The table that `operators="auto"` follows is `crates/optimize/src/recognize/meas
 
     python scripts/measure_operators.py            prints the figures and writes the table
     python scripts/measure_operators.py Relu Gelu  measures these only and leaves the table alone
+    python scripts/measure_operators.py --errors   measures errors only, for docs/operators.md
 
 Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
 one, the best of many runs each, on one thread and on all. An error is the largest difference to JAX
@@ -34,6 +35,11 @@ import onnxruntime as ort
 import jax2onnx
 
 TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
+DOCS = Path(__file__).parent.parent / "docs/operators.md"
+# What surrounds the table of errors there.
+BEGIN, END = "<!-- errors: made by scripts/measure_operators.py -->\n", "<!-- end of errors -->\n"
+# As many times as large as that of the elementary form may an error be.
+MOST_ERROR = 1.2
 DTYPES = {
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
@@ -57,7 +63,8 @@ def _layer_norm(x: Any) -> Any:
 
 
 def _like(x: Any, value: float) -> Any:
-    return jnp.full((x.shape[-1],), value, x.dtype)
+    """A parameter: numbers around `value`. Equal ones would become a scalar."""
+    return (value * np.linspace(0.8, 1.2, x.shape[-1])).astype(x.dtype)
 
 
 def _instance_norm(x: Any) -> Any:
@@ -68,32 +75,115 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
-# The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX.
-CASES: dict[tuple[str, str], Callable[[Any], Any]] = {
+def _attention(x: Any) -> Any:
+    # Values are finite: NaN among keys that are masked reaches nothing.
+    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
+    heads = x.reshape(1, 128, 8, 64)
+    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
+    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _rotary(x: Any) -> Any:
+    heads = x.reshape(2, 32, 16, 64)
+    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
+    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
+    first, second = jnp.split(heads, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def _resize(method: str, rows: int, columns: int) -> Callable[[Any], Any]:
+    return lambda x: jax.image.resize(x.reshape(2, 64, 32, 16), (2, rows, columns, 16), method)
+
+
+def _group_norm(x: Any) -> Any:
+    groups = x.reshape(4, 16, 16, 8, 8)
+    mean = groups.mean((1, 2, 4), keepdims=True)
+    variance = jnp.square(groups - mean).mean((1, 2, 4), keepdims=True)
+    normal = ((groups - mean) * jax.lax.rsqrt(variance + 1e-5)).reshape(4, 16, 16, 64)
+    return normal * _like(normal, 1.5) + _like(normal, 0.25)
+
+
+def _weights(rows: int, columns: int, dtype: Any) -> Any:
+    values = np.random.default_rng(rows + columns).standard_normal((rows, columns))
+    return (values / np.sqrt(rows)).astype(dtype)
+
+
+def _lstm(state: Any, x: Any, h: Any) -> Any:
+    i, f, g, o = jnp.split(x + h, 4, -1)
+    cell = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(cell), cell
+
+
+def _gru(state: Any, x: Any, h: Any) -> Any:
+    (xr, xz, xn), (hr, hz, hn) = jnp.split(x, 3, -1), jnp.split(h, 3, -1)
+    z = jax.nn.sigmoid(xz + hz)
+    return ((1 - z) * jnp.tanh(xn + jax.nn.sigmoid(xr + hr) * hn) + z * state[0],)
+
+
+def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
+    """A layer, spelled as people do, and as it has to be to keep NaN: with no bias."""
+
+    def layer(x: Any, is_biased: bool) -> Any:
+        xs = jnp.swapaxes(x[1::4].reshape(16, 8, 128), 0, 1)
+        w, r, b = (_weights(rows, gates * 128, x.dtype) for rows in (128, 128, 1))
+        if not is_biased:
+            xs = jnp.pad(xs, ((0, 0), (0, 0), (0, 1)), constant_values=1)
+            w, b = np.concatenate([w, b]), np.zeros(1, x.dtype)
+
+        def step(state: Any, x: Any) -> Any:
+            state = cell(state, x @ w + b[0] if is_biased else x @ w, state[0] @ r)
+            return state, state[0]
+
+        zeros = jnp.zeros((16, 128), x.dtype)
+        return jax.lax.scan(step, (zeros,) * count, xs)[1]
+
+    return lambda x: layer(x, True), lambda x: layer(x, False)
+
+
+# The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;
+# or two of them, if the native form is spelled otherwise.
+CASES: dict[tuple[str, str], Any] = {
+    ("Attention", ""): _attention,
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
     ("Clip", ""): lambda x: jnp.clip(x, -1, 2),
     ("Elu", ""): jax.nn.elu,
     ("Gelu", ""): lambda x: jax.nn.gelu(x, approximate=False),
     ("Gelu", "tanh"): jax.nn.gelu,
+    ("GRU", ""): _recurrent(_gru, 3, 1),
     ("HardSigmoid", ""): jax.nn.hard_sigmoid,
     ("HardSwish", ""): jax.nn.hard_swish,
     ("InstanceNormalization", ""): _instance_norm,
+    ("LSTM", ""): _recurrent(_lstm, 4, 2),
     ("LayerNormalization", ""): _layer_norm,
     ("LeakyRelu", ""): jax.nn.leaky_relu,
     ("LogSoftmax", ""): jax.nn.log_softmax,
     ("Mish", ""): jax.nn.mish,
     ("PRelu", ""): lambda x: jnp.where(x >= 0, x, x * _slope(x)),
+    ("RNN", ""): _recurrent(lambda _, x, h: (jnp.tanh(x + h),), 1, 1),
     ("RMSNormalization", ""): lambda x: x * jax.lax.rsqrt(_mean_square(x) + 1e-6) * _like(x, 1.5),
     ("ReduceL2", ""): lambda x: jnp.sqrt(jnp.sum(x * x, -1)),
     ("ReduceLogSumExp", ""): lambda x: jax.nn.logsumexp(x, -1),
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("Resize", "linear"): _resize("linear", 112, 60),
+    ("Resize", "linear, antialias"): _resize("linear", 42, 20),
+    ("Resize", "cubic"): _resize("cubic", 112, 60),
+    ("Resize", "cubic, antialias"): _resize("cubic", 42, 20),
+    ("RotaryEmbedding", ""): _rotary,
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,
     ("Softplus", ""): jax.nn.softplus,
     ("Softsign", ""): jax.nn.soft_sign,
 }
+
+# Operators that others are made of.
+PARTS = {"Attention": {"Softmax": "native"}}
+
+
+# Not chosen by their times: a group norm is an instance norm between reshapes.
+ALWAYS: dict[tuple[str, str], Callable[[Any], Any]] = {("GroupNormalization", ""): _group_norm}
 
 
 def _slope(x: Any) -> Any:
@@ -194,17 +284,38 @@ def relative_error(fn: Callable[[Any], Any], forms: Any, x: np.ndarray) -> float
     return native / elementary
 
 
-def measure(operator: str, variant: str, fn: Callable[[Any], Any]) -> Iterator[Row]:
-    """One row for each type that has a native form."""
+def spellings(fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The function to measure, and how it is spelled for the native form."""
+    return fns if isinstance(fns, tuple) else (fns, fns)
+
+
+def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[Any, Any]]]:
+    """Models with and without the operator, for each type that has a native form."""
+    fn, native_fn = spellings(fns)
     for name, dtype in DTYPES.items():
-        native = export(fn, dtype, {"*": "elementary", operator: "native"})
-        if operator not in [node.op_type for node in native.graph.node]:
-            continue
-        elementary = export(fn, dtype, "elementary")
+        wanted = {operator, operator.replace("Group", "Instance")}
+        rest = {"*": "elementary", **PARTS.get(operator, {})}
+        native = export(native_fn, dtype, rest | dict.fromkeys(wanted, "native"))
+        if wanted & {node.op_type for node in native.graph.node}:
+            yield name, dtype, (export(fn, dtype, rest), native)
+
+
+def sample(index: int, dtype: np.dtype[Any]) -> np.ndarray:
+    return np.random.default_rng(index).standard_normal(SHAPE).astype(dtype)
+
+
+def error_of(fn: Callable[[Any], Any], forms: Any, dtype: np.dtype[Any]) -> float:
+    """The median of the relative errors of several samples."""
+    errors = [relative_error(fn, forms, sample(i, dtype)) for i in range(SAMPLES)]
+    return float(np.median(errors))
+
+
+def measure(operator: str, variant: str, fns: Any) -> Iterator[Row]:
+    """One row for each type that has a native form."""
+    fn, _ = spellings(fns)
+    for name, dtype, (elementary, native) in both_forms(operator, fns):
         forms = [session(model, 1) for model in (elementary, native)]
-        samples = [np.random.default_rng(i).standard_normal(SHAPE) for i in range(SAMPLES)]
-        errors = [relative_error(fn, forms, sample.astype(dtype)) for sample in samples]
-        x = boundary(samples[0].astype(dtype))
+        x = boundary(sample(0, dtype))
         odd = specials(dtype)
         with jax.enable_x64(dtype == np.float64):
             expected = np.asarray(jax.jit(fn)(jnp.asarray(odd)))
@@ -214,7 +325,7 @@ def measure(operator: str, variant: str, fn: Callable[[Any], Any]) -> Iterator[R
             name,
             gain(elementary, native, 1, x),
             gain(elementary, native, os.cpu_count() or 1, x),
-            float(np.median(errors)),
+            error_of(fn, forms, dtype),
             same_kind(forms[1](boundary(odd)), expected),
         )
 
@@ -276,17 +387,45 @@ static TABLE: &[Row] = &[
 """
 
 
+def write_errors() -> None:
+    """Measures the error of every fused form, and writes the table in the documentation."""
+    lines = [f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |"]
+    lines.append("|---" * (len(DTYPES) + 1) + "|")
+    for (operator, variant), fns in sorted({**CASES, **ALWAYS}.items(), key=lambda case: case[0]):
+        found = {}
+        fn, _ = spellings(fns)
+        for name, dtype, models in both_forms(operator, fns):
+            found[name] = error_of(fn, [session(model, 1) for model in models], dtype)
+        cells = []
+        for name in DTYPES:
+            error = found.get(name)
+            text = "–" if error is None else f"{error:.2f}" if error < 100 else f"{error:.0e}"
+            cells.append(f"**{text}**" if error is not None and error > MOST_ERROR else text)
+        title = f"`{operator}`, {variant}" if variant else f"`{operator}`"
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    before, _, rest = DOCS.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    table = "\n".join(lines)
+    DOCS.write_text(f"{before}{BEGIN}\n{table}\n\n{END}{after}")
+
+
 def main() -> int:
     """Measures, prints, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", help="measure these only, and write nothing")
-    chosen = parser.parse_args().operators
+    parser.add_argument("--errors", action="store_true", help="write the table of errors only")
+    options = parser.parse_args()
+    if options.errors:
+        write_errors()
+        return 0
+    chosen = options.operators
     rows = []
     print(f"{'operator':24} type   1 thread   all   error  agrees")
-    for (operator, variant), fn in CASES.items():
+    for (operator, variant), fns in CASES.items():
         if chosen and operator not in chosen:
             continue
-        for row in measure(operator, variant, fn):
+        for row in measure(operator, variant, fns):
             title = f"{operator} {variant}"
             print(
                 f"{title:24} {row.dtype:5} {row.one:9.2f} {row.all:6.2f} {row.error:7.2f}",

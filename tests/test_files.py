@@ -138,3 +138,50 @@ def test_a_killed_export_leaves_a_whole_model(placement: str, tmp_path: Path) ->
         value = found.flat[0] / 1024
         assert value == round(value) >= 1
         np.testing.assert_array_equal(found, np.full((1, 1024), found.flat[0], np.float32))
+
+
+INTERRUPTS_ITSELF = textwrap.dedent(
+    """
+    import os, signal, sys, threading
+    import jax.numpy as jnp
+    from jax2onnx import _result, to_onnx
+
+    def export(value, columns):
+        w = jnp.full((64, columns), value)
+        to_onnx(lambda x: x @ w, [(1, 64)], return_mode="file", output_path=sys.argv[1])
+
+    class Placement(dict):
+        def __getitem__(self, key):
+            # The other thread can go on as soon as this one lets it, which is while it writes.
+            writing.release()
+            return sys.argv[2]
+
+    def interrupt():
+        with writing:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    _result.PLACEMENT[False] = sys.argv[2]
+    export(1.0, 64)
+    writing = threading.Lock()
+    writing.acquire()
+    threading.Thread(target=interrupt).start()
+    sys.setswitchinterval(1000)
+    _result.PLACEMENT = Placement()
+    try:
+        export(2.0, 1 << 20)
+    except KeyboardInterrupt:
+        print("interrupted")
+    """
+)
+
+
+@pytest.mark.parametrize("placement", ["inline", "external"])
+def test_an_interrupted_export_leaves_the_old_model(placement: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    command = [sys.executable, "-c", INTERRUPTS_ITSELF, str(path), placement]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == "interrupted\n", done.stderr
+    (found,) = run(str(path), [jnp.ones((1, 64))])
+    np.testing.assert_array_equal(found, np.full((1, 64), 64, np.float32))
+    files = {"m.onnx", "m.onnx.data"} if placement == "external" else {"m.onnx"}
+    assert {*contents(tmp_path)} == files

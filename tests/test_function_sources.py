@@ -81,10 +81,10 @@ def test_the_source_map_knows_functions_after_inlining(tmp_path: Path) -> None:
             found.lookup_model(inlined), (first, second, second), strict=True
         ):
             assert {source.site.line for source in sources} == {body}, node.name
-            (stack,) = sources[0].callers
+            assert sources[0].callers == []
             # Some versions of JAX are in the stack between the function and its export.
-            assert [frame.line for frame in stack if "jax/_src" not in frame.file] == [second]
-            assert caller in [*(frame.line for frame in sources[0].stack), second]
+            stack = [frame for frame in sources[0].stack if "jax/_src" not in frame.file]
+            assert [frame.line for frame in stack] == [body, caller]
 
 
 @onnx_function

@@ -43,3 +43,29 @@ def test_one_file_touches_what_jax_does_not_document() -> None:
         if word in path.read_text()
     }
     assert users == {"_jax.py"}
+
+
+def test_the_command_line_starts_without_jax(tmp_path: Path) -> None:
+    import onnx
+    import onnx.parser
+
+    path = tmp_path / "model.onnx"
+    text = '<ir_version: 10, opset_import: ["": 23]> g (float[2] x) => (float[2] y) { y = Sin (x) }'
+    onnx.save(onnx.parser.parse_model(text), path)
+    heavy = ("jax", "numpy", "typing", *HEAVY)
+    code = (
+        "import sys; from jax2onnx.__main__ import main; "
+        f"sys.argv = ['jax2onnx', 'show', {str(path)!r}]; main(); "
+        f"print('loaded:', *(m for m in {heavy!r} if m in sys.modules))"
+    )
+    assert python(code).splitlines()[-1] == "loaded:"
+
+
+def test_every_name_is_where_the_table_says() -> None:
+    import jax2onnx
+
+    assert {*jax2onnx.__all__} == {*jax2onnx._MODULE_OF}
+    for name in jax2onnx.__all__:
+        assert getattr(jax2onnx, name).__name__ == name
+    assert {*jax2onnx.__all__} < {*dir(jax2onnx)}
+    assert not hasattr(jax2onnx, "something_else")

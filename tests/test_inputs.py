@@ -71,6 +71,8 @@ def test_a_leaf_becomes_a_spec(entry: Any, expected: Any) -> None:
         (["B, 2", "B,"], [("float32", ("B", "2")), ("float32", ("B",))]),
         ([(2,), [3]], [("float32", ("2",)), ("float32", ("3",))]),
         (Pair((1,), ()), Pair(("float32", ("1",)), ("float32", ()))),
+        (Pair(np.ones(1, np.int8), ()), Pair(("int8", ("1",)), ())),
+        ({"a": jnp.ones(2), "b": [(), ()]}, {"a": ("float32", ("2",)), "b": [(), ()]}),
         ([], []),
         (None, None),
     ],

@@ -54,7 +54,6 @@ CASES = {
     "paths": lambda: _export(paths="both"),
     "stacktrace_metadata": lambda: _export(stacktrace_metadata="all"),
     "missing output_path": lambda: _export(return_mode="file"),
-    "output_path without use": lambda: _export(output_path="m.onnx"),
     "unwritable output_path": lambda: _export(return_mode="file", output_path="/dev/null/m.onnx"),
     "folder as output_path": lambda: _export(return_mode="file", output_path="models/"),
     "unwritable source_map": lambda: _export(source_map="/dev/null/m.map"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checking import check_model
-from jax2onnx import InvalidInputError
+from jax2onnx import InvalidInputError, to_onnx
 from jax2onnx._names import Names, boundary_names, signature_of
 
 
@@ -160,3 +160,11 @@ def test_wrong_names_say_what_is_right(given: Any, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         boundary(function, (1, 2), {}, 3, **given)
     assert str(caught.value) == message
+
+
+def test_names_of_positional_inputs_alone() -> None:
+    def fn(x: Any, y: Any, *, scale: Any) -> Any:
+        return (x + y) * scale
+
+    model = to_onnx(fn, [(2,), (2,)], input_params={"scale": 2.0}, input_names=["a", "b"])
+    assert [value.name for value in model.graph.input] == ["a", "b", "scale"]

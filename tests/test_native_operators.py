@@ -1,5 +1,6 @@
 """Operators that JAX spells out and ONNX has: one node each, and the same numbers."""
 
+import json
 import logging
 
 import flax.linen as nn
@@ -10,7 +11,7 @@ import pytest
 from flax import nnx
 
 from checking import assert_close, op_types, run
-from jax2onnx import to_onnx, verify
+from jax2onnx import _core, to_onnx, verify
 from jax2onnx.errors import InvalidInputError
 
 SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 90.0, -90.0, 1e-7, -1e-7, 3.0, -3.0])
@@ -414,3 +415,25 @@ def test_group_norms_of_one_and_of_all_channels():
         for groups in (1, 5):
             norm = jax.vmap(eqx.nn.GroupNorm(groups, 5))
             exported(lambda x, norm=norm: norm(x), x, operators=operators)
+
+
+def test_a_model_remembers_what_was_nearly_recognised(tmp_path, capfd):
+    def fn(x):
+        mean = mean_of(x)
+        variance = mean_of((x - mean) ** 2)
+        return (x - mean) / jnp.sqrt(variance + 1e-5), variance
+
+    path = tmp_path / "model.onnx"
+    to_onnx(fn, [(3, 64)], stacktrace_metadata=True, return_mode="file", output_path=path)
+    assert _core.main(["show", str(path), "--missed"]) == 0
+    line = fn.__code__.co_firstlineno + 3
+    shown = capfd.readouterr().out
+    assert shown.startswith("LayerNormalization at ")
+    assert f"test_native_operators.py:{line} stays elementary: the variance" in shown
+    assert _core.main(["show", str(path), "--missed", "--json"]) == 0
+    (entry,) = json.loads(capfd.readouterr().out)["missed"]
+    assert entry["op"] == "LayerNormalization"
+    assert entry["callsite"].endswith(f"test_native_operators.py:{line}")
+
+    to_onnx(fn, [(3, 64)], stacktrace_metadata=False, return_mode="file", output_path=path)
+    assert b"pkg.jax2onnx.missed" not in path.read_bytes()

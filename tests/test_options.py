@@ -1,3 +1,4 @@
+import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,9 @@ from jax2onnx._options import positions
             '  help: pass the path of the model, such as output_path="model.onnx"',
         ),
         (
-            {"output_path": Path("model.onnx")},
-            '[unused-output-path] `output_path` has no effect with `return_mode="proto"`\n'
-            '  help: add return_mode="file" to write the model',
+            {"enable_double_precision": "yes"},
+            "[invalid-option] `enable_double_precision` is 'yes'\n"
+            "  help: choose one of: True, False",
         ),
         (
             {"return_mode": "file", "output_path": 3},
@@ -169,3 +170,27 @@ def test_errors_of_jax_are_passed_on() -> None:
 
     with pytest.raises(jax.errors.TracerBoolConversionError):
         to_onnx(branches_on_a_value, [()])
+
+
+def test_a_path_that_is_not_used_is_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match='add return_mode="file"'):
+        to_onnx(lambda x: x + 1, [(2,)], output_path=tmp_path / "m.onnx")  # type: ignore[call-overload]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("mode", "package", "extra"),
+    [("proto", "onnx", "onnx"), ("ir", "onnx", "ir"), ("ir", "onnx_ir", "ir")],
+)
+def test_missing_packages_say_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch, mode: Any, package: str, extra: str
+) -> None:
+    found = importlib.util.find_spec
+    hide = lambda name, *rest: None if name == package else found(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", hide)
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(lambda x: x + 1, [(2,)], return_mode=mode)
+    assert str(caught.value) == (
+        f'[missing-package] `return_mode="{mode}"` needs the package `{package}`, '
+        f'which is not installed\n  help: run `pip install "jax2onnx[{extra}]"`'
+    )

@@ -1,5 +1,6 @@
-"""Exporting changes nothing in the user's model."""
+"""Exporting changes nothing in the user's model, nor in Python."""
 
+import gc
 from typing import Any
 
 import flax.linen as nn
@@ -150,3 +151,34 @@ def test_a_model_that_has_learnt_is_exported_as_it_is_now() -> None:
     before = constants()
     nnx.update(model, jax.tree.map(lambda x: x + 1, nnx.state(model, nnx.Param)))
     assert any(not np.array_equal(a, b) for a, b in zip(before, constants(), strict=True))
+
+
+def test_the_garbage_collector_is_as_it_was():
+    before = gc.get_threshold()
+    during = []
+
+    def function(x):
+        during.append(gc.get_threshold())
+        return x + 1
+
+    traced(function)
+    assert during[0][0] > before[0]
+    assert gc.get_threshold() == before
+
+    def failing(x):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        traced(failing)
+    assert gc.get_threshold() == before
+
+
+def test_a_collector_that_is_off_stays_off():
+    before = gc.get_threshold()
+    during = []
+    gc.set_threshold(0)
+    try:
+        traced(lambda x: (during.append(gc.get_threshold()), x)[1])
+    finally:
+        gc.set_threshold(*before)
+    assert during[0][0] == 0

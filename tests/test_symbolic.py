@@ -317,7 +317,8 @@ def test_what_jax_cannot_trace_names_the_dimension() -> None:
         "Symbolic dimension comparison 'T' > '3' is inconclusive.",
         [
             "`T` is axis 1 of the input `batch.mask`",
-            "  help: use a number instead, or add constraints with jax.export.symbolic_shape",
+            "  help: use a number instead, or add a constraint with jax.export.symbolic_shape: "
+            "`T >= 4` or `T <= 3`",
         ],
     )
 

@@ -12,7 +12,7 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import _graphs, allclose, to_onnx, verify
+from jax2onnx import InvalidInputError, _graphs, allclose, to_onnx, verify
 from models.nnx.gpt import Attention, gpt
 from provenance_of import line_of
 
@@ -328,6 +328,15 @@ def test_shapes_become_random_numbers() -> None:
     proto = to_onnx(fn, [("B", "2*B")], {"scale": 2.0})
     close, message = allclose(fn, proto, [("B", "2*B")], {"scale": 3.0})
     assert (close, message) == (True, "all 1 outputs agree (rtol=0.001, atol=1e-05)")
+
+
+def test_the_model_may_be_passed_by_another_name() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x.sum()
+
+    assert allclose(fn, onnx_model_path=to_onnx(fn, [(2,)]), inputs=[(2,)])[0]
+    with pytest.raises(InvalidInputError, match="one model"):
+        allclose(fn, inputs=[(2,)])
 
 
 def test_the_model_is_left_as_it_was() -> None:

@@ -1,20 +1,20 @@
 """Converts JAX functions to ONNX models in which every node knows its line of Python."""
 
-from typing import TYPE_CHECKING, Any
-
-from jax2onnx._allclose import allclose
-from jax2onnx._api import to_onnx
-from jax2onnx._explain import explain_errors
-from jax2onnx._functions import onnx_function
-from jax2onnx._metadata import stacktrace_metadata
-from jax2onnx._rules import local_lowerings, lowering
-from jax2onnx._verification import LineError, Verification
-from jax2onnx._verify import verify
-from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
+# Type checkers know this name. The module it usually comes from takes longer to load than the rest.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from jax2onnx._allclose import allclose
+    from jax2onnx._api import to_onnx
     from jax2onnx._core import LoweringContext, Value
+    from jax2onnx._explain import explain_errors
+    from jax2onnx._functions import onnx_function
+    from jax2onnx._metadata import stacktrace_metadata
+    from jax2onnx._rules import local_lowerings, lowering
     from jax2onnx._source_map import SourceMap
+    from jax2onnx._verification import LineError, Verification
+    from jax2onnx._verify import verify
+    from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 __all__ = [
     "InternalError",
@@ -37,18 +37,36 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "SourceMap":
-        from jax2onnx._source_map import SourceMap
+# Where each name is defined. Loading JAX takes a second, and the command line rarely needs it.
+_MODULES = {
+    "_allclose": ("allclose",),
+    "_api": ("to_onnx",),
+    "_core": ("LoweringContext", "Value"),
+    "_explain": ("explain_errors",),
+    "_functions": ("onnx_function",),
+    "_metadata": ("stacktrace_metadata",),
+    "_rules": ("local_lowerings", "lowering"),
+    "_source_map": ("SourceMap",),
+    "_verification": ("LineError", "Verification"),
+    "_verify": ("verify",),
+    "errors": ("InternalError", "InvalidInputError", "Jax2OnnxError", "UnsupportedError"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-        return SourceMap
-    if name in ("LoweringContext", "Value"):
-        # The types that rules are given. Loading the compiled part takes time.
-        from jax2onnx import _core
 
-        return getattr(_core, name)
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("jax2onnx")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"jax2onnx.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,12 +12,13 @@ from jax2onnx._inputs import Specs
 from jax2onnx._options import Layout, positions
 from jax2onnx._runtime import NCHW, Runnable, as_tensor
 from jax2onnx._trace import restored
+from jax2onnx.errors import InvalidInputError
 
 
 def allclose(
     fn: Callable[..., Any],
-    model: Any,
-    inputs: Sequence[Any],
+    model: Any = None,
+    inputs: Sequence[Any] = (),
     input_params: Mapping[str, Any] | None = None,
     rtol: float = 1e-3,
     atol: float = 1e-5,
@@ -25,6 +26,7 @@ def allclose(
     enable_double_precision: bool = False,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
+    onnx_model_path: Any = None,
 ) -> tuple[bool, str]:
     """Compares the outputs of a model in ONNX Runtime with the results of a function.
 
@@ -39,10 +41,18 @@ def allclose(
         enable_double_precision: Computes with 64-bit types, like an export with this option.
         inputs_as_nchw: As in the export.
         outputs_as_nchw: As in the export.
+        onnx_model_path: Another name of `model`.
 
     Returns:
         Whether all outputs are close, and a message that says what differs.
     """
+    if (model is None) == (onnx_model_path is None):
+        raise InvalidInputError(
+            "wrong-arguments",
+            "`allclose` needs one model",
+            help="pass it as `model` or as `onnx_model_path`",
+        )
+    model = onnx_model_path if model is None else model
     with _jax.precision(double=enable_double_precision):
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         with restored(fn):
@@ -81,10 +91,9 @@ def arguments(
     """Arguments of a function. Those that are not arrays are drawn at random."""
     specs = Specs(double=double)
     typed = specs.positional(inputs), specs.keyword(input_params)
-    given = jax.tree_util.tree_leaves((tuple(inputs), dict(input_params or {})), is_leaf=_is_array)
+    tree: Any
     leaves, tree = jax.tree_util.tree_flatten(typed)
-    if len(given) != len(leaves) or not all(map(_is_array, given)):
-        given = [None] * len(leaves)
+    given = tree.flatten_up_to((tuple(inputs), dict(input_params or {})))
     random = np.random.default_rng(0)
     values = [_value(spec, leaf, random) for spec, leaf in zip(leaves, given, strict=True)]
     args, kwargs = jax.tree_util.tree_unflatten(tree, values)
@@ -96,7 +105,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _value(spec: Any, leaf: Any, random: np.random.Generator) -> Any:
-    if leaf is not None:
+    if _is_array(leaf):
         return leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
     shape = tuple(_jax.sizes(spec.shape, lambda _: 2))
     if jax.numpy.issubdtype(spec.dtype, jax.dtypes.prng_key):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
 
-from jax2onnx import _jax, _progress, _result
+from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import Specs, check_arguments, check_results
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, paths_of, signature_of
-from jax2onnx._options import Layout, Options, check_options, positions
+from jax2onnx._options import Layout, Options, check_options, flag, positions
 from jax2onnx._parameters import function_of
 from jax2onnx._rules import registered
 from jax2onnx._symbols import explained
@@ -30,6 +30,7 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
+Assumption = Literal["indices_in_range", "no_nan", "casts_in_range"]
 
 _log = logging.getLogger("jax2onnx")
 
@@ -48,6 +49,7 @@ class _Common(TypedDict, total=False):
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
+    assume: Assumption | Sequence[Assumption]
     stacktrace_metadata: Level | None
     source_map: Path | None
     source_text: bool
@@ -117,6 +119,7 @@ def to_onnx(
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
+    assume: Assumption | Sequence[Assumption] = (),
     stacktrace_metadata: Level | None = None,
     source_map: Path | None = None,
     source_text: bool = False,
@@ -152,15 +155,17 @@ def to_onnx(
             it holds only their shapes.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
             `output_path` and returns it.
-        output_path: The path of the model for `return_mode="file"`. Missing folders are created.
+        output_path: The path of the model for `return_mode="file"`, ignored with a warning in
+            other modes. Missing folders are created.
             The weights of large models go to a file beside it, with `.data` appended to its name.
             An existing model is replaced atomically.
         inputs_as_nchw: Inputs, by position or name, that the function takes as NHWC and the model
             as NCHW.
         outputs_as_nchw: Outputs, by position or name, that the function returns as NHWC and the
             model as NCHW.
-        input_names: Names for the inputs, one for each leaf. By default they follow the names of
-            parameters and the pytree path: `x`, `batch.image`, `cache.0.k`.
+        input_names: Names for the inputs, one for each leaf of `inputs` and `input_params`, or of
+            `inputs` alone. By default they follow the names of parameters and the pytree path:
+            `x`, `batch.image`, `cache.0.k`.
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
             a dictionary.
@@ -173,6 +178,11 @@ def to_onnx(
             what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
             the key `*` stands for all others. Results differ in rounding only. The logger
             `jax2onnx` says at level INFO which operators stay elementary, and why.
+        assume: What may be taken for granted, so that nothing has to guard against it:
+            "indices_in_range" that everything read or written by index lies inside of its array,
+            "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
+            which become integers fit into them. Results are JAX's as long as that holds, and
+            undefined otherwise. The model's metadata says what it assumes.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
             from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
             the model's own metadata, which survives optimisers, False for none. None means what the
@@ -207,6 +217,7 @@ def to_onnx(
         export_mode=export_mode,
         normalization_mode=normalization_mode,
         operators=operators,
+        assume=assume,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
         source_text=source_text,
@@ -221,7 +232,7 @@ def to_onnx(
         inputs,
         input_params,
         options,
-        double=enable_double_precision,
+        double=flag("enable_double_precision", enable_double_precision),
         inputs_as_nchw=inputs_as_nchw,
         outputs_as_nchw=outputs_as_nchw,
         input_names=input_names,
@@ -281,7 +292,7 @@ def convert(
 
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
-    with explained(signature, args, kwargs):
+    with explained(signature, args, kwargs), _values.explained():
         traced = trace(fn, args, kwargs, double=double, functions=marked)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
@@ -329,6 +340,7 @@ def convert(
             results=keep_results,
             operators=dict(options.operators),
             normalization_mode=options.normalization_mode,
+            assume=list(options.assume),
             report_missed=_log.isEnabledFor(logging.INFO),
         )
     for missed in model.missed:

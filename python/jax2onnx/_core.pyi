@@ -18,6 +18,7 @@ __all__ = [
     "Tensors",
     "Value",
     "__version__",
+    "assumptions",
     "convert",
     "expansions",
     "explain",
@@ -152,7 +153,15 @@ class Source:
 
     @property
     def callers(self) -> list[list[Frame]]:
-        """The stacks of the other calls of the functions that contain the node."""
+        """Stacks of other calls of the functions that contain the node, if it is not known which of
+        the calls is meant.
+        """
+
+    @property
+    def sites(self) -> list[Frame]:
+        """All frames that `site` may be: several if it is not known which call of a function is
+        meant, and the function itself has no line of the user's code.
+        """
 
 @final
 class SourceMap:
@@ -296,6 +305,7 @@ def convert(
     results: bool,
     operators: dict[str, str],
     normalization_mode: str,
+    assume: list[str],
     report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
@@ -304,6 +314,9 @@ def convert(
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
+
+def assumptions() -> list[str]:
+    """The names of what `to_onnx` can be told to assume."""
 
 def operators() -> list[str]:
     """The operators whose form can be chosen, in alphabetical order."""
@@ -317,8 +330,8 @@ class Primitive:
         """JAX's name of it."""
 
     @property
-    def calls(self) -> str | None:
-        """The parameter that holds the jaxpr, if it does nothing but call one."""
+    def calls(self) -> list[str]:
+        """The names that the parameter with the jaxpr may have, if it does nothing but call it."""
 
     @property
     def without_complex(self) -> str | None:

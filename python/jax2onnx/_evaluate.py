@@ -9,7 +9,7 @@ import jax
 from jax2onnx import _core, _jax
 
 # The primitives that do nothing but call a jaxpr, and the parameter that it is.
-_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls is not None}
+_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls}
 
 Path = tuple[int, ...]
 SizeOf = Callable[[str], int]
@@ -53,8 +53,16 @@ def paths(closed: Any) -> Iterator[Path]:
 def _paths(jaxpr: Any, outer: Path) -> Iterator[Path]:
     for number, eqn in enumerate(jaxpr.eqns):
         yield (*outer, number)
-        if (param := _CALLS.get(eqn.primitive.name)) is not None:
-            yield from _paths(_jax.open_jaxpr(eqn.params[param]), (*outer, number))
+        if (called := _called(eqn)) is not None:
+            yield from _paths(_jax.open_jaxpr(called), (*outer, number))
+
+
+def _called(eqn: Any) -> Any:
+    """The jaxpr that an equation does nothing but call, if it is such a one."""
+    params = _CALLS.get(eqn.primitive.name)
+    if params is None:
+        return None
+    return next(eqn.params[param] for param in params if param in eqn.params)
 
 
 class _Frame:
@@ -85,8 +93,7 @@ class _Frame:
 
     def _equation(self, eqn: Any, path: Path) -> Any:
         name = eqn.primitive.name
-        if (param := _CALLS.get(name)) is not None:
-            called = eqn.params[param]
+        if (called := _called(eqn)) is not None:
             consts = list(getattr(called, "consts", ()))
             frame = _Frame(_jax.open_jaxpr(called), self._size_of, path)
             results = yield from frame.run(consts, [self._read(atom) for atom in eqn.invars])

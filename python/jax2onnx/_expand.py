@@ -9,8 +9,9 @@ and how; here is what the ways of expanding do.
 from typing import Any
 
 import jax
+import jax.extend
 
-from jax2onnx import _keys, _maps, _reductions
+from jax2onnx import _jax, _keys, _maps, _reductions
 from jax2onnx._keys import Expand, Function
 
 
@@ -49,16 +50,48 @@ def _hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
+# Their implementations call the user's Python code, which the model cannot.
+_CALLBACKS = frozenset({"pure_callback", "io_callback"})
+
+
+def _implementation(eqn: Any) -> Function:
+    """What a primitive of another library does, by whatever of its implementation JAX can trace."""
+
+    def function(*operands: Any) -> Any:
+        for implementation in _jax.implementations(eqn.primitive):
+            if (traced := _traced(implementation, eqn, operands)) is not None:
+                return jax.extend.core.jaxpr_as_fun(traced)(*operands)
+        raise NotImplementedError("it has no implementation that can be traced")
+
+    if eqn.effects or eqn.primitive.name in _CALLBACKS:
+        raise NotImplementedError("it has effects")
+    return function
+
+
+def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:
+    """The jaxpr of an implementation; None if it has none, or one that uses the same primitive."""
+    try:
+        traced = jax.make_jaxpr(lambda *x: implementation(*x, **eqn.params))(*operands)
+    except Exception:  # whatever the code of another library raises
+        return None
+    found = [(aval.shape, aval.dtype) for aval in traced.out_avals]
+    wanted = [(var.aval.shape, var.aval.dtype) for var in eqn.outvars]
+    same = eqn.primitive in _jax.primitives_in(traced.jaxpr)
+    return traced if found == wanted and not same else None
+
+
 # The ways of expanding, by the names that the compiled half has for them.
 WAYS: dict[str, Expand] = {
     "hi-primitive": _hi_primitive,
+    "implementation": _implementation,
     **_keys.WAYS,
     **_maps.WAYS,
     **_reductions.WAYS,
 }
 
 # Those that take keys as keys.
-_TAKES_KEYS = frozenset({"hi-primitive", "key-gamma"})
+_TAKES_KEYS = frozenset({"hi-primitive", "implementation", "key-gamma"})
 
-# Those that an equation can do without, if JAX cannot apply one of its primitives to many rows.
-_OPTIONAL = frozenset({"map"})
+# Those that an equation can do without: JAX cannot apply one of its primitives to many rows, or the
+# primitive will be reported with all others that are unknown.
+_OPTIONAL = frozenset({"implementation", "map"})

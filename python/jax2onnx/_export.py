@@ -4,11 +4,13 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,6 +40,8 @@ def run(
     *,
     opset: int | None,
     stacktrace: str | None,
+    assume: Sequence[str],
+    missed: bool,
     record: Path | None,
     record_weights: bool,
     quiet: bool,
@@ -47,13 +51,15 @@ def run(
 
     try:
         options = _options(settings, opset, stacktrace)
+        if assume:
+            options["assume"] = list(assume)
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
         fn, name, file = _load(function)
         path = output or Path(f"{name}.onnx")
         _check_source(file, path, options)
-        with _progress.shown():
+        with _progress.shown(), _missed_shown(missed):
             written = to_onnx(
                 fn, args, kwargs or None, return_mode="file", output_path=path, **options
             )
@@ -69,6 +75,23 @@ def run(
     if not quiet:
         print(f"{written}: {_size(written)}")
     return 0
+
+
+@contextmanager
+def _missed_shown(wanted: bool) -> Iterator[None]:
+    """Shows which operators were nearly recognised, as an export logs them."""
+    if not wanted:
+        yield
+        return
+    log, handler = logging.getLogger("jax2onnx"), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _load(function: str) -> tuple[Any, str, str | None]:

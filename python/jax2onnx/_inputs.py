@@ -62,7 +62,12 @@ class Specs:
         def leaf(value: Any) -> jax.ShapeDtypeStruct:
             return self._leaf(where, value, scalars)
 
-        is_leaf = _is_shape if scalars else _is_meant_as_shape
+        is_shape = _is_shape if scalars else _is_meant_as_shape
+        empty_is_shape = not _holds_arrays(entry)
+
+        def is_leaf(value: Any) -> bool:
+            return is_shape(value) and (empty_is_shape or value != ())
+
         return jax.tree_util.tree_map(leaf, entry, is_leaf=is_leaf)
 
     def _leaf(self, where: str, value: Any, scalars: bool) -> jax.ShapeDtypeStruct:
@@ -176,6 +181,12 @@ def _is_meant_as_shape(value: Any) -> bool:
     if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
         return _is_shape(value)
     return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
+
+
+def _holds_arrays(tree: Any) -> bool:
+    """Whether a pytree is made of arrays or specs, so that `()` in it is an empty container."""
+    leaves = jax.tree_util.tree_leaves(tree)
+    return any(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
 
 
 def _is_dimension(value: Any) -> bool:

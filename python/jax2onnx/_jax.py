@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.experimental
+import jax.extend
 import numpy as np
 
 from jax2onnx._objects import cells
@@ -151,3 +152,32 @@ def is_jaxpr(value: Any) -> bool:
     core = _core()
 
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
+
+
+def implementations(primitive: Any) -> list[Callable[..., Any]]:
+    """What a primitive is implemented by, as functions that JAX may be able to trace: the function
+    given to `def_impl`, and those that its lowering rules are made of.
+    """
+    from jax._src.interpreters import mlir
+
+    found = [primitive.impl]
+    for table in (mlir._platform_specific_lowerings["cpu"], mlir._lowerings):
+        entry: Any = table.get(primitive)
+        rule = getattr(entry, "rule", entry)  # the rule itself in older versions
+        if getattr(rule, "__qualname__", "").startswith(mlir.lower_fun.__qualname__):
+            found.append(dict(cells(rule))["fun"])
+    return found
+
+
+def primitives_in(jaxpr: Any) -> set[Any]:
+    """The primitives of a jaxpr and of those inside it."""
+    found = {eqn.primitive for eqn in jaxpr.eqns}
+    for eqn in jaxpr.eqns:
+        for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
+            if _is_jaxpr(param):
+                found |= primitives_in(getattr(param, "jaxpr", param))
+    return found
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return isinstance(value, jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr)

@@ -92,6 +92,7 @@ def converted(closed: Any) -> "Model | None":
             results=True,
             operators={},
             normalization_mode="auto",
+            assume=[],
             report_missed=False,
         )
     except Jax2OnnxError:

@@ -55,6 +55,9 @@ def boundary_names(
     names = Names()
     default = [names.unique(name) for name in _inputs(signature, inputs)]
     if input_names is not None:
+        positional = sum(component(kind) == "0" for kind, *_ in inputs)
+        if isinstance(input_names, list | tuple) and len(input_names) == positional:
+            input_names = [*input_names, *default[positional:]]
         default = _given("input_names", input_names, default)
     names = Names(default)
     results = [names.unique(_output(path)) for path in outputs]

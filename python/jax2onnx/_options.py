@@ -1,5 +1,6 @@
 """The options of `to_onnx`, checked before anything is traced."""
 
+import difflib
 import operator
 import os
 import warnings
@@ -7,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+import numpy as np
+
 from jax2onnx._metadata import SOURCE_MAP, Level, detail
+from jax2onnx._packages import require
 from jax2onnx.errors import InvalidInputError, bad_option
 
 RETURN_MODES = ("proto", "ir", "file")
@@ -16,6 +20,9 @@ PATHS = ("relative", "absolute")
 FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 FORMS = ("auto", "native", "elementary")
+
+# What installs the packages that a return mode needs.
+_EXTRAS = {"proto": "onnx", "ir": "ir"}
 
 Layout = Sequence[int | str] | None
 
@@ -37,6 +44,7 @@ class Options:
     functions: str
     operators: Mapping[str, str]
     normalization_mode: str
+    assume: Sequence[str] = ()
     source_text: bool = False
     absolute_paths: bool = False
 
@@ -92,6 +100,7 @@ def check_options(
     record_weights: bool,
     functions: object,
     operators: object,
+    assume: object,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
@@ -106,11 +115,16 @@ def check_options(
             help='pass the path of the model, such as output_path="model.onnx"',
         )
     if mode != "file" and path is not None:
-        raise InvalidInputError(
-            "unused-output-path",
-            f'`output_path` has no effect with `return_mode="{mode}"`',
-            help='add return_mode="file" to write the model',
+        warnings.warn(
+            f'`output_path` has no effect with `return_mode="{mode}"`: '
+            'add return_mode="file" to write the model',
+            stacklevel=3,
         )
+        path = None
+    if mode != "file":
+        require("onnx", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
+    if mode == "ir":
+        require("onnx_ir", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
     if mode != "file" and export == "web":
         warnings.warn(
             f'`export_mode="web"` has no effect with `return_mode="{mode}"`: '
@@ -131,6 +145,7 @@ def check_options(
         functions=_choice("functions", functions, FUNCTIONS),
         operators=_operators(operators),
         normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
+        assume=_assumptions(assume),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -172,6 +187,13 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
     return sorted(set(found))
 
 
+def flag(name: str, value: object) -> bool:
+    """An option that is on or off."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise bad_option(name, value, ("True", "False"))
+
+
 def is_text(value: str) -> bool:
     """Whether a text can be stored in a model: it is not empty and has no lone surrogates."""
     return bool(value) and value.encode(errors="replace").decode() == value
@@ -193,6 +215,27 @@ def _operators(value: object) -> dict[str, str]:
             )
         _choice(f'operators["{name}"]', form, FORMS)
     return dict(value)
+
+
+def _assumptions(value: object) -> list[str]:
+    """Names of what may be taken for granted; one may stand alone."""
+    from jax2onnx import _core
+
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise _invalid("assume", value, "pass names, such as assume=['indices_in_range']")
+    known, found = _core.assumptions(), []
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InvalidInputError(
+                "invalid-option",
+                f"`assume` names {name!r}, which is nothing to assume",
+                help=f"{hint}what can be assumed: {', '.join(known)}",
+            )
+        found.append(name)
+    return found
 
 
 def _opset(value: object) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jax2onnx._packages import require
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Runnable:
     """A model that can run."""
 
     def __init__(self, model: Any) -> None:
+        require("onnx", "running a model", extra="onnx")
+        require("onnxruntime", "running a model", extra="runtime")
         import onnx
 
         self.folder: str | None = None

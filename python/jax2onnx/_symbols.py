@@ -14,6 +14,7 @@ from jax2onnx._names import boundary_names, paths_of
 # Where dimensions occur in messages: in quotes, in shapes, at the end.
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
 _NAME = re.compile(r"[^\W\d]\w*")
+_COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
 
 
 @contextmanager
@@ -55,7 +56,22 @@ def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
         return None
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
     if "inconclusive" in message:
-        advice = "use a number instead, or add constraints with jax.export.symbolic_shape"
+        advice = "use a number instead, or add a constraint with jax.export.symbolic_shape"
+        if compared := _COMPARISON.search(message):
+            advice += ": " + " or ".join(f"`{text}`" for text in _answers(*compared.groups()))
     else:
         advice = "use a number instead in `inputs`"
     return "\n".join(["", *lines, f"  help: {advice}"])
+
+
+def _answers(left: str, sign: str, right: str) -> tuple[str, str]:
+    """The constraints that make a comparison true, and false."""
+    more = f"{left} >= {_next(right, +1) if sign in ('>', '<=') else right}"
+    less = f"{left} <= {right if sign in ('>', '<=') else _next(right, -1)}"
+    return (more, less) if sign in (">", ">=") else (less, more)
+
+
+def _next(size: str, step: int) -> str:
+    if size.lstrip("-").isdigit():
+        return str(int(size) + step)
+    return f"{size} {'+' if step > 0 else '-'} 1"

@@ -1,6 +1,7 @@
 """Traces the user's function with JAX."""
 
 import functools
+import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,11 @@ from jax2onnx._state import Snapshot
 
 # Tracing writes into the user's model for a while.
 _one_at_a_time = threading.RLock()
+
+# How many new objects start the garbage collector while a function is traced. A trace keeps almost
+# all that it creates, so looking for garbage as often as Python usually does takes a tenth of the
+# time and finds next to nothing.
+_OBJECTS_PER_COLLECTION = 50_000
 
 
 @dataclass
@@ -62,6 +68,7 @@ def trace(
         stack.enter_context(functions.open())
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
+        stack.enter_context(_rare_collections())
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
     return Traced(jaxpr, outputs, tree)
 
@@ -72,6 +79,17 @@ def _isolated(fn: Any) -> tuple[Any, Tree]:
     tree = tree_of(own)
     # An object that is there in two forms would be updated in one of them only.
     return (fn, tree_of(fn)) if tree.holds(originals) else (own, tree)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Lets the garbage collector run rarely. Only one thread at a time may do this."""
+    first, *others = gc.get_threshold()
+    gc.set_threshold(first and max(first, _OBJECTS_PER_COLLECTION), *others)  # 0 is never
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
 
 
 @contextmanager

@@ -143,13 +143,17 @@ def _options(runnable: Runnable, functions: str) -> Options:
         operators=_operators(runnable),
         normalization_mode="auto",
         source_text=True,
+        assume=_metadata(runnable).get("pkg.jax2onnx.assume", "").split(),
     )
+
+
+def _metadata(runnable: Runnable) -> dict[str, str]:
+    return {entry.key: entry.value for entry in runnable.proto.metadata_props}
 
 
 def _operators(runnable: Runnable) -> dict[str, str]:
     """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
-    metadata = {entry.key: entry.value for entry in runnable.proto.metadata_props}
-    chosen = metadata.get("pkg.jax2onnx.operators", "").split()
+    chosen = _metadata(runnable).get("pkg.jax2onnx.operators", "").split()
     return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 
@@ -160,6 +164,8 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             "wrong-arguments",
             f"the model has {len(runnable.inputs)} inputs, but the function has {len(leaves)}",
         )
+    constraints = _metadata(runnable).get("pkg.jax2onnx.constraints", "").splitlines()
+    scope = jax.export.SymbolicScope(constraints)
     specs = []
     for i, (leaf, declared) in enumerate(zip(leaves, runnable.inputs, strict=True)):
         dims: list[Any] = [dim.dim_param or None for dim in declared.type.tensor_type.shape.dim]
@@ -167,7 +173,10 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             dims = [dims[axis] for axis in NHWC]
         # Complex numbers and keys have one more axis in the model.
         symbols = (*dims[: leaf.ndim], *[None] * (leaf.ndim - len(dims)))
-        shape = tuple(s or size for s, size in zip(symbols, leaf.shape, strict=True))
+        shape = tuple(
+            jax.export.symbolic_shape(s, scope=scope)[0] if s else size
+            for s, size in zip(symbols, leaf.shape, strict=True)
+        )
         weak = bool(getattr(leaf, "weak_type", False))
         specs.append(SimpleNamespace(shape=shape, dtype=leaf.dtype, weak_type=weak))
     return specs

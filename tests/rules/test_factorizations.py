@@ -255,3 +255,10 @@ def test_large_matrices_make_no_large_models(factorize):
 def test_large_cholesky():
     x = np.random.default_rng(0).normal(size=(200, 200)).astype(np.float32)
     check_model(jnp.linalg.cholesky, [x @ x.T + 200 * np.eye(200, dtype=np.float32)])
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("rows", [[-3.0], [3.0], [0.0], [-3.0, 4.0], [3.0, -4.0], [0.5, 2.0]])
+def test_the_sign_of_a_single_column_is_on_the_left(rows, full):
+    x = np.array(rows, np.float32)[:, None]
+    check_model(lambda x: jnp.linalg.svd(x, full_matrices=full), [x])

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model
+from checking import check_model, check_sizes
 
 
 def rounds(carry, x):
@@ -24,3 +24,12 @@ def test_scan_without_arrays(length, reverse):
         return lax.scan(lambda c, _: (c * 0.5, c + 1), x, None, length=length, reverse=reverse)
 
     check_model(fn, [np.arange(3, dtype=np.float32)])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_perhaps_no_iteration(reverse):
+    def fn(x):
+        rows = x[1:]
+        return lax.scan(lambda c, r: (c + r, c * r), jnp.ones(3), rows, reverse=reverse)
+
+    check_sizes(fn, [("B", 3)], *([np.full((n, 3), 2, np.float32)] for n in (1, 2, 5)))

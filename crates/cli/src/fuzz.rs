@@ -51,7 +51,7 @@ pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
     let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
     for (node, name) in names.iter().enumerate() {
-        map.sources(node);
+        map.sources(node, &[]);
         map.between(&names, &[name]);
         map.file(name);
     }

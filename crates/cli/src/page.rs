@@ -1,10 +1,14 @@
 //! The description of one node: what it computes, from what, and where it came from.
 
+use std::borrow::Cow;
+
 use provenance::{Diagnostic, Place};
+use rustc_hash::FxHashSet;
 
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, Index, Origin};
 use crate::style::{Style, Text};
+use crate::table::count;
 
 /// How many sources of a node are shown.
 const SOURCES: usize = 4;
@@ -27,13 +31,18 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
         }
     };
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let scope = index.scope(node);
+    let scope = match &*origin.scope {
+        "" => index.scope(node),
+        // In a function whose call is not known, the modules of all calls would be needed.
+        scope if origin.others.is_empty() => Cow::Borrowed(scope),
+        _ => index.scope(node),
+    };
     let inside = index.owner(node).map(|owner| index.nodes[owner].proto.name.clone());
     let called = index.function(node).map(|f| format!("function {}.{}", f.domain, f.name));
     let name = if proto.name.is_empty() { "(no name)" } else { &proto.name };
     let groups: [(&str, Vec<String>); 6] = [
         ("node", vec![format!("{name} = {}", index.nodes[node].op())]),
-        ("module", some(scope).into_iter().collect()),
+        ("module", some(&scope).into_iter().collect()),
         ("inside", inside.into_iter().chain(called).collect()),
         ("inputs", proto.input.iter().map(value).collect()),
         ("outputs", proto.output.iter().filter(|name| !name.is_empty()).map(value).collect()),
@@ -57,24 +66,33 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
     let mut notes: Vec<String> = Vec::new();
     let mut shown: Vec<&Frame<'_>> = Vec::new();
     for (i, origin) in origins.iter().enumerate() {
-        let Some(site) = &origin.site else { continue };
-        if shown.contains(&site) || shown.len() == SOURCES {
-            continue;
+        let several = origin.sites().len();
+        for (which, origin) in origin.possible().enumerate() {
+            let Some(site) = &origin.site else { continue };
+            if shown.contains(&site) || shown.len() >= SOURCES {
+                continue;
+            }
+            shown.push(site);
+            let label = match (i, which) {
+                (0, 0) if several > 1 => Some(format!("one of {several} calls of the function")),
+                (0, 0) => None,
+                (_, 0) => Some("merged into the same node".to_owned()),
+                _ => Some("or this call".to_owned()),
+            };
+            frame(text, excerpts, site, &origin.scope, label);
+            let note = match excerpts.text(site.file) {
+                _ if site.file.is_empty() => None,
+                Err(why) => Some(format!("no source line: {why}")),
+                Ok(_) => excerpts.doubt(site.file),
+            };
+            notes.extend(note.filter(|note| !notes.contains(note)));
         }
-        shown.push(site);
-        let label = if i == 0 { None } else { Some("merged into the same node".to_owned()) };
-        frame(text, excerpts, site, origin.scope, label);
-        let note = match excerpts.text(site.file) {
-            _ if site.file.is_empty() => None,
-            Err(why) => Some(format!("no source line: {why}")),
-            Ok(_) => excerpts.doubt(site.file),
-        };
-        notes.extend(note.filter(|note| !notes.contains(note)));
     }
-    let sites: Vec<&Frame<'_>> = origins.iter().filter_map(|o| o.site.as_ref()).collect();
+    let sites = origins.iter().flat_map(Origin::possible).filter_map(|o| o.site.as_ref());
+    let sites: FxHashSet<&Frame<'_>> = sites.collect();
     let hidden = sites.iter().filter(|site| !shown.contains(*site)).count();
     if hidden > 0 {
-        text.line(&format!("  … and {hidden} more sources"));
+        text.line(&format!("  … and {}", count(hidden, "more source")));
     }
     for note in notes {
         text.line(&format!("  note: {note}"));
@@ -88,14 +106,33 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     let frames: Vec<_> = frames.iter().filter(|frame| all || !frame.is_jax).collect();
     let title = if all { "  the whole stack, innermost first:" } else { "  called from" };
     stack(text, excerpts, title, &frames);
-    for caller in origin.callers.iter().take(SOURCES) {
-        let frames: Vec<_> = caller.iter().filter(|frame| all || !frame.is_jax).collect();
+    let others = distinct_calls(origin);
+    for (inside, other) in others.iter().take(SOURCES) {
+        // A site that is itself a caller is among the sites.
+        let at = other.stack.iter().position(|frame| Some(frame) == other.site.as_ref());
+        let inside = if all { *inside } else { at.map_or(*inside, |at| (*inside).max(at + 1)) };
+        let frames = other.stack[inside..].iter();
+        let frames: Vec<_> = frames.filter(|frame| all || !frame.is_jax).collect();
         stack(text, excerpts, "  or from", &frames);
     }
-    let hidden = origin.callers.len().saturating_sub(SOURCES);
+    let hidden = others.len().saturating_sub(SOURCES);
     if hidden > 0 {
-        text.line(&format!("  … or from {hidden} more places"));
+        text.line(&format!("  … or from {}", count(hidden, "more place")));
     }
+}
+
+/// The other calls that may be meant, with the number of frames that they share with the first.
+/// Calls by the same lines are one.
+fn distinct_calls<'o, 'm>(origin: &'o Origin<'m>) -> Vec<(usize, &'o Origin<'m>)> {
+    let mut known: Vec<&[Frame<'m>]> = vec![&origin.stack];
+    let mut calls = Vec::new();
+    for other in &origin.others {
+        if !known.contains(&other.stack.as_slice()) {
+            known.push(&other.stack);
+            calls.push((other.shared(origin), other));
+        }
+    }
+    calls
 }
 
 fn stack(text: &mut Text, excerpts: &Excerpts<'_>, title: &str, frames: &[&Frame<'_>]) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provenance::StackId;
-use tensor::{Tensor, Type};
+use tensor::{Constraints, Tensor, Type};
 
 use crate::Params;
 
@@ -152,6 +152,8 @@ pub struct Program {
     pub jaxprs: Vec<Jaxpr>,
     /// The outermost one.
     pub main: Option<JaxprId>,
+    /// What is known of the dimension variables, which refer to it.
+    pub constraints: Arc<Constraints>,
 }
 
 impl Program {

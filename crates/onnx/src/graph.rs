@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::uses::{Use, Uses};
-use crate::{Attr, Attrs};
+use crate::{Assumptions, Attr, Attrs};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -209,6 +209,8 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
+    /// What may be taken for granted about its values.
+    pub assumptions: Assumptions,
     values: Vec<Value>,
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
@@ -229,6 +231,7 @@ impl Graph {
         Self {
             name: name.to_owned(),
             functions: Vec::new(),
+            assumptions: Assumptions::default(),
             values: Vec::new(),
             nodes: Vec::new(),
             blocks: vec![Block::default()],
@@ -411,6 +414,17 @@ impl Graph {
         value
     }
 
+    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
+    /// others.
+    pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
+        let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
+        for value in old {
+            if !self.blocks[block.index()].inputs.contains(&value) {
+                self.values[value.index()].producer = Producer::Removed;
+            }
+        }
+    }
+
     /// Sets what a block returns.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
@@ -450,6 +464,23 @@ impl Graph {
         self.link(block, previous, Some(id));
         self.link(block, Some(id), before);
         id
+    }
+
+    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
+    /// there from what is in sight there.
+    pub fn move_node(&mut self, id: NodeId, before: NodeId) {
+        let (from, left, right) = {
+            let node = self.node(id);
+            (node.block, node.previous, node.next)
+        };
+        self.link(from, left, right);
+        let (to, left) = {
+            let next = self.node(before);
+            (next.block, next.previous)
+        };
+        self.node_mut(id).block = to;
+        self.link(to, left, Some(id));
+        self.link(to, Some(id), Some(before));
     }
 
     /// Makes `left` and `right` neighbours; `None` stands for the block's ends.

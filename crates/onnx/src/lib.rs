@@ -1,12 +1,15 @@
 //! ONNX: a graph arena whose every node has an origin, operator schemas, type inference, a verifier,
 //! the text syntax, and reading and writing of files.
 
+mod assumptions;
 mod attr;
 mod builder;
+mod commit;
 mod encode;
 mod error;
 mod external;
 pub mod fold;
+mod folder_lock;
 pub mod formula;
 mod function_constants;
 mod graph;
@@ -34,6 +37,7 @@ mod uses;
 mod verify;
 mod wire;
 
+pub use assumptions::{Assumption, Assumptions};
 pub use attr::{Attr, Attrs};
 pub use builder::{Builder, Source};
 pub use encode::{EncodeOptions, encode};
@@ -48,9 +52,9 @@ pub use model::{LARGE, Model};
 pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
-pub use save::{AUTO_INLINE, Placement, replace_file};
+pub use save::{AUTO_INLINE, GoOn, Placement, replace_file};
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
-pub use structure::{Structures, same_values};
+pub use structure::same_values;
 pub use uses::Use;
 pub use verify::{check_node, check_opset, required_opset, verify, verify_names};

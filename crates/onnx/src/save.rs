@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tempfile::{Builder, NamedTempFile, TempPath};
+use tempfile::{Builder, NamedTempFile};
 
-use crate::external::{Placed, move_out, same_file};
+use crate::commit::Interim;
+use crate::external::{Placed, move_out};
 use crate::model::check_size;
 use crate::proto::ModelProto;
 use crate::stream::write_model;
-use crate::{Error, Model, Result, external_locations, unnamed};
+use crate::{Error, Model, Result, unnamed};
 
 /// Where the contents of large tensors go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum Placement {
     /// Into a file beside the model's, named like it with `.data` appended.
     External,
 }
+
+/// Asked while a model is saved, and told whether it is for the last time.
+pub type GoOn<'a> = dyn FnMut(bool) -> io::Result<()> + 'a;
 
 /// Larger models get a separate data file: 512 MiB.
 pub const AUTO_INLINE: u64 = 512 << 20;
@@ -49,6 +53,17 @@ impl Model {
     /// be mapped from the files being replaced. A data file of the old model that is no longer
     /// referenced is removed.
     pub fn save(&self, path: &Path, placement: Placement) -> Result<()> {
+        self.save_while(path, placement, &mut |_| Ok(()))
+    }
+
+    /// Like [`Model::save`], but asks `go_on` from time to time, and for the last time just before
+    /// the first file gets its name. If it fails, nothing changes.
+    pub fn save_while(
+        &self,
+        path: &Path,
+        placement: Placement,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<()> {
         let files = Files::at(path)?;
         let external = placement.is_external(self.proto.encoded_len() as u64);
         let (proto, placed) = if external {
@@ -58,7 +73,11 @@ impl Model {
             (Cow::Borrowed(&self.proto), Vec::new())
         };
         check_size(proto.encoded_len() as u64)?;
-        files.save(&proto, &placed).map_err(|source| files.error(source))
+        let interim = |location: &str| {
+            move_out(&self.proto, location).map(|(proto, _)| proto).map_err(io::Error::other)
+        };
+        let saved = files.save(&proto, &placed, &interim, go_on);
+        saved.map_err(|source| files.error(source))
     }
 }
 
@@ -68,21 +87,22 @@ pub fn replace_file(path: &Path, content: impl FnOnce(&mut File) -> io::Result<(
     let write = || {
         let old = replaceable(&files.model)?;
         fs::create_dir_all(&files.folder)?;
-        files.commit(files.write(old.as_ref(), content)?.name()?, None)
+        let draft = files.write(old.as_ref(), content)?.name()?;
+        draft.persist(&files.model).map(drop).map_err(|error| error.error)
     };
     write().map_err(|source| files.error(source))
 }
 
 /// The files of a model.
-struct Files {
-    model: PathBuf,
-    folder: PathBuf,
-    data: PathBuf,
-    data_name: OsString,
+pub(crate) struct Files {
+    pub(crate) model: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) data_name: OsString,
 }
 
 impl Files {
-    fn at(path: &Path) -> Result<Self> {
+    pub(crate) fn at(path: &Path) -> Result<Self> {
         let model = path.to_owned();
         let Some(name) = path.file_name() else {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "not a file name");
@@ -112,28 +132,30 @@ impl Files {
         Error::Io { path: self.model.clone(), source }
     }
 
-    fn save(&self, proto: &ModelProto, placed: &[Placed]) -> io::Result<()> {
+    fn save(
+        &self,
+        proto: &ModelProto,
+        placed: &[Placed],
+        interim: &Interim<'_>,
+        go_on: &mut GoOn<'_>,
+    ) -> io::Result<()> {
         let old_model = replaceable(&self.model)?;
         fs::create_dir_all(&self.folder)?;
         let data = if placed.is_empty() {
             None
         } else {
             let old = replaceable(&self.data)?.or_else(|| old_model.clone());
-            let file = self.write(old.as_ref(), |file| write_data(placed, file))?;
-            Some(file)
+            let write = |file: &mut File| write_data(placed, &mut Watched::new(file, go_on));
+            Some(self.write(old.as_ref(), write)?)
         };
-        let model = self.write(old_model.as_ref(), |file| write_model(proto, file))?.name()?;
-        let orphan = data.is_none() && self.leaves_orphan(model.path());
-        self.commit(model, data)?;
-        if orphan {
-            // The model has been saved, even if the old file cannot be removed.
-            drop(fs::remove_file(&self.data));
-        }
-        Ok(())
+        let write = |file: &mut File| write_model(proto, Watched::new(file, go_on));
+        let model = self.write(old_model.as_ref(), write)?;
+        go_on(true)?;
+        self.commit(model, data, interim)
     }
 
     /// Writes a temporary file with the permissions of the file it will replace.
-    fn write(
+    pub(crate) fn write(
         &self,
         replaces: Option<&fs::Metadata>,
         content: impl FnOnce(&mut File) -> io::Result<()>,
@@ -155,71 +177,10 @@ impl Files {
         fill(file.as_file_mut())?;
         Ok(Draft::Named(file))
     }
-
-    /// Whether the model replaced by `new` has a data file that `new` does not refer to. If the old
-    /// model cannot be read, its files are kept.
-    fn leaves_orphan(&self, new: &Path) -> bool {
-        let refers = |model: &Path| {
-            let name = self.data_name.to_str()?;
-            let locations = external_locations(model).ok()?;
-            Some(locations.iter().any(|location| same_file(location, name)))
-        };
-        self.data.is_file() && refers(&self.model) == Some(true) && refers(new) == Some(false)
-    }
-
-    /// Gives the files their names: both or none.
-    fn commit(&self, model: NamedTempFile, data: Option<Draft<'_>>) -> io::Result<()> {
-        let Some(data) = data else {
-            model.persist(&self.model)?;
-            return Ok(());
-        };
-        let data = data.name()?;
-        let backup = self.back_up_data()?;
-        if let Err(error) = data.persist(&self.data) {
-            return Err(match backup {
-                Some(Backup::Moved(old)) => self.restore(Some(old), error.error),
-                _ => error.error,
-            });
-        }
-        match model.persist(&self.model) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.restore(backup.map(Backup::into_path), error.error)),
-        }
-    }
-
-    fn back_up_data(&self) -> io::Result<Option<Backup>> {
-        // A folder has no second name, and cannot be replaced by a file anyway.
-        if !fs::symlink_metadata(&self.data).is_ok_and(|found| !found.is_dir()) {
-            return Ok(None);
-        }
-        let linked = temporary().make_in(&self.folder, |path| fs::hard_link(&self.data, path));
-        if let Ok(file) = linked {
-            return Ok(Some(Backup::Linked(file.into_temp_path())));
-        }
-        let moved = temporary().make_in(&self.folder, |path| fs::rename(&self.data, path))?;
-        Ok(Some(Backup::Moved(moved.into_temp_path())))
-    }
-
-    /// Puts the old data file back after `error`.
-    fn restore(&self, old: Option<TempPath>, error: io::Error) -> io::Error {
-        let failed = match old {
-            Some(old) => match old.persist(&self.data) {
-                Ok(()) => return error,
-                Err(failed) => failed,
-            },
-            None => {
-                drop(fs::remove_file(&self.data));
-                return error;
-            }
-        };
-        let kept = failed.path.keep().unwrap_or_default();
-        let text = format!("{error}; the old data file is now {}", kept.display());
-        io::Error::new(error.kind(), text)
-    }
 }
 
 /// A complete file that will replace another.
-enum Draft<'a> {
+pub(crate) enum Draft<'a> {
     /// One without a name, in a folder.
     Unnamed(File, &'a Path),
     /// One with a temporary name, where unnamed files are not supported.
@@ -228,7 +189,7 @@ enum Draft<'a> {
 
 impl Draft<'_> {
     /// Gives it a temporary name, just before the final one.
-    fn name(self) -> io::Result<NamedTempFile> {
+    pub(crate) fn name(self) -> io::Result<NamedTempFile> {
         match self {
             Draft::Named(file) => Ok(file),
             Draft::Unnamed(file, folder) => {
@@ -239,26 +200,45 @@ impl Draft<'_> {
     }
 }
 
-/// The old data file under a temporary name.
-enum Backup {
-    /// A second name, on file systems with hard links.
-    Linked(TempPath),
-    /// The only name.
-    Moved(TempPath),
+/// Names of files on their way to another name.
+pub(crate) fn temporary() -> Builder<'static, 'static> {
+    let mut builder = Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder
 }
 
-impl Backup {
-    fn into_path(self) -> TempPath {
-        match self {
-            Backup::Linked(path) | Backup::Moved(path) => path,
-        }
+const PREFIX: &str = ".onnx-";
+const SUFFIX: &str = ".tmp";
+
+/// Whether a file has a name that [`temporary`] makes.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX) && !name.contains(['/', '\\'])
+}
+
+/// How much is written between two questions whether to go on.
+const PIECE: usize = 4 << 20;
+
+/// A file that is written as long as it should be.
+struct Watched<'a> {
+    file: &'a mut File,
+    go_on: &'a mut GoOn<'a>,
+}
+
+impl<'a> Watched<'a> {
+    fn new(file: &'a mut File, go_on: &'a mut GoOn<'a>) -> Self {
+        Self { file, go_on }
     }
 }
 
-fn temporary() -> Builder<'static, 'static> {
-    let mut builder = Builder::new();
-    builder.prefix(".onnx-").suffix(".tmp");
-    builder
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.go_on)(false)?;
+        self.file.write(&bytes[..bytes.len().min(PIECE)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// What is at `path`, if anything. It is an error if a file cannot replace it, found before
@@ -273,7 +253,7 @@ fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-fn write_data(placed: &[Placed], file: &mut File) -> io::Result<()> {
+fn write_data(placed: &[Placed], file: &mut impl Write) -> io::Result<()> {
     let mut at = 0;
     for Placed { offset, data } in placed {
         io::copy(&mut io::Read::take(io::repeat(0), offset - at), file)?;
@@ -285,32 +265,13 @@ fn write_data(placed: &[Placed], file: &mut File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
-    /// A folder with an old model and its data, and a new pair ready to replace them.
-    struct Pair {
-        folder: tempfile::TempDir,
-        files: Files,
-        model: NamedTempFile,
-        data: NamedTempFile,
-    }
-
-    impl Files {
-        fn replace(&self, model: NamedTempFile, data: NamedTempFile) -> io::Result<()> {
-            self.commit(model, Some(Draft::Named(data)))
-        }
-    }
-
-    fn pair() -> Pair {
+    fn files() -> (tempfile::TempDir, Files) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::at(&folder.path().join("m.onnx")).unwrap();
         fs::write(&files.data, "old data").unwrap();
-        let [model, data] = [&b"new model"[..], b"new data"].map(|content| {
-            files.write(None, |file| file.write_all(content)).and_then(Draft::name).unwrap()
-        });
-        Pair { folder, files, model, data }
+        (folder, files)
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -321,49 +282,8 @@ mod tests {
     }
 
     #[test]
-    fn both_files_are_replaced() {
-        let Pair { folder, files, model, data } = pair();
-        fs::write(&files.model, "old model").unwrap();
-        files.replace(model, data).unwrap();
-        assert_eq!(fs::read(&files.model).unwrap(), b"new model");
-        assert_eq!(fs::read(&files.data).unwrap(), b"new data");
-        assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
-    }
-
-    #[test]
-    fn the_old_data_comes_back_when_the_model_cannot_be_replaced() {
-        let Pair { folder, files, model, data } = pair();
-        fs::create_dir_all(files.model.join("in the way")).unwrap();
-        files.replace(model, data).unwrap_err();
-        assert_eq!(fs::read(&files.data).unwrap(), b"old data");
-        assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
-    }
-
-    #[test]
-    fn new_data_is_removed_when_the_model_cannot_be_written() {
-        let Pair { folder, files, model, data } = pair();
-        fs::remove_file(&files.data).unwrap();
-        fs::create_dir_all(files.model.join("in the way")).unwrap();
-        files.replace(model, data).unwrap_err();
-        assert_eq!(names(folder.path()), ["m.onnx"]);
-    }
-
-    #[test]
-    fn data_that_cannot_be_replaced_stays() {
-        let Pair { folder, files, model, data } = pair();
-        fs::write(&files.model, "old model").unwrap();
-        fs::remove_file(&files.data).unwrap();
-        fs::create_dir_all(files.data.join("in the way")).unwrap();
-        files.replace(model, data).unwrap_err();
-        assert_eq!(fs::read(&files.model).unwrap(), b"old model");
-        assert!(files.data.join("in the way").is_dir());
-        assert_eq!(names(folder.path()), ["m.onnx", "m.onnx.data"]);
-    }
-
-    #[test]
     fn a_failed_write_leaves_nothing_behind() {
-        let Pair { folder, files, model, data } = pair();
-        drop((model, data));
+        let (folder, files) = files();
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let failed = files.write(None, |file| file.write_all(b"half").and(Err(full())));
         assert_eq!(failed.err().map(|e| e.kind()), Some(io::ErrorKind::StorageFull));
@@ -372,8 +292,7 @@ mod tests {
 
     #[test]
     fn a_file_has_no_name_before_it_is_complete() {
-        let Pair { folder, files, model, data } = pair();
-        drop((model, data));
+        let (folder, files) = files();
         if unnamed::create(folder.path()).is_none() {
             return; // this file system has no unnamed files
         }

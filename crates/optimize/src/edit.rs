@@ -1,7 +1,7 @@
 //! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
 //! work list.
 
-use onnx::{Attrs, Builder, Graph, NodeId, Source, Use, ValueId};
+use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId};
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
@@ -286,7 +286,9 @@ impl<'a> Editor<'a> {
             let settled = self.settled.remove(&id).unwrap_or_default();
             let inherited = self.inherited.remove(&id).unwrap_or_default();
             if let Some(gone) = gone.as_deref_mut() {
-                let mine = std::iter::once(origin).chain(inherited);
+                // What replaces a loop stands for all that its rounds computed.
+                let within = node.blocks().flat_map(|block| self.origins_within(block));
+                let mine = std::iter::once(origin).chain(within).chain(inherited);
                 gone.extend(mine.filter(|id| !settled.contains(&self.place(*id))));
             }
             let mut operands = Vec::new();
@@ -304,6 +306,20 @@ impl<'a> Editor<'a> {
                 }
             }
         }
+    }
+
+    /// The origins of the nodes of a block and of all subgraphs in it.
+    fn origins_within(&self, block: BlockId) -> Vec<OriginId> {
+        let (mut origins, mut blocks) = (Vec::new(), vec![block]);
+        while let Some(block) = blocks.pop() {
+            for id in self.graph.nodes_of(block) {
+                let node = self.graph.node(id);
+                origins.push(node.origin);
+                origins.extend(self.inherited.get(&id).into_iter().flatten());
+                blocks.extend(node.blocks());
+            }
+        }
+        origins
     }
 
     /// Records that a reader of `node` with this `origin` was removed, if others stay.
@@ -374,7 +390,7 @@ fn reader(place: Use) -> Option<NodeId> {
 }
 
 /// What a node and its subgraphs read.
-fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
+pub(crate) fn collect_operands(graph: &Graph, id: NodeId, operands: &mut Vec<ValueId>) {
     let node = graph.node(id);
     operands.extend(node.inputs.iter().flatten());
     for block in node.blocks() {

@@ -8,6 +8,7 @@
 mod edit;
 mod error;
 pub mod legalize;
+mod loops;
 mod movement;
 mod options;
 mod pass;

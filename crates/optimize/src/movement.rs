@@ -92,6 +92,11 @@ fn cost_of(is_transpose: bool, is_constant: bool) -> usize {
     }
 }
 
+/// The least that moving a value can cost.
+pub(crate) fn least_cost(is_constant: bool) -> usize {
+    cost_of(false, is_constant)
+}
+
 /// What the steps of a plan cost.
 pub(crate) fn cost(steps: &[Step], is_constant: bool) -> usize {
     let of = |step: &Step| cost_of(matches!(step, Step::Transpose(_)), is_constant);
@@ -241,6 +246,34 @@ impl Atoms {
                 return Err(DIFFER);
             }
         }
+    }
+
+    /// Lets the operands of a `MatMul` fit together, and adds the result.
+    pub(crate) fn product(&mut self, a: usize, b: usize) -> Result<usize, Skip> {
+        let ranks = [a, b].map(|view| self.views[view].len().checked_sub(2));
+        let [Some(last_a), Some(last_b)] = ranks else {
+            return Err("an operand is a vector".into());
+        };
+        self.unify((a, last_a + 1), (b, last_b))?;
+        let mut batch = Vec::new();
+        for from_end in (1..=last_a.max(last_b)).rev() {
+            let (i, j) = (last_a.checked_sub(from_end), last_b.checked_sub(from_end));
+            let is_one = |view: usize, axis: usize| self.views[view][axis].is_empty();
+            let (i, j) = (i.filter(|i| !is_one(a, *i)), j.filter(|j| !is_one(b, *j)));
+            if let (Some(i), Some(j)) = (i, j) {
+                self.unify((a, i), (b, j))?;
+            }
+            batch.push((i, j));
+        }
+        let axis = |(i, j): &(Option<usize>, Option<usize>)| match (i, j) {
+            (Some(i), _) => self.views[a][*i].clone(),
+            (None, Some(j)) => self.views[b][*j].clone(),
+            (None, None) => Vec::new(),
+        };
+        let mut result: Layout = batch.iter().map(axis).collect();
+        result.push(self.views[a][last_a].clone());
+        result.push(self.views[b][last_b + 1].clone());
+        Ok(self.view(result))
     }
 
     /// The cheapest movements from one layout to another one of the same atoms.

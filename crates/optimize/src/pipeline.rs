@@ -4,9 +4,10 @@ use onnx::Graph;
 use provenance::Origins;
 
 use crate::passes::{
-    common_subexpressions, eliminate_dead_nodes, layout, merge_duplicate_constants,
-    reshape_parameters,
+    carry_known_values, common_subexpressions, drop_loop_state, eliminate_dead_nodes,
+    hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
 };
+use crate::recognize::{recurrent, resample};
 use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
@@ -25,11 +26,15 @@ enum Step {
 /// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
 /// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 14] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
+    Step::Pass(drop_loop_state::PASS),
+    Step::Pass(scan_backwards::PASS),
+    Step::Pass(hoist_invariants::PASS),
+    Step::Pass(carry_known_values::PASS),
     Step::Fusions(ARRANGE),
     Step::Pass(reshape_parameters::PASS),
     Step::Recognition,
@@ -85,7 +90,10 @@ fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
             let name = "recognition";
             let broken =
                 |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
-            return runner::run(edit, name, recognize::all().map_err(broken)?);
+            let mut changed = runner::run(edit, name, recurrent::all().map_err(broken)?)?;
+            changed |= runner::run(edit, name, [&resample::REWRITE])?;
+            changed |= runner::run(edit, name, recognize::all().map_err(broken)?)?;
+            return Ok(changed);
         }
         Step::Pass(pass) | Step::Layout(pass) => pass,
     };

@@ -123,7 +123,11 @@ fn range(graph: &Graph, value: ValueId, depth: u32) -> Range {
             if !node.op.domain.is_empty() {
                 return of_type;
             }
-            computed(graph, node, *index, dtype, depth).unwrap_or_default().and(of_type)
+            let found = computed(graph, node, *index, dtype, depth).unwrap_or_default();
+            let Range { low, high } = found.clone().and(of_type);
+            // That a size fits into its type is no news.
+            let size = |bound: Option<Dim>| bound.filter(|bound| bound.as_known().is_none());
+            Range { low: size(found.low).or(low), high: size(found.high).or(high) }
         }
         _ => of_type,
     }

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
-use tensor::{Tensor, Type};
+use tensor::{Dim, Tensor, Type};
 
 use crate::Forms;
 use crate::runner::Rule;
@@ -158,6 +158,20 @@ impl<'a> Match<'a> {
         self.emit(Op::onnx(op), inputs, attrs, Location::caller())
     }
 
+    /// Emits a node with `count` results. Optional operands may be omitted.
+    #[track_caller]
+    pub fn op_many(
+        &mut self,
+        op: &'static str,
+        inputs: Vec<Option<ValueId>>,
+        attrs: Attrs,
+        count: usize,
+    ) -> Result<Vec<ValueId>, Skip> {
+        let results = self.builder.emit(Op::onnx(op), inputs, attrs, count, Location::caller())?;
+        self.fresh.extend(results.first().and_then(|value| self.graph().producer(*value)));
+        Ok(results)
+    }
+
     /// Emits a node like `node`, with other operands. It must have one result and no subgraphs. It
     /// computes what `node` does, so it has its origin, followed by the root's sources.
     #[track_caller]
@@ -200,10 +214,48 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
+    /// A constant with a name.
+    pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
         let value = self.builder.graph.add_constant(tensor);
         self.builder.graph.value_mut(value).name = name;
         value
+    }
+
+    /// The sizes `dims` as a vector of 64-bit integers. Symbolic ones are read off an input of the
+    /// root's block that has them, so that whoever asks gets the same nodes, or else off `x`.
+    pub fn sizes(&mut self, dims: &[Dim], x: ValueId) -> Result<ValueId, Skip> {
+        if let Some(known) = dims.iter().map(Dim::as_known).collect::<Option<Vec<_>>>() {
+            return Ok(self.i64s(&known));
+        }
+        let inputs = self.graph().block(self.root().block()).inputs.clone();
+        let mut parts = Vec::new();
+        let mut rest = dims;
+        while let Some(first) = rest.first() {
+            if let Some(known) = first.as_known() {
+                parts.push(self.i64s(&[known]));
+                rest = &rest[1..];
+                continue;
+            }
+            // The longest run of axes that one value has.
+            let runs = inputs.iter().chain([&x]).flat_map(|value| {
+                let shape = &self.ty(*value).shape;
+                (0..shape.len()).map(move |at| {
+                    let same = shape[at..].iter().zip(rest).take_while(|(a, b)| a == b);
+                    (*value, at, same.count())
+                })
+            });
+            let best = runs.fold(None, |best: Option<(ValueId, usize, usize)>, run| {
+                if run.2 > best.map_or(0, |best| best.2) { Some(run) } else { best }
+            });
+            let (value, at, count) = best.ok_or("a size is not known from an input")?;
+            let (start, end) = (at as i64, (at + count) as i64);
+            parts.push(self.op("Shape", &[value], onnx::attrs! { start: start, end: end })?);
+            rest = &rest[count..];
+        }
+        match *parts {
+            [one] => Ok(one),
+            _ => self.op("Concat", &parts, onnx::attrs! { axis: 0 }),
+        }
     }
 
     /// A constant vector of 64-bit integers.

@@ -46,6 +46,26 @@ pub struct Places<'a> {
     pub resolve: &'a dyn Fn(&mut Stacks, StackId),
 }
 
+/// The same as [`Places::missed`], for stacks that are resolved.
+pub(crate) fn missed(missed: &Missed, origins: &Origins, stacks: &Stacks) -> String {
+    let origin = origins.get(missed.origin);
+    let place = origin.call.and_then(|call| place_of(origins, stacks, call, origin.scope));
+    missed_at(missed, place)
+}
+
+fn missed_at(missed: &Missed, place: Option<Place>) -> String {
+    let at = place.map(|place| format!(" at {}:{}", place.file, place.span.line));
+    format!("{}{} stays elementary: {}", missed.op, at.unwrap_or_default(), missed.reason)
+}
+
+fn place_of(origins: &Origins, stacks: &Stacks, call: CallId, scope: ScopeId) -> Option<Place> {
+    let chain = || origins.chain(call).filter_map(|(stack, _)| stack);
+    let frames = || chain().flat_map(|id| stacks.frames(id));
+    let user = frames().find(|f| f.kind == FrameKind::User);
+    let frame = user.or_else(|| frames().find(|f| f.kind == FrameKind::Library))?;
+    Some(Place::new(frame, origins.scope_path(scope)))
+}
+
 impl std::fmt::Debug for Places<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Places").finish_non_exhaustive()
@@ -65,11 +85,8 @@ impl Places<'_> {
 
     /// Why an operator that is spelled out in the program stays so.
     pub fn missed(&mut self, missed: &Missed) -> String {
-        let at = match self.of_origin(missed.origin) {
-            Some(place) => format!(" at {}:{}", place.file, place.span.line),
-            None => String::new(),
-        };
-        format!("{}{at} stays elementary: {}", missed.op, missed.reason)
+        let place = self.of_origin(missed.origin);
+        missed_at(missed, place)
     }
 
     /// The line of the user's program that an equation came from.
@@ -78,10 +95,7 @@ impl Places<'_> {
         for stack in &chain {
             (self.resolve)(self.stacks, *stack);
         }
-        let frames = || chain.iter().flat_map(|id| self.stacks.frames(*id));
-        let user = frames().find(|f| f.kind == FrameKind::User);
-        let frame = user.or_else(|| frames().find(|f| f.kind == FrameKind::Library))?;
-        Some(Place::new(frame, self.origins.scope_path(scope)))
+        place_of(self.origins, self.stacks, call, scope)
     }
 
     fn of_origin(&mut self, origin: OriginId) -> Option<Place> {

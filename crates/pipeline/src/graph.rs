@@ -2,9 +2,9 @@
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
-use optimize::legalize::{Target, backport, legalize};
+use optimize::legalize::{Target, avoid_bugs, backport, legalize};
 use optimize::{Forms, Missed};
-use provenance::Origins;
+use provenance::{Detail, Origins};
 
 use crate::{Error, Options};
 
@@ -36,7 +36,7 @@ pub(crate) fn build(
     let clean_up = optimize::Options {
         fuel: options.fuel,
         forms: Forms { opset: usable, ..options.forms.clone() },
-        report_missed: options.report_missed,
+        report_missed: options.report_missed || options.detail != Detail::Off,
         ..Default::default()
     };
     let done = optimize::optimize(graph, origins, &clean_up)?;
@@ -57,6 +57,7 @@ pub(crate) fn build(
         let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };
         optimize::optimize(graph, origins, &clean_up)?;
     }
+    avoid_bugs(graph, origins, opset, Target::OnnxRuntime)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

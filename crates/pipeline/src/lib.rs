@@ -122,7 +122,8 @@ pub fn convert(
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
     }
-    let (model, source_map) = model::encode(&lowered.graph, opset, options, lines, origins)?;
+    let (model, source_map) =
+        model::encode(&lowered.graph, opset, options, lines, origins, &missed)?;
     let results = options.lowering.record.then_some(lowered.results);
     Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed })
 }

@@ -1,12 +1,20 @@
 //! Finished graph to model: what is written beside the graph.
 
 use onnx::{EncodeOptions, Graph, Model};
-use provenance::{Detail, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+use optimize::Missed;
+use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
+use tensor::Dim;
 
-use crate::{Lines, Options};
+use crate::{Lines, Options, diagnosis};
 
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
+
+/// Key of what the user promised, in the model's metadata.
+const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
+
+/// Key of the constraints on symbolic dimensions, in the model's metadata.
+const CONSTRAINTS: &str = "pkg.jax2onnx.constraints";
 
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
@@ -15,6 +23,7 @@ pub(crate) fn encode(
     options: &Options,
     lines: &Lines<'_>,
     origins: &Origins,
+    missed: &[Missed],
 ) -> onnx::Result<(Model, Option<String>)> {
     let &Lines { stacks, entry, function, sources } = lines;
     let detail = options.detail;
@@ -25,6 +34,17 @@ pub(crate) fn encode(
     });
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
+    if !graph.assumptions.is_empty() {
+        model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
+    }
+    if let Some(constraints) = constraints(graph) {
+        model_metadata.push((CONSTRAINTS.to_owned(), constraints));
+    }
+    if detail != Detail::Off && !missed.is_empty() {
+        let lines: Vec<String> =
+            missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();
+        model_metadata.push((MISSED.to_owned(), lines.join("\n")));
+    }
     if let Some(map) = &map {
         model_metadata.push(if detail == Detail::SourceMap {
             (SOURCE_MAP.to_owned(), map.clone())
@@ -38,4 +58,11 @@ pub(crate) fn encode(
         ..EncodeOptions::new(opset)
     };
     Ok((onnx::encode(graph, &encoding)?, map))
+}
+
+/// What the sizes of the inputs have to satisfy, one constraint a line.
+fn constraints(graph: &Graph) -> Option<String> {
+    let dims = graph.block(Graph::MAIN).inputs.iter().flat_map(|input| &graph.ty(*input).shape);
+    let constraints = dims.filter_map(Dim::constraints).next()?;
+    Some(constraints.texts().collect::<Vec<_>>().join("\n"))
 }

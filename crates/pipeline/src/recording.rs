@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jaxpr::text::{Document, Printed, TextError};
 use jaxpr::{FromParam, Param, ParamError, Params, Program};
 use lower::Boundary;
+use onnx::Assumptions;
 use optimize::Forms;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::Type;
@@ -57,7 +58,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "made_by",
     "name",
     "inputs",
@@ -66,6 +67,7 @@ const FIELDS: [&str; 12] = [
     "outputs_as_nchw",
     "opset",
     "operators",
+    "assume",
     "stacktrace",
     "source_map",
     "source_text",
@@ -95,6 +97,10 @@ pub fn record(
         positions(&boundary.outputs_as_nchw),
         options.opset.map_or(Param::None, Param::Int),
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
+        match options.lowering.assumptions.to_string() {
+            none if none.is_empty() => Param::None,
+            some => text(&some),
+        },
         text(options.detail.as_str()),
         Param::Bool(options.source_map),
         Param::Bool(lines.sources.embed),
@@ -135,9 +141,13 @@ impl Recording {
         let forms = forms.as_deref().unwrap_or_default();
         let forms = Forms::parse(forms, opset.unwrap_or(DEFAULT_OPSET))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
+        let assumed: Option<Arc<str>> = field(&header, "assume")?;
+        let assumptions = Assumptions::parse(assumed.as_deref().unwrap_or_default())
+            .map_err(|name| wrong("assume", "names of assumptions", name))?;
         let options = Options {
             opset,
             forms,
+            lowering: lower::Options { assumptions, ..lower::Options::default() },
             detail,
             source_map: field(&header, "source_map")?.unwrap_or_default(),
             ..Options::default()

@@ -9,7 +9,8 @@ use std::cell::Cell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::SourceMap;
+use crate::renamed::call_of;
+use crate::{Source, SourceMap};
 
 /// How many nodes of the exported model are listed for one node of an optimised model.
 const MOST: usize = 64;
@@ -38,46 +39,155 @@ pub struct Fused<'m> {
     nodes: Vec<OptimizedNode<'m>>,
     /// The nodes that share made-up values with others, each with its group.
     groups: FxHashMap<usize, Vec<usize>>,
+    /// The calls that a runtime replaced by the bodies of their functions.
+    calls: FxHashMap<Inlined<'m>, Option<Call<'m>>>,
+    /// The bodies in which there are inlined calls of one name.
+    bodies: FxHashMap<(&'m str, &'m str), Vec<usize>>,
     spent: Cell<usize>,
 }
+
+/// What a node stands for.
+#[derive(Default)]
+struct Found {
+    /// The nodes of the source map, those that compute its results first.
+    nodes: Vec<usize>,
+    /// The calls among everything between its operands and its results.
+    calls: Vec<usize>,
+}
+
+/// The nodes of one inlined call: their body, and what a runtime added to all of their names.
+type Inlined<'m> = (usize, (&'m str, &'m str));
+
+/// The nodes that called a function, innermost first, and the inlined call around them.
+type Call<'m> = (Vec<usize>, Option<Inlined<'m>>);
 
 impl<'m> Fused<'m> {
     /// Takes all nodes of a model, in its order.
     pub fn new(map: &'m SourceMap, nodes: Vec<OptimizedNode<'m>>) -> Self {
         let groups = groups(map, &nodes);
-        Self { map, nodes, groups, spent: Cell::new(0) }
+        let calls = calls(map, &nodes, &groups);
+        let mut bodies: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
+        for (body, name) in calls.keys() {
+            bodies.entry(*name).or_default().push(*body);
+        }
+        Self { map, nodes, groups, calls, bodies, spent: Cell::new(0) }
     }
 
-    /// The nodes of the source map that a node stands for, those that compute its results first.
-    pub fn exported(&self, node: usize) -> Vec<usize> {
-        let Some(optimized) = self.nodes.get(node) else { return Vec::new() };
-        let results = optimized.outputs.iter().filter(|name| !name.is_empty());
-        let own = results.filter_map(|name| self.map.find(name)).next();
-        if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
-            return own.into_iter().collect();
+    /// The sources of a node, those of what computes its results first.
+    pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
+        let found = self.found(node);
+        let sources = |exported: &usize| {
+            self.map.sources(*exported, &self.calls_of(node, *exported, &found.calls))
+        };
+        found.nodes.iter().flat_map(sources).collect()
+    }
+
+    /// The first source of a node.
+    pub fn own_source(&self, node: usize) -> Option<Source<'m>> {
+        let found = self.found(node);
+        let exported = *found.nodes.first()?;
+        self.map.own_source(exported, &self.calls_of(node, exported, &found.calls))
+    }
+
+    /// The calls that lead to the exported node that a node stands for, as far as they are known.
+    /// `fused` are calls that it stands for, too.
+    fn calls_of(&self, node: usize, exported: usize, fused: &[usize]) -> Vec<usize> {
+        let known = |calls: &[usize], exported| {
+            let direct = calls.iter().position(|call| self.map.is_called_by(exported, *call));
+            direct.map_or_else(Vec::new, |at| calls[at..].to_vec())
+        };
+        // What was fused with a node may belong to its callers.
+        let own = known(&self.calls(node), exported);
+        let mut direct = fused.iter().filter(|call| self.map.is_called_by(exported, **call));
+        match (direct.next(), direct.next()) {
+            (Some(&call), None) if own.is_empty() => {
+                let group = self.group(node).into_iter().map(|node| self.nodes[node]);
+                let names = group.flat_map(|node| {
+                    node.outputs.iter().chain(node.inputs).map(move |name| (node.body, name))
+                });
+                let around = names.filter_map(|(body, name)| self.call((body, call_of(name)?)));
+                let around = around.map(|inlined| known(&self.through(inlined), call));
+                let around = around.into_iter().find(|calls| !calls.is_empty());
+                std::iter::once(call).chain(around.into_iter().flatten()).collect()
+            }
+            _ => own,
         }
-        let inlined = self.map.find_inlined(optimized.name);
-        let spent = self.spent.get();
-        let mut found = Vec::new();
-        if spent < FUEL * self.nodes.len() {
-            found = self.between(node);
-            self.spent.set(spent + found.len());
-            found.truncate(MOST);
-        }
-        if let Some(inlined) = inlined {
-            // Its result may be known as that of the call, whose line is not its own.
-            found.retain(|node| *node != inlined && !self.map.is_call(*node));
-            found.insert(0, inlined);
-        }
-        if found.is_empty() {
-            found.extend(own.or_else(|| self.map.find(optimized.name)));
+    }
+
+    /// The module of a node of a function, starting with the function's name.
+    pub fn body_scope(&self, node: usize) -> Option<&'m str> {
+        self.map.scope(*self.exported(node).first()?)
+    }
+
+    /// The nodes of the source map that called the functions which a node was inlined from,
+    /// innermost first.
+    fn calls(&self, node: usize) -> Vec<usize> {
+        let own = self.nodes.get(node).and_then(inlined).and_then(|own| self.call(own));
+        own.map(|own| self.through(own)).unwrap_or_default()
+    }
+
+    /// An inlined call and those around it.
+    fn through(&self, call: &Call<'m>) -> Vec<usize> {
+        let (mut found, mut outer) = (call.0.clone(), call.1);
+        while let Some(call) = outer.and_then(|outer| self.call(outer)) {
+            found.extend(&call.0);
+            outer = call.1.filter(|_| found.len() < MOST);
         }
         found
     }
 
+    /// An inlined call. The nodes of a loop or a branch that was inlined belong to the call around
+    /// it, in another body.
+    fn call(&self, inlined: Inlined<'m>) -> Option<&Call<'m>> {
+        match self.calls.get(&inlined) {
+            Some(known) => known.as_ref(),
+            None => match self.bodies.get(&inlined.1)?[..] {
+                [body] => self.calls.get(&(body, inlined.1))?.as_ref(),
+                _ => None,
+            },
+        }
+    }
+
+    /// The nodes of the source map that a node stands for, those that compute its results first.
+    pub fn exported(&self, node: usize) -> Vec<usize> {
+        self.found(node).nodes
+    }
+
+    fn found(&self, node: usize) -> Found {
+        let Some(optimized) = self.nodes.get(node) else { return Found::default() };
+        let results = optimized.outputs.iter().filter(|name| !name.is_empty());
+        let own = results.filter_map(|name| self.map.find(name)).next();
+        if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
+            return Found { nodes: own.into_iter().collect(), calls: Vec::new() };
+        }
+        let inlined = self.map.find_inlined(optimized.name);
+        let spent = self.spent.get();
+        let mut found = Found::default();
+        if spent < FUEL * self.nodes.len() {
+            found.nodes = self.between(node);
+            self.spent.set(spent + found.nodes.len());
+            found.nodes.truncate(MOST);
+            found.calls = found.nodes.clone();
+            found.calls.retain(|node| self.map.is_call(*node));
+        }
+        if let Some(inlined) = inlined {
+            // Its result may be known as that of the call, whose line is not its own.
+            found.nodes.retain(|node| *node != inlined && !self.map.is_call(*node));
+            found.nodes.insert(0, inlined);
+        }
+        if found.nodes.is_empty() {
+            found.nodes.extend(own.or_else(|| self.map.find(optimized.name)));
+        }
+        found
+    }
+
+    /// The nodes that together stand for the same, each of which may be `node`.
+    fn group(&self, node: usize) -> Vec<usize> {
+        self.groups.get(&node).cloned().unwrap_or_else(|| vec![node])
+    }
+
     fn between(&self, node: usize) -> Vec<usize> {
-        let alone = [node];
-        let group = self.groups.get(&node).map_or(&alone[..], Vec::as_slice);
+        let group = self.group(node);
         let nodes = || group.iter().map(|node| self.nodes[*node]);
         let made: Vec<&str> =
             nodes().rev().flat_map(|node| node.outputs).map(String::as_str).collect();
@@ -86,6 +196,83 @@ impl<'m> Fused<'m> {
         let read: Vec<&str> = read.filter(|name| !known.contains(name)).collect();
         self.map.between(&read, &made)
     }
+}
+
+/// The inlined call that a node belongs to.
+fn inlined<'m>(node: &OptimizedNode<'m>) -> Option<Inlined<'m>> {
+    Some((node.body, call_of(node.name)?))
+}
+
+/// The inlined calls of a model, by the names of their results and operands, which inlining keeps.
+/// Those for which there are two answers have none.
+fn calls<'m>(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'m>],
+    groups: &FxHashMap<usize, Vec<usize>>,
+) -> FxHashMap<Inlined<'m>, Option<Call<'m>>> {
+    let mut found: FxHashMap<Inlined<'m>, Option<Call<'m>>> = FxHashMap::default();
+    let mut add = |own: Inlined<'m>, call: Call<'m>| {
+        let known = found.entry(own).or_insert_with(|| Some(call.clone()));
+        if known.as_ref() != Some(&call) {
+            *known = None;
+        }
+    };
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            let Some(call) = map.find(name).filter(|call| map.is_call(*call)) else { continue };
+            let outer = call_of(name).map(|call| (node.body, call));
+            // The result may be that of a node that the runtime added.
+            let group = groups.get(&position).map_or(&[][..], Vec::as_slice);
+            let members = std::iter::once(node).chain(group.iter().map(|other| &nodes[*other]));
+            for member in members {
+                let (Some(own), Some(exported)) = (inlined(member), map.find_inlined(member.name))
+                else {
+                    continue;
+                };
+                let Some(path) = path(map, call, exported) else { continue };
+                for (caller, calls) in callers(map, member, &path) {
+                    add((node.body, caller), (calls, outer));
+                }
+                if outer != Some(own) {
+                    add(own, (path, outer));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The inlined calls that a node's operands belong to, with the nodes of `path` that lead to them:
+/// what a call is given has been computed by its caller, or is passed on by it.
+fn callers<'m>(
+    map: &SourceMap,
+    node: &OptimizedNode<'m>,
+    path: &[usize],
+) -> Vec<((&'m str, &'m str), Vec<usize>)> {
+    let mut found = Vec::new();
+    for name in node.inputs {
+        let Some(caller) = call_of(name).filter(|caller| Some(*caller) != call_of(node.name))
+        else {
+            continue;
+        };
+        let Some(exported) = map.find(name) else { continue };
+        let direct = (1..path.len()).find(|at| map.is_called_by(exported, path[*at]));
+        found.extend(direct.map(|at| (caller, path[at..].to_vec())));
+    }
+    found
+}
+
+/// The calls between the node `call` and the node `member` that computes its result. The result of
+/// a function may be that of a function it calls.
+fn path(map: &SourceMap, call: usize, member: usize) -> Option<Vec<usize>> {
+    let mut path = vec![call];
+    while path.len() < MOST {
+        match path.first().and_then(|call| map.result_of_call(*call)) {
+            Some(result) if result != member && map.is_call(result) => path.insert(0, result),
+            _ => break,
+        }
+    }
+    path.first().is_some_and(|innermost| map.is_called_by(member, *innermost)).then_some(path)
 }
 
 /// Each node that belongs to a group of several, with its group.

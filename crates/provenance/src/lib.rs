@@ -17,11 +17,12 @@ pub use fused::{Fused, OptimizedNode};
 pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
 pub use renamed::{is_inlined, originals};
 pub use render::{
-    ALSO_FROM, CALLSITE, JAX_TRACEBACK, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE, WEIGHTS,
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MISSED, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,
+    WEIGHTS,
 };
 pub use source_map::{
-    MapFrame, MapNode, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap, SourceMapError,
-    Sources, digest,
+    MapFrame, MapNode, OtherCall, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap,
+    SourceMapError, Sources, digest,
 };
 pub use source_text::source_text;
 pub use stack::{Frame, FrameId, FrameKind, Frames, LinkId, Span, StackId, Stacks};

@@ -23,7 +23,11 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
         .or_else(|| name.strip_prefix("fused "))
         .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
         .or_else(|| name.strip_prefix("InsertedCast_"))
-        .or_else(|| ["_nchwc", "_nhwc", "_quant"].iter().find_map(|end| name.strip_suffix(end)))
+        .or_else(|| {
+            ["_nchwc", "_nhwc", "_quant", "_new_reshape"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+        })
         .or_else(|| numbered(name))
         .or_else(|| counted(name, "_token_"))
         .or_else(|| counted(name, "_output_"))
@@ -45,6 +49,17 @@ pub(crate) fn before_inlining(name: &str) -> Option<&str> {
     match name.find(INLINED) {
         Some(at) => inlined(&name[at..], &[]),
         None => numbered(name),
+    }
+}
+
+/// What a runtime adds to all names of one inlined call, before and behind them.
+pub(crate) fn call_of(name: &str) -> Option<(&str, &str)> {
+    match name.find(INLINED) {
+        Some(at) => {
+            let own = inlined(&name[at..], &[])?;
+            Some((&name[at..name.len() - own.len()], ""))
+        }
+        None => numbered(name).map(|own| ("", &name[own.len()..])),
     }
 }
 
@@ -93,6 +108,7 @@ mod tests {
             ("/attn/MatMul/MatMulScaleFusion/", "/attn/MatMul"),
             ("fused /dense/Gemm", "/dense/Gemm"),
             ("/conv1/Add_nchwc", "/conv1/Add"),
+            ("/a/Reshape_3_new_reshape", "/a/Reshape_3"),
             ("_inlfunc_f_body_add", "body_add"),
             ("_inlfunc_f_token_3_body_add", "body_add"),
             ("_inlfunc_f_long_body_add", "body_add"),

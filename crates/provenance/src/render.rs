@@ -8,6 +8,8 @@ pub const CALLSITE: &str = "pkg.jax2onnx.callsite";
 pub const PLUGIN: &str = "pkg.jax2onnx.plugin";
 /// Key of the call stack at the node's creation.
 pub const STACKTRACE: &str = "pkg.jax2onnx.stacktrace";
+/// Key of the operators that were nearly recognised, one in a line, in the model's metadata.
+pub const MISSED: &str = "pkg.jax2onnx.missed";
 /// Key of a model whose weights are not the real ones, which says so.
 pub const WEIGHTS: &str = "pkg.jax2onnx.weights";
 /// Key of the equation's own traceback.

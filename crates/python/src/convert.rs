@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use lower::Boundary;
+use onnx::Assumption;
 use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
@@ -30,7 +31,7 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
-    record, record_weights, rules, results, operators, normalization_mode, report_missed,
+    record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -57,6 +58,7 @@ pub(crate) fn convert(
     results: bool,
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
+    assume: Vec<String>,
     report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
@@ -70,7 +72,8 @@ pub(crate) fn convert(
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
-    let lowering = lower::Options { external, record: results };
+    let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
+    let lowering = lower::Options { external, record: results, assumptions };
     let forms = forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
     let metadata = Vec::new();
     let options =

@@ -28,8 +28,8 @@ pub(crate) fn plan(
         return match row.keys {
             Keys::PassedOn => Ok(Plan::Stay),
             Keys::Expanded(how) => Ok(Plan::Expand(how)),
-            Keys::Never => Err(failed(row, "it takes no PRNG keys")),
-            Keys::Refused(reason) => Err(failed(row, reason)),
+            Keys::Never => Err(failed(row.name, "it takes no PRNG keys")),
+            Keys::Refused(reason) => Err(failed(row.name, reason)),
         };
     }
     Ok(match row.expands {
@@ -41,8 +41,8 @@ pub(crate) fn plan(
     })
 }
 
-fn failed(row: &Primitive, reason: impl Into<String>) -> ReadError {
-    ReadError::Expansion { primitive: row.name.into(), reason: reason.into() }
+fn failed(primitive: &str, reason: impl Into<String>) -> ReadError {
+    ReadError::Expansion { primitive: primitive.into(), reason: reason.into() }
 }
 
 /// The expansions of one program, which JAX traces once each; it keeps their jaxprs alive.
@@ -54,7 +54,7 @@ impl<'py> Expansions<'py> {
     /// equation can stay as it is.
     pub(crate) fn trace(
         &mut self,
-        row: &Primitive,
+        primitive: &str,
         eqn: &Bound<'py, PyAny>,
         how: Expansion,
     ) -> Result<Option<Bound<'py, PyAny>>, ReadError> {
@@ -65,7 +65,7 @@ impl<'py> Expansions<'py> {
         };
         let jaxpr = known
             .call_method1(attr::of(py), (eqn, how.name()))
-            .map_err(|error| failed(row, error.value(py).to_string()))?;
+            .map_err(|error| failed(primitive, error.value(py).to_string()))?;
         Ok((!jaxpr.is_none()).then_some(jaxpr))
     }
 }

@@ -27,6 +27,12 @@ pub(crate) fn forms(
     forms
 }
 
+/// The names of what can be assumed.
+#[pyfunction]
+pub(crate) fn assumptions() -> Vec<&'static str> {
+    onnx::Assumption::ALL.into_iter().map(onnx::Assumption::name).collect()
+}
+
 /// The names of the operators whose form can be chosen.
 #[pyfunction]
 pub(crate) fn operators() -> Vec<&'static str> {

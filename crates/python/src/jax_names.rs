@@ -29,6 +29,8 @@ pub(crate) mod attr {
         aval, val,
         // jax.core.ShapedArray
         shape, dtype, itemsize,
+        // symbolic dimensions: their scope and its constraints
+        scope, _explicit_constraints, debug_str,
         // source_info_util.SourceInfo, NameStack
         traceback, name_stack, stack,
         // jaxlib Traceback

@@ -36,7 +36,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
-    use super::forms::operators;
+    use super::forms::{assumptions, operators};
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
@@ -108,6 +108,8 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     let options = PyDict::new(py);
     options.set_item("opset", export.opset)?;
     options.set_item("stacktrace", export.stacktrace)?;
+    options.set_item("assume", export.assume)?;
+    options.set_item("missed", export.missed)?;
     options.set_item("record", export.record)?;
     options.set_item("record_weights", export.record_weights)?;
     options.set_item("quiet", export.quiet)?;

@@ -1,8 +1,9 @@
 //! A converted model, as Python holds it.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use onnx::Placement;
 use pipeline::Family;
@@ -12,6 +13,9 @@ use pyo3::types::PyBytes;
 
 use crate::error::{raise, writing};
 use crate::results::Results;
+
+/// How long a Ctrl-C may be ignored while a model is written.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A converted model. Its weights are views of the arrays that JAX has.
 #[pyclass(frozen, module = "jax2onnx._core")]
@@ -60,7 +64,30 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        py.detach(|| self.model.save(&path, placement)).map_err(|error| writing(py, error))
+        let (saved, interrupted) = py.detach(|| {
+            let mut interrupted = None;
+            let mut asked = Instant::now();
+            let saved = self.model.save_while(&path, placement, &mut |last| {
+                // Other threads may keep the interpreter busy, so it is not asked all the time.
+                if !last && asked.elapsed() < PATIENCE {
+                    return Ok(());
+                }
+                let signal = Python::attach(|py| py.check_signals().err());
+                asked = Instant::now();
+                match signal {
+                    None => Ok(()),
+                    Some(signal) => {
+                        interrupted = Some(signal);
+                        Err(io::Error::other("interrupted"))
+                    }
+                }
+            });
+            (saved, interrupted)
+        });
+        match interrupted {
+            Some(interrupted) => Err(interrupted),
+            None => saved.map_err(|error| writing(py, error)),
+        }
     }
 
     /// The whole model as the bytes of a `ModelProto`.

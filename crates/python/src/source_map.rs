@@ -63,8 +63,37 @@ pub(crate) struct Source {
     rule: String,
     /// All frames, innermost first, through every enclosing call.
     stack: Vec<Frame>,
-    /// The stacks of the other calls of the functions that contain the node.
+    /// Stacks of other calls of the functions that contain the node, if it is not known which of
+    /// the calls is meant.
     callers: Vec<Vec<Frame>>,
+    /// All frames that `site` may be: several if it is not known which call of a function is meant,
+    /// and the function itself has no line of the user's code.
+    sites: Vec<Frame>,
+}
+
+impl Source {
+    fn new(source: provenance::Source<'_>) -> Self {
+        let frames = |stack: &[MapFrame<'_>]| stack.iter().map(Frame::new).collect::<Vec<_>>();
+        let others = source.others.iter().filter_map(|other| other.site.as_ref());
+        let mut sites: Vec<&MapFrame<'_>> = Vec::new();
+        for site in source.site.iter().chain(others) {
+            if !sites.contains(&site) {
+                sites.push(site);
+            }
+        }
+        Self {
+            site: source.site.as_ref().map(Frame::new),
+            sites: sites.into_iter().map(Frame::new).collect(),
+            stack: frames(&source.stack),
+            callers: source
+                .others
+                .iter()
+                .map(|other| frames(&other.stack[other.inside..]))
+                .collect(),
+            scope: source.scope.into_owned(),
+            rule: source.rule,
+        }
+    }
 }
 
 #[pymethods]
@@ -117,7 +146,8 @@ impl SourceMap {
 
     /// The sources of the node that computes the value `name`, or is named `name`; its own first.
     fn lookup(&self, name: &str) -> Vec<Source> {
-        self.0.find(name).map(|node| self.sources(node)).unwrap_or_default()
+        let sources = self.0.find(name).map(|node| self.0.sources(node, &[])).unwrap_or_default();
+        sources.into_iter().map(Source::new).collect()
     }
 
     /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, the
@@ -130,26 +160,13 @@ impl SourceMap {
             outputs,
         });
         let fused = Fused::new(&self.0, optimized.collect());
-        let sources = |node| fused.exported(node).into_iter().flat_map(|node| self.sources(node));
-        (0..nodes.len()).map(|node| sources(node).collect()).collect()
+        let sources = |node| fused.sources(node).into_iter().map(Source::new).collect();
+        (0..nodes.len()).map(sources).collect()
     }
 
     /// How many nodes the map lists.
     fn __len__(&self) -> usize {
         self.0.len()
-    }
-}
-
-impl SourceMap {
-    fn sources(&self, node: usize) -> Vec<Source> {
-        let sources = self.0.sources(node).into_iter().map(|source| Source {
-            site: source.site.as_ref().map(Frame::new),
-            scope: source.scope.to_owned(),
-            rule: source.rule,
-            stack: source.stack.iter().map(Frame::new).collect(),
-            callers: source.callers.iter().map(|s| s.iter().map(Frame::new).collect()).collect(),
-        });
-        sources.collect()
     }
 }
 

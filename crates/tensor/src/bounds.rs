@@ -1,15 +1,23 @@
 //! What can be proved about symbolic sizes.
 //!
-//! In JAX a dimension variable is at least one. Everything here follows from that.
+//! In JAX a dimension variable is at least one. Everything here follows from that and from the
+//! constraints of the variables' scope.
 
-use crate::{Atom, Dim, DimOp, Type};
+use crate::{Atom, Constraints, Dim, DimOp, Type};
 
 /// How many substitutions a proof may take. The cases of nested `max` and `min` multiply.
 const BUDGET: u32 = 64;
 
+/// How many it may take if there are constraints, which multiply the ways to go on.
+const BUDGET_WITH_CONSTRAINTS: u32 = 256;
+
 /// A lower bound of `dim`, if one is found.
 pub fn lower_bound(dim: &Dim) -> Option<i64> {
-    lower(dim, &mut { BUDGET })
+    let plain = Proof { facts: Vec::new(), budget: BUDGET }.lower(dim);
+    let Some(constraints) = dim.constraints().filter(|_| dim.as_known().is_none()) else {
+        return plain;
+    };
+    plain.max(Proof::with(constraints).lower(dim))
 }
 
 /// Whether `dim` is provably at least `least`.
@@ -74,24 +82,13 @@ pub fn ceil_div(a: Dim, b: i64) -> Dim {
     Dim::op(DimOp::FloorDiv, &(a + Dim::Known(b - 1)), &Dim::Known(b))
 }
 
-fn lower(dim: &Dim, budget: &mut u32) -> Option<i64> {
-    if let Dim::Known(n) = dim {
-        return Some(*n);
-    }
-    *budget = budget.checked_sub(1)?;
-    let terms = dim.terms();
-    // Cases that must all hold come first: later choices may differ between them.
-    for cases_only in [true, false] {
-        for (factor, atoms) in &terms {
-            if let [(Atom::Op(op, a, b), 1)] = atoms.as_slice()
-                && (!cases_only || is_case(*op, *factor))
-            {
-                let term = Dim::Known(*factor) * Dim::op(*op, a, b);
-                return without_op((*factor, *op), a, b, &(dim.clone() - term), budget);
-            }
-        }
-    }
-    lower_polynomial(&terms, budget)
+/// The search for a bound.
+#[derive(Debug)]
+struct Proof {
+    /// Expressions that are at least zero, and that have not been used yet.
+    facts: Vec<Dim>,
+    /// How many substitutions are left.
+    budget: u32,
 }
 
 /// Whether a bound must hold with each side in place of the operation, rather than with one of
@@ -100,85 +97,176 @@ fn is_case(op: DimOp, factor: i64) -> bool {
     matches!((op, factor > 0), (DimOp::Max, false) | (DimOp::Min, true))
 }
 
-/// The bound of `factor * op(a, b) + rest`, by replacing the operation with simpler expressions.
-fn without_op(
-    (factor, op): (i64, DimOp),
-    a: &Dim,
-    b: &Dim,
-    rest: &Dim,
-    budget: &mut u32,
-) -> Option<i64> {
-    let scale = |dim: Dim| Dim::Known(factor) * dim;
-    let mut with = |dim: Dim| lower(&(rest.clone() + scale(dim)), budget);
-    let grows = factor > 0;
-    match op {
-        DimOp::Max | DimOp::Min => {
-            let (x, y) = (with(a.clone()), with(b.clone()));
-            if is_case(op, factor) { Some(x?.min(y?)) } else { x.max(y) }
+/// The quotient by a positive number, rounded up.
+fn div_up(a: i64, k: i64) -> i64 {
+    a.saturating_neg().div_euclid(k).saturating_neg()
+}
+
+impl Proof {
+    fn with(constraints: &Constraints) -> Self {
+        Self { facts: constraints.facts().collect(), budget: BUDGET_WITH_CONSTRAINTS }
+    }
+
+    fn lower(&mut self, dim: &Dim) -> Option<i64> {
+        if let Dim::Known(n) = dim {
+            return Some(*n);
         }
-        DimOp::Mod => {
-            if lower(b, budget)? < 1 {
+        self.budget = self.budget.checked_sub(1)?;
+        self.by_structure(dim).max(self.by_facts(dim))
+    }
+
+    fn by_structure(&mut self, dim: &Dim) -> Option<i64> {
+        let terms = dim.terms();
+        // Cases that must all hold come first: later choices may differ between them.
+        for cases_only in [true, false] {
+            for (factor, atoms) in &terms {
+                if let [(Atom::Op(op, a, b), 1)] = atoms.as_slice()
+                    && (!cases_only || is_case(*op, *factor))
+                {
+                    let term = Dim::Known(*factor) * Dim::op(*op, a, b);
+                    return self.without_op((*factor, *op), a, b, &(dim.clone() - term));
+                }
+            }
+        }
+        self.lower_polynomial(&terms)
+    }
+
+    /// The best bound that follows if a multiple of a fact is taken away, so that a term vanishes.
+    fn by_facts(&mut self, dim: &Dim) -> Option<i64> {
+        let mut best = None;
+        for at in 0..self.facts.len() {
+            let fact = self.facts[at].clone();
+            for (times, multiple) in cancelling(dim, &fact) {
+                let rest = Dim::Known(times) * dim.clone() - Dim::Known(multiple) * fact.clone();
+                self.facts.remove(at);
+                let bound = self.lower(&rest);
+                self.facts.insert(at, fact.clone());
+                best = best.max(bound.map(|bound| div_up(bound, times)));
+            }
+        }
+        best
+    }
+
+    /// The bound of `factor * op(a, b) + rest`, by replacing the operation with simpler expressions.
+    fn without_op(
+        &mut self,
+        (factor, op): (i64, DimOp),
+        a: &Dim,
+        b: &Dim,
+        rest: &Dim,
+    ) -> Option<i64> {
+        let with = |dim: Dim| rest.clone() + Dim::Known(factor) * dim;
+        let grows = factor > 0;
+        match op {
+            DimOp::Max | DimOp::Min => {
+                let (x, y) = (self.lower(&with(a.clone())), self.lower(&with(b.clone())));
+                if is_case(op, factor) { Some(x?.min(y?)) } else { x.max(y) }
+            }
+            DimOp::Mod => {
+                if self.lower(b)? < 1 {
+                    return None;
+                }
+                let extreme = if grows { Dim::Known(0) } else { b.clone() - Dim::Known(1) };
+                let by_range = self.lower(&with(extreme));
+                let by_quotient = b.as_known().and_then(|_| {
+                    let quotient = Dim::op(DimOp::FloorDiv, a, b);
+                    self.lower(&with(a.clone() - b.clone() * quotient))
+                });
+                let natural = self.lower(a).is_some_and(|least| least >= 0);
+                let by_whole = if natural && !grows { self.lower(&with(a.clone())) } else { None };
+                by_range.max(by_quotient).max(by_whole)
+            }
+            DimOp::FloorDiv => match b {
+                // k * (a // k) is between a - (k - 1) and a.
+                Dim::Known(k) if *k > 0 => {
+                    let bound = if grows { a.clone() - Dim::Known(k - 1) } else { a.clone() };
+                    let scaled = Dim::Known(*k) * rest.clone() + Dim::Known(factor) * bound;
+                    Some(div_up(self.lower(&scaled)?, *k))
+                }
+                _ => {
+                    let natural = self.lower(a)? >= 0 && self.lower(b)? >= 1;
+                    let bound = if grows { Dim::Known(0) } else { a.clone() };
+                    if natural { self.lower(&with(bound)) } else { None }
+                }
+            },
+        }
+    }
+
+    /// The bound of a polynomial: its value where every atom is minimal, if it only grows from
+    /// there.
+    fn lower_polynomial(&mut self, terms: &[(i64, Vec<(Atom, u32)>)]) -> Option<i64> {
+        let mut shifted = Dim::Known(0);
+        for (factor, atoms) in terms {
+            let mut product = Dim::Known(*factor);
+            for (atom, power) in atoms {
+                let above = match atom {
+                    Atom::Var(variable) => {
+                        let atom = Dim::atom(atom.clone());
+                        Dim::var(variable.name()) + Dim::Known(self.least(&atom))
+                    }
+                    Atom::Op(op, a, b) => {
+                        let whole = Dim::op(*op, a, b);
+                        Dim::var(&format!("#{whole}")) + Dim::Known(self.lower(&whole)?)
+                    }
+                };
+                for _ in 0..*power {
+                    product = product * above.clone();
+                }
+            }
+            shifted = shifted + product;
+        }
+        let mut least = 0;
+        for (factor, atoms) in shifted.terms() {
+            if atoms.is_empty() {
+                least = factor;
+            } else if factor < 0 {
                 return None;
             }
-            let mut with = |dim: Dim| lower(&(rest.clone() + scale(dim)), budget);
-            let by_range = with(if grows { Dim::Known(0) } else { b.clone() - Dim::Known(1) });
-            let by_quotient = b.as_known().and_then(|_| {
-                let quotient = Dim::op(DimOp::FloorDiv, a, b);
-                with(a.clone() - b.clone() * quotient)
-            });
-            let natural = lower(a, budget).is_some_and(|least| least >= 0);
-            let whole = rest.clone() + scale(a.clone());
-            let by_whole = if natural && !grows { lower(&whole, budget) } else { None };
-            by_range.max(by_quotient).max(by_whole)
         }
-        DimOp::FloorDiv => match b {
-            // k * (a // k) is between a - (k - 1) and a.
-            Dim::Known(k) if *k > 0 => {
-                let bound = if grows { a.clone() - Dim::Known(k - 1) } else { a.clone() };
-                let scaled = lower(&(Dim::Known(*k) * rest.clone() + scale(bound)), budget)?;
-                Some(scaled.saturating_neg().div_euclid(*k).saturating_neg())
-            }
-            _ => {
-                let natural = lower(a, budget)? >= 0 && lower(b, budget)? >= 1;
-                let bound = if grows { Dim::Known(0) } else { a.clone() };
-                if natural { lower(&(rest.clone() + scale(bound)), budget) } else { None }
-            }
-        },
+        Some(least)
+    }
+
+    /// The least value of a variable, by the facts about it alone.
+    fn least(&self, variable: &Dim) -> i64 {
+        let bounds = self.facts.iter().filter_map(|fact| {
+            let [(factor, atoms), (offset, constant)] = &fact.terms()[..] else { return None };
+            let [(atom, 1)] = &atoms[..] else { return None };
+            let about = Dim::atom(atom.clone()) == *variable && *factor > 0;
+            (about && constant.is_empty()).then(|| div_up(offset.saturating_neg(), *factor))
+        });
+        bounds.fold(1, i64::max)
     }
 }
 
-/// The bound of a polynomial: its value where every atom is minimal, if it only grows from there.
-fn lower_polynomial(terms: &[(i64, Vec<(Atom, u32)>)], budget: &mut u32) -> Option<i64> {
-    let mut shifted = Dim::Known(0);
-    for (factor, atoms) in terms {
-        let mut product = Dim::Known(*factor);
-        for (atom, power) in atoms {
-            let above = match atom {
-                Atom::Var(name) => Dim::var(name) + Dim::Known(1),
-                Atom::Op(op, a, b) => {
-                    let whole = Dim::op(*op, a, b);
-                    Dim::var(&format!("#{whole}")) + Dim::Known(lower(&whole, budget)?)
-                }
-            };
-            for _ in 0..*power {
-                product = product * above.clone();
+/// For each term that a fact and `dim` have with the same sign: the multiples of `dim` and of the
+/// fact in which it is the same.
+fn cancelling(dim: &Dim, fact: &Dim) -> Vec<(i64, i64)> {
+    let known = fact.terms();
+    let mut found = Vec::new();
+    for (factor, atoms) in dim.terms().iter().filter(|(_, atoms)| !atoms.is_empty()) {
+        let same = known
+            .iter()
+            .find(|(other, others)| others == atoms && factor.signum() == other.signum());
+        if let Some((other, _)) = same {
+            let (a, b) = (factor.abs(), other.abs());
+            let shared = gcd(a, b);
+            let pair = (b / shared, a / shared);
+            if !found.contains(&pair) {
+                found.push(pair);
             }
         }
-        shifted = shifted + product;
     }
-    let mut least = 0;
-    for (factor, atoms) in shifted.terms() {
-        if atoms.is_empty() {
-            least = factor;
-        } else if factor < 0 {
-            return None;
-        }
-    }
-    Some(least)
+    found
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn dim(text: &str) -> Dim {
@@ -242,17 +330,31 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
             i64::try_from(state >> 33).unwrap() % below
         };
-        let mut found = 0;
-        for _ in 0..2000 {
-            let dim = random(&mut next, 3);
-            let Some(bound) = lower_bound(&dim) else { continue };
-            found += 1;
-            for (b, t) in (1..9).flat_map(|b| (1..9).map(move |t| (b, t))) {
-                let value = dim.eval(&|name| Some(if name == "b" { b } else { t }));
-                assert!(value.is_none_or(|value| value >= bound), "{dim} >= {bound}: {b}, {t}");
+        type Holds = fn(i64, i64) -> bool;
+        let scopes: [(&[&str], Holds); 4] = [
+            (&[], |_, _| true),
+            (&["b >= 3", "t <= 5"], |b, t| b >= 3 && t <= 5),
+            (&["b >= t + 1", "mod(t, 2) == 0"], |b, t| b > t && t % 2 == 0),
+            (&["2*b >= 3*t", "b <= 7"], |b, t| 2 * b >= 3 * t && b <= 7),
+        ];
+        for (constraints, holds) in scopes {
+            let mut scope = Constraints::default();
+            constraints.iter().for_each(|text| scope.add(text).unwrap());
+            let scope = Arc::new(scope);
+            let mut found = 0;
+            for _ in 0..400 {
+                let dim = random(&mut next, 3).to_string();
+                let dim = Dim::parse_with(&dim, Some(&scope)).unwrap();
+                let Some(bound) = lower_bound(&dim) else { continue };
+                found += 1;
+                for (b, t) in (1..9).flat_map(|b| (1..9).map(move |t| (b, t))) {
+                    let value = dim.eval(&|name| Some(if name == "b" { b } else { t }));
+                    let wrong = holds(b, t) && value.is_some_and(|value| value < bound);
+                    assert!(!wrong, "{dim} >= {bound} if {constraints:?}: {b}, {t}");
+                }
             }
+            assert!(found > 100, "{found}");
         }
-        assert!(found > 500, "{found}");
     }
 
     #[test]
@@ -269,6 +371,35 @@ mod tests {
         for (a, b) in [("b", "t"), ("b", "3"), ("floordiv(b, 2)", "floordiv(b + 1, 2)")] {
             assert!(!same(&dim(a), &dim(b)), "{a} != {b}");
         }
+    }
+
+    #[test]
+    fn constraints_decide() {
+        let proved = |constraints: &[&str], text: &str, least: i64| {
+            let mut scope = Constraints::default();
+            constraints.iter().for_each(|text| scope.add(text).unwrap());
+            let dim = Dim::parse_with(text, Some(&Arc::new(scope))).unwrap();
+            at_least(&dim, least)
+        };
+        for (constraints, text, least) in [
+            (&["T >= 4"][..], "T - 3", 1),
+            (&["4 <= T"], "min(T, 3) - 3", 0),
+            (&["T <= 8"], "8 - T", 0),
+            (&["T <= 8"], "min(T, 8) - T", 0),
+            (&["T >= 2*S"], "T - S", 1),
+            (&["2*T >= 7"], "T", 4),
+            (&["T >= 2", "S >= 3"], "T*S", 6),
+            (&["T >= S", "S >= U"], "T - U", 0),
+            (&["mod(T, 4) == 0"], "0 - mod(T, 4)", 0),
+            (&["4*floordiv(T, 4) == T"], "4*floordiv(T, 4) - T", 0),
+            (&["T == 2*S"], "2*S - T", 0),
+        ] {
+            assert!(proved(constraints, text, least), "{text} >= {least}");
+            assert!(!proved(&[], text, least), "{text} >= {least} without constraints");
+            assert!(!proved(constraints, text, least + 1), "{text} >= {least} + 1");
+        }
+        assert!(!proved(&["T >= 4"], "4 - T", 0));
+        assert!(!proved(&["T <= 8"], "T - 2", 0));
     }
 
     #[test]

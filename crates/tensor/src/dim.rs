@@ -3,10 +3,14 @@
 //! An expression is an integer polynomial over atoms; an atom is a variable or a `floordiv`, `mod`,
 //! `max` or `min` of two expressions. The text form is the one `jax.export.symbolic_shape` reads.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
+
+use crate::Constraints;
 
 /// One dimension of a shape.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +30,12 @@ pub struct DimError {
     column: usize,
 }
 
+impl DimError {
+    pub(crate) fn new(text: &str, reason: &str, at: usize) -> Self {
+        Self { text: text.to_owned(), reason: reason.to_owned(), column: at + 1 }
+    }
+}
+
 /// A sum of monomials, each with a non-zero factor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Polynomial(BTreeMap<Monomial, i64>);
@@ -37,9 +47,49 @@ type Monomial = BTreeMap<Atom, u32>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// A dimension variable.
-    Var(Arc<str>),
+    Var(Variable),
     /// An operation that is not a polynomial.
     Op(DimOp, Dim, Dim),
+}
+
+/// A dimension variable. It is its name: a model has one scope of variables.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    name: Arc<str>,
+    constraints: Option<Arc<Constraints>>,
+}
+
+impl Variable {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq for Variable {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Variable {}
+
+impl Hash for Variable {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl PartialOrd for Variable {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Variable {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(&other.name)
+    }
 }
 
 /// The operations in an expression other than `+`, `-` and `*`.
@@ -88,12 +138,13 @@ impl DivFloor for i64 {
 }
 
 impl Dim {
-    /// A dimension variable.
+    /// A dimension variable of which nothing is known.
     pub fn var(name: &str) -> Self {
-        Self::atom(Atom::Var(name.into()))
+        Self::atom(Atom::Var(Variable { name: name.into(), constraints: None }))
     }
 
-    fn atom(atom: Atom) -> Self {
+    /// The dimension that is just this atom.
+    pub fn atom(atom: Atom) -> Self {
         let monomial = Monomial::from([(atom, 1)]);
         Dim::Symbolic(Arc::new(Polynomial(BTreeMap::from([(monomial, 1)]))))
     }
@@ -113,7 +164,7 @@ impl Dim {
         let (Some((monomial, 1)), None) = (terms.next(), terms.next()) else { return None };
         let mut atoms = monomial.iter();
         match (atoms.next(), atoms.next()) {
-            (Some((Atom::Var(name), 1)), None) => Some(name),
+            (Some((Atom::Var(variable), 1)), None) => Some(&variable.name),
             _ => None,
         }
     }
@@ -204,7 +255,7 @@ impl Dim {
             let mut product = *factor;
             for (atom, power) in monomial {
                 let value = match atom {
-                    Atom::Var(name) => env(name)?,
+                    Atom::Var(variable) => env(&variable.name)?,
                     Atom::Op(op, a, b) => op.apply(a.eval(env)?, b.eval(env)?)?,
                 };
                 product = product.checked_mul(value.checked_pow(*power)?)?;
@@ -214,9 +265,23 @@ impl Dim {
         Some(sum)
     }
 
+    /// What is known of its variables.
+    pub fn constraints(&self) -> Option<&Arc<Constraints>> {
+        let Dim::Symbolic(poly) = self else { return None };
+        poly.0.keys().flat_map(BTreeMap::keys).find_map(|atom| match atom {
+            Atom::Var(variable) => variable.constraints.as_ref().filter(|known| !known.is_empty()),
+            Atom::Op(_, a, b) => a.constraints().or_else(|| b.constraints()),
+        })
+    }
+
     /// Reads the text form, such as `4*b + 3` or `floordiv(b, 2)`.
     pub fn parse(text: &str) -> Result<Dim, DimError> {
-        let mut parser = Parser { text, at: 0, depth: 0 };
+        Self::parse_with(text, None)
+    }
+
+    /// Reads the text form. The variables are subject to `constraints`.
+    pub fn parse_with(text: &str, constraints: Option<&Arc<Constraints>>) -> Result<Dim, DimError> {
+        let mut parser = Parser { text, constraints, at: 0, depth: 0 };
         let dim = parser.sum()?;
         parser.skip_spaces();
         if parser.at < text.len() {
@@ -317,7 +382,7 @@ impl fmt::Display for Dim {
                     f.write_str("*")?;
                 }
                 match atom {
-                    Atom::Var(name) => f.write_str(name)?,
+                    Atom::Var(variable) => f.write_str(&variable.name)?,
                     Atom::Op(op, a, b) => write!(f, "{}({a}, {b})", op.name())?,
                 }
                 if *power > 1 {
@@ -332,13 +397,14 @@ impl fmt::Display for Dim {
 /// A recursive-descent parser; `depth` bounds the recursion on hostile input.
 struct Parser<'a> {
     text: &'a str,
+    constraints: Option<&'a Arc<Constraints>>,
     at: usize,
     depth: u32,
 }
 
 impl Parser<'_> {
     fn error(&self, reason: &str) -> DimError {
-        DimError { text: self.text.to_owned(), reason: reason.to_owned(), column: self.at + 1 }
+        DimError::new(self.text, reason, self.at)
     }
 
     fn skip_spaces(&mut self) {
@@ -441,7 +507,10 @@ impl Parser<'_> {
                         self.expect(")")?;
                         Ok(Dim::op(*op, &a, &b))
                     }
-                    _ => Ok(Dim::var(&name)),
+                    _ => {
+                        let constraints = self.constraints.cloned();
+                        Ok(Dim::atom(Atom::Var(Variable { name: name.into(), constraints })))
+                    }
                 }
             }
             _ => Err(self.error("expected a number, a variable or `(`")),

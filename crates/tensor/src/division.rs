@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::{Atom, Dim};
+use crate::{Atom, Dim, DimOp};
 
 use crate::bounds::same;
 
@@ -22,8 +22,15 @@ pub fn exact_div(a: &Dim, b: &Dim) -> Option<Dim> {
         }
         (_, Dim::Known(1)) => Some(a.clone()),
         _ if a == b => Some(Dim::Known(1)),
-        _ => divide(a, b),
+        _ => divide(a, b).or_else(|| divide_whole(a, b)),
     }
+}
+
+/// The quotient as it is, if constraints say that nothing remains.
+fn divide_whole(a: &Dim, b: &Dim) -> Option<Dim> {
+    a.constraints().or_else(|| b.constraints())?;
+    let quotient = Dim::op(DimOp::FloorDiv, a, b);
+    same(&(b.clone() * quotient.clone()), a).then_some(quotient)
 }
 
 /// The quotient of the products of two shapes, if it is exact.
@@ -83,10 +90,7 @@ fn divide_term((factor, atoms): &Term, (by, below): &Term) -> Option<Dim> {
     }
     let mut quotient = Dim::Known(factor.wrapping_div(*by));
     for (atom, power) in atoms {
-        let base = match atom {
-            Atom::Var(name) => Dim::var(name),
-            Atom::Op(op, a, b) => Dim::op(*op, a, b),
-        };
+        let base = Dim::atom(atom.clone());
         for _ in power_of(atom, below)..*power {
             quotient = quotient * base.clone();
         }

@@ -2,13 +2,15 @@
 //! symbolic) and immutable element storage that may live outside Rust.
 
 pub mod bounds;
+mod constraints;
 mod dim;
 pub mod division;
 mod dtype;
 mod moved;
 mod storage;
 
-pub use dim::{Atom, Dim, DimError, DimOp};
+pub use constraints::Constraints;
+pub use dim::{Atom, Dim, DimError, DimOp, Variable};
 pub use dtype::{DType, Kind};
 pub use storage::{Storage, Tensor, TensorError};
 

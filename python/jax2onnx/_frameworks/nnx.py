@@ -3,6 +3,7 @@
 import functools
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Marks
@@ -43,13 +44,18 @@ class _Copies:
     def __init__(self, kinds: tuple[type, ...]) -> None:
         self._kinds = kinds
         self._made: dict[int, Any] = {}
+        self._copiers: dict[type, Callable[[Any], Any] | None] = {
+            dict: self._dict,
+            list: self._list,
+            tuple: self._tuple,
+        }
         self.originals: list[Any] = []
 
     def callable(self, fn: Any) -> Any:
         """A callable that refers to copies in place of what it refers to directly."""
-        if self._has(fn):
+        if self._has(type(fn)):
             return self._of(fn)
-        if isinstance(fn, types.MethodType) and self._has(fn.__self__):
+        if isinstance(fn, types.MethodType) and self._has(type(fn.__self__)):
             return types.MethodType(fn.__func__, self._of(fn.__self__))
         if type(fn) is functools.partial:
             keywords = {name: self.callable(value) for name, value in fn.keywords.items()}
@@ -60,9 +66,9 @@ class _Copies:
             return self._function(fn)
         return fn
 
-    def _has(self, obj: Any) -> bool:
-        """Whether an object is a module or a variable, not something that only passes for one."""
-        return any(kind in type(obj).__mro__ for kind in self._kinds)
+    def _has(self, kind: type) -> bool:
+        """Whether objects of a type are modules or variables, rather than pass for them."""
+        return any(base in kind.__mro__ for base in self._kinds)
 
     def _function(self, fn: types.FunctionType) -> Any:
         if id(fn) in self._made:
@@ -91,19 +97,41 @@ class _Copies:
         they keep others.
         """
         kind = type(obj)
+        copier = self._copiers[kind] if kind in self._copiers else self._learn(kind)
+        if copier is None:
+            return obj
         if id(obj) in self._made:
             return self._made[id(obj)]
-        if kind is tuple:
-            return tuple(map(self._of, obj))
-        if kind not in (dict, list) and not self._has(obj) and not _is_mark(kind):
-            return obj
-        copy: Any = object.__new__(kind) if kind not in (dict, list) else kind()
+        return copier(obj)
+
+    def _learn(self, kind: type) -> Callable[[Any], Any] | None:
+        """How objects of a type are copied; None if they are not."""
+        copied = self._has(kind) or _is_mark(kind)
+        return self._copiers.setdefault(kind, self._instance if copied else None)
+
+    def _note(self, obj: Any, copy: Any) -> None:
         self._made[id(obj)] = copy
         self.originals.append(obj)
-        if kind is list:
-            copy.extend(map(self._of, obj))
-        elif kind is dict:
-            copy.update((key, self._of(value)) for key, value in obj.items())
+
+    def _tuple(self, obj: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self._of, obj))
+
+    def _list(self, obj: list[Any]) -> list[Any]:
+        copy: list[Any] = []
+        self._note(obj, copy)
+        copy.extend(map(self._of, obj))
+        return copy
+
+    def _dict(self, obj: dict[Any, Any]) -> dict[Any, Any]:
+        copy: dict[Any, Any] = {}
+        self._note(obj, copy)
+        copy.update((key, self._of(value)) for key, value in obj.items())
+        return copy
+
+    def _instance(self, obj: Any) -> Any:
+        kind = type(obj)
+        copy = object.__new__(kind)
+        self._note(obj, copy)
         if has_dict(kind):
             instance_dict(copy).update((k, self._of(v)) for k, v in instance_dict(obj).items())
         for slot in slots(kind):

@@ -37,6 +37,13 @@ pub struct Export {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
+    /// Something to take for granted, so that nothing has to guard against it: `indices_in_range`,
+    /// `no_nan` or `casts_in_range`. The model says so in its metadata.
+    #[arg(long, value_name = "NAME")]
+    pub assume: Vec<String>,
+    /// Says which operators were nearly recognised and stay elementary, with line and reason.
+    #[arg(long)]
+    pub missed: bool,
     /// Also writes the program to this file, for a report of a bug: `convert` makes the model of it
     /// without Python. The values of weights are left out.
     #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]

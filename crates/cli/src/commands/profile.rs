@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
-use crate::model::{Index, Model};
+use crate::model::{Index, Model, Origin};
 use crate::profile::{
     Attributed, Profile as Times, Shares, Stacks, Target, annotate, attribute, folded, inclusive,
     read, report, share, speedscope,
@@ -127,7 +127,7 @@ impl Profile {
             .iter()
             .map(|(kernel, target)| {
                 let node = match target {
-                    Target::Node(node) => Some(index.nodes[*node].proto.name.as_str()),
+                    Target::Node(node, _) => Some(index.nodes[*node].proto.name.as_str()),
                     Target::Exported(node) => {
                         index.model.map.as_ref().and_then(|map| map.node_name(*node))
                     }
@@ -135,14 +135,21 @@ impl Profile {
                 };
                 let origins = target.origins(index);
                 let mut sites: Vec<String> = Vec::new();
-                for site in origins.iter().filter_map(|origin| origin.site.as_ref()) {
+                for site in origins.iter().flat_map(Origin::sites) {
                     if !sites.contains(&site.place()) {
                         sites.push(site.place());
+                    }
+                }
+                let mut modules: Vec<&str> = Vec::new();
+                for origin in origins.iter().flat_map(Origin::possible) {
+                    if !modules.contains(&&*origin.scope) {
+                        modules.push(&origin.scope);
                     }
                 }
                 json!({
                     "name": kernel.name, "op": kernel.op, "provider": kernel.provider,
                     "calls": kernel.calls, "ns": kernel.ns, "node": node, "sites": sites,
+                    "modules": modules,
                 })
             })
             .collect();

@@ -79,7 +79,7 @@ impl<'m> Side<'m> {
                 let slash = if inner.is_empty() { "" } else { "/" };
                 format!("function {}{slash}{inner}", function.name)
             }
-            None => index.scope(node).to_owned(),
+            None => index.scope(node).into_owned(),
         };
         let scopes = (0..index.nodes.len()).map(scope).collect();
         let path = model.path.clone().unwrap_or_default();

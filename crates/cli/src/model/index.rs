@@ -1,9 +1,12 @@
 //! All nodes of a model in one list: those of the graph, of graphs inside nodes, and of functions.
 
+use std::cell::OnceCell;
+
 use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
 use provenance::{Fused, OptimizedNode};
 use rustc_hash::FxHashMap;
 
+use super::calls::Calls;
 use super::{Model, tensor_text, type_text};
 
 /// What a body belongs to.
@@ -49,10 +52,14 @@ pub(crate) struct Index<'m> {
     /// The main graph.
     pub(crate) graph: &'m GraphProto,
     by_name: FxHashMap<&'m str, usize>,
+    /// Names that several nodes have, with all but the first of these nodes. They are unique only in
+    /// their graph after inlining.
+    same_name: FxHashMap<&'m str, Vec<usize>>,
     by_output: FxHashMap<&'m str, usize>,
     by_input: FxHashMap<&'m str, usize>,
     /// The nodes beside the source map, if there is one.
-    fused: Option<Fused<'m>>,
+    pub(super) fused: Option<Fused<'m>>,
+    calls: OnceCell<Calls>,
 }
 
 impl<'m> Index<'m> {
@@ -77,9 +84,11 @@ impl<'m> Index<'m> {
             bodies: Vec::new(),
             graph,
             by_name: FxHashMap::default(),
+            same_name: FxHashMap::default(),
             by_output: FxHashMap::default(),
             by_input: FxHashMap::default(),
             fused: None,
+            calls: OnceCell::new(),
         };
         index.add_graph(BodyKind::Main, graph, None);
         for function in &model.proto.functions {
@@ -89,7 +98,10 @@ impl<'m> Index<'m> {
             index.add_nodes(index.bodies.len() - 1, &function.node);
         }
         for (position, node) in index.nodes.iter().enumerate() {
-            index.by_name.entry(&node.proto.name).or_insert(position);
+            let name = node.proto.name.as_str();
+            if *index.by_name.entry(name).or_insert(position) != position && !name.is_empty() {
+                index.same_name.entry(name).or_default().push(position);
+            }
             for output in &node.proto.output {
                 index.by_output.entry(output).or_insert(position);
             }
@@ -131,14 +143,25 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// The nodes of the source map that a node stands for, those that compute its results first.
-    pub(super) fn exported(&self, node: usize) -> Vec<usize> {
-        self.fused.as_ref().map(|fused| fused.exported(node)).unwrap_or_default()
+    /// The calls of the model's functions.
+    pub(crate) fn calls(&self) -> &Calls {
+        self.calls.get_or_init(|| Calls::new(self))
     }
 
     /// The node called `name`.
     pub(crate) fn named(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
+    }
+
+    /// The other nodes with the same name as `node`.
+    pub(crate) fn namesakes(&self, node: usize) -> impl Iterator<Item = usize> {
+        let name = self.nodes[node].proto.name.as_str();
+        let others = self
+            .by_name
+            .get(name)
+            .into_iter()
+            .chain(self.same_name.get(name).into_iter().flatten());
+        others.copied().filter(move |other| *other != node)
     }
 
     /// The node that computes the value `name`.
@@ -154,6 +177,12 @@ impl<'m> Index<'m> {
     /// Whether the model has an input or an initializer named `name`.
     pub(crate) fn has_input(&self, name: &str) -> bool {
         self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
+    }
+
+    /// The names of the model's inputs, without those that are initializers.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &'m str> {
+        let inputs = self.graph.input.iter().map(|input| input.name.as_str());
+        inputs.filter(|name| self.tensor(0, name).is_none())
     }
 
     /// The names of all nodes, then of all results.
@@ -173,11 +202,17 @@ impl<'m> Index<'m> {
 
     /// The function that contains `node`.
     pub(crate) fn function(&self, node: usize) -> Option<&'m FunctionProto> {
-        let outermost = self.visible(self.nodes[node].body).last()?;
-        match outermost.kind {
+        match self.bodies[self.function_body(node)?].kind {
             BodyKind::Function(function) => Some(function),
             _ => None,
         }
+    }
+
+    /// The body of the function that contains `node`.
+    pub(crate) fn function_body(&self, node: usize) -> Option<usize> {
+        let next = |body: &usize| self.bodies[*body].parent;
+        let outermost = std::iter::successors(Some(self.nodes[node].body), next).last()?;
+        matches!(self.bodies[outermost].kind, BodyKind::Function(_)).then_some(outermost)
     }
 
     /// The initializer named `name` that `body` sees.

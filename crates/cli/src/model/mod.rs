@@ -1,11 +1,15 @@
 //! A model file, its nodes, and where they came from.
 
+mod calls;
 mod index;
+mod instance;
 mod makers;
 mod open;
 mod origin;
+mod torch;
 mod types;
 
+pub(crate) use calls::Chain;
 pub(crate) use index::{BodyKind, Index, Node};
 pub(crate) use makers::Makers;
 pub(crate) use open::Model;

@@ -117,6 +117,13 @@ fn read_map(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
+impl Model {
+    /// The value of `key` in the model's metadata.
+    pub(crate) fn property(&self, key: &str) -> Option<&str> {
+        property(&self.proto.metadata_props, key)
+    }
+}
+
 /// The value of `key` in the metadata.
 pub(super) fn property<'a>(props: &'a [StringStringEntryProto], key: &str) -> Option<&'a str> {
     props.iter().find(|prop| prop.key == key).map(|prop| prop.value.as_str())

@@ -1,17 +1,22 @@
 //! Where a node came from, as far as the model records it.
 
+use std::borrow::Cow;
+
 use provenance::{
-    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, SourceMap, Span,
+    ALSO_FROM, CALLSITE, JAX_TRACEBACK, MapFrame, OR_CALLED_FROM, PLUGIN, Source, Span,
 };
 
-use super::Index;
 use super::open::property;
+use super::{Chain, Index, torch};
 
 /// How many sources of a node are listed.
 const MOST: usize = 256;
 
+/// How many lines that may also be meant are written in one place.
+const PLACES: usize = 2;
+
 /// A frame of the user's call stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame<'m> {
     /// The file, or an empty string if only the function is known.
     pub(crate) file: &'m str,
@@ -31,13 +36,49 @@ pub(crate) struct Origin<'m> {
     /// The user's line that it is shown as.
     pub(crate) site: Option<Frame<'m>>,
     /// The module instance, levels separated by `/`; empty for the model itself.
-    pub(crate) scope: &'m str,
+    pub(crate) scope: Cow<'m, str>,
     /// The rule or rewrite that emitted the node, or an empty string if it is unknown.
     pub(crate) rule: String,
-    /// All frames, innermost first. In an ONNX function, they continue with its first call.
+    /// All frames, innermost first. In an ONNX function, they continue with a call of it.
     pub(crate) stack: Vec<Frame<'m>>,
-    /// The frames of the other calls of the ONNX functions that contain it.
-    pub(crate) callers: Vec<Vec<Frame<'m>>>,
+    /// The same in other calls of the ONNX functions that contain it: which of these or of this one
+    /// is meant is not known.
+    pub(crate) others: Vec<Origin<'m>>,
+}
+
+impl<'m> Origin<'m> {
+    /// This origin and the others that may be meant instead of it.
+    pub(crate) fn possible(&self) -> impl Iterator<Item = &Origin<'m>> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// The lines that it may be shown as, without repetition.
+    pub(crate) fn sites(&self) -> Vec<&Frame<'m>> {
+        let mut sites: Vec<&Frame<'m>> = Vec::new();
+        for site in self.possible().filter_map(|origin| origin.site.as_ref()) {
+            if !sites.iter().any(|known| known.place() == site.place()) {
+                sites.push(site);
+            }
+        }
+        sites
+    }
+
+    /// `model.py:11`, or all lines that may be meant.
+    pub(crate) fn place(&self) -> Option<String> {
+        let sites = self.sites();
+        let (first, others) = sites.split_first()?;
+        let mut text = first.place();
+        for (i, other) in others.iter().enumerate() {
+            if i == PLACES {
+                text.push_str(&format!(" or {} more", others.len() - i));
+                break;
+            }
+            let is_near = (other.file, other.function) == (first.file, first.function);
+            let place = if is_near { other.span.line.to_string() } else { other.place() };
+            text.push_str(&format!(" or {place}"));
+        }
+        Some(text)
+    }
 }
 
 impl Frame<'_> {
@@ -56,45 +97,91 @@ impl Frame<'_> {
 impl<'m> Index<'m> {
     /// The sources of a node, its own first; empty if nothing is known.
     pub(crate) fn origins(&self, node: usize) -> Vec<Origin<'m>> {
-        if let Some(map) = &self.model.map {
-            let exported = self.exported(node);
-            let found = origins_of(map, &exported);
+        self.origins_in(node, &self.calls().chains(self, node))
+    }
+
+    /// The sources of a node that a runtime calls `name`.
+    pub(crate) fn origins_as(&self, node: usize, name: &str) -> Vec<Origin<'m>> {
+        self.origins_in(node, &self.calls().of_name(self, node, name))
+    }
+
+    /// The sources of a node if it is reached by one of `chains`.
+    pub(crate) fn origins_in(&self, node: usize, chains: &[Chain]) -> Vec<Origin<'m>> {
+        let alone = [Chain::new()];
+        let chains = if chains.is_empty() { &alone } else { chains };
+        let mut found: Vec<Origin<'m>> = Vec::new();
+        for (at, chain) in chains.iter().enumerate() {
+            let origins = self.origins_of(node, chain);
+            if at == 0 {
+                found = origins;
+                continue;
+            }
+            for (own, other) in found.iter_mut().zip(origins) {
+                let is_new = own.possible().all(|own| !own.is_like(&other));
+                if is_new && own.others.len() < MOST {
+                    own.others.push(Origin { others: Vec::new(), ..other });
+                }
+            }
+        }
+        found
+    }
+
+    /// The sources of a node that is reached by the calls `chain`.
+    pub(crate) fn origins_of(&self, node: usize, chain: &[usize]) -> Vec<Origin<'m>> {
+        if let (Some(map), Some(fused)) = (&self.model.map, &self.fused) {
+            let named = |call: &usize| map.find(&self.nodes[*call].proto.name);
+            let calls: Vec<usize> = chain.iter().map_while(named).collect();
+            let sources = match calls.is_empty() {
+                true => fused.sources(node),
+                false => {
+                    let exported = fused.exported(node).into_iter();
+                    exported.flat_map(|exported| map.sources(exported, &calls)).collect()
+                }
+            };
+            let found = distinct(sources);
             if !found.is_empty() {
                 return found;
             }
         }
-        self.of_metadata(node)
+        self.called_by(node, chain)
     }
 
     /// The sources of a node in the source map, by its position there.
     pub(crate) fn exported_origins(&self, node: usize) -> Vec<Origin<'m>> {
-        self.model.map.as_ref().map(|map| origins_of(map, &[node])).unwrap_or_default()
+        let map = self.model.map.as_ref();
+        map.map(|map| distinct(map.sources(node, &[]))).unwrap_or_default()
     }
 
     /// The sources of the node that was named `name` when the model was exported.
     pub(crate) fn origins_of_name(&self, name: &str) -> Vec<Origin<'m>> {
-        let Some(map) = &self.model.map else { return Vec::new() };
-        map.find(name).map(|node| origins_of(map, &[node])).unwrap_or_default()
+        let map = self.model.map.as_ref();
+        map.and_then(|map| map.find(name)).map(|n| self.exported_origins(n)).unwrap_or_default()
     }
 
     /// The first source of a node.
     pub(crate) fn origin(&self, node: usize) -> Option<Origin<'m>> {
-        let map = self.model.map.as_ref();
-        let own = map.and_then(|map| map.own_source(*self.exported(node).first()?));
-        let own = own.as_ref().map(origin_of_map);
-        own.or_else(|| self.of_metadata(node).into_iter().next())
+        self.origins(node).into_iter().next()
     }
 
-    /// The module instance that a node belongs to: by its origin, or else by its name.
-    pub(crate) fn scope(&self, node: usize) -> &'m str {
-        let known = self.origin(node).filter(|origin| !origin.scope.is_empty());
-        known.map_or_else(|| scope_of_name(&self.nodes[node].proto.name), |origin| origin.scope)
+    /// The module instance that a node belongs to: by its origin, or else by its name. In a
+    /// function, it starts with the function's name.
+    pub(crate) fn scope(&self, node: usize) -> Cow<'m, str> {
+        let fused = self.fused.as_ref().filter(|_| self.function_body(node).is_none());
+        let own = match fused {
+            Some(fused) => fused.own_source(node).map(|source| source.scope),
+            None => self.fused.as_ref().and_then(|fused| fused.body_scope(node)).map(Cow::Borrowed),
+        };
+        let own = own.filter(|scope| !scope.is_empty());
+        let proto = self.nodes[node].proto;
+        own.or_else(|| torch::scope(&proto.metadata_props))
+            .unwrap_or_else(|| Cow::Borrowed(scope_of_name(&proto.name)))
     }
 
-    fn of_metadata(&self, node: usize) -> Vec<Origin<'m>> {
+    /// What a node's own metadata says.
+    pub(super) fn of_metadata(&self, node: usize) -> Vec<Origin<'m>> {
         let proto = self.nodes[node].proto;
         let props = &proto.metadata_props;
-        let scope = scope_of_name(&proto.name);
+        let scope = Cow::Borrowed(scope_of_name(&proto.name));
         let rule = property(props, PLUGIN).unwrap_or_default().to_owned();
         let site = property(props, CALLSITE).and_then(frame_of_call_site);
         let stacks = property(props, JAX_TRACEBACK).unwrap_or_default();
@@ -109,7 +196,7 @@ impl<'m> Index<'m> {
             }
         }
         if site.is_none() && rule.is_empty() && stack.is_empty() {
-            return Vec::new();
+            return torch::origin(props).into_iter().collect();
         }
         // The call site says which frame is the user's, and the frame has the file.
         let same = |frame: &&Frame<'m>| {
@@ -124,37 +211,43 @@ impl<'m> Index<'m> {
         }
         let site = site.map(|site| Frame { is_user: true, ..site });
         let (callers, merged): (Vec<_>, Vec<_>) = others.into_iter().partition(|other| other.0);
-        let callers = callers.into_iter().map(|(_, stack)| stack).collect();
-        let own = Origin { site, scope, rule, stack, callers };
+        let own = Origin { site, scope: scope.clone(), rule, stack, others: Vec::new() };
+        let others = callers.into_iter().map(|(_, caller)| own.called_from(&caller)).collect();
         let merged = merged.into_iter().map(|(_, stack)| {
             let site = stack.iter().find(|frame| !frame.is_jax).cloned();
-            Origin { site, scope, rule: String::new(), stack, callers: Vec::new() }
+            let (scope, rule) = (scope.clone(), String::new());
+            Origin { site, scope, rule, stack, others: Vec::new() }
         });
-        std::iter::once(own).chain(merged).collect()
+        std::iter::once(Origin { others, ..own.clone() }).chain(merged).collect()
     }
 }
 
-/// The sources of nodes in the source map, without repetition: the nodes of one expression share
-/// one.
-fn origins_of<'m>(map: &'m SourceMap, nodes: &[usize]) -> Vec<Origin<'m>> {
+/// Sources in the source map, without repetition: the nodes of one expression share one.
+fn distinct<'m>(sources: Vec<Source<'m>>) -> Vec<Origin<'m>> {
     let mut found: Vec<Origin<'m>> = Vec::new();
-    for source in nodes.iter().flat_map(|node| map.sources(*node)).take(MOST) {
-        let origin = origin_of_map(&source);
-        if !found.iter().any(|o| (&o.stack, o.scope) == (&origin.stack, origin.scope)) {
+    for source in sources.into_iter().take(MOST) {
+        let origin = origin_of_map(source);
+        if !found.iter().any(|known| known.is_like(&origin)) {
             found.push(origin);
         }
     }
     found
 }
 
-fn origin_of_map<'m>(source: &Source<'m>) -> Origin<'m> {
-    Origin {
+fn origin_of_map(source: Source<'_>) -> Origin<'_> {
+    let origin = Origin {
         site: source.site.as_ref().map(frame_of_map),
         scope: source.scope,
-        rule: source.rule.clone(),
+        rule: source.rule,
         stack: source.stack.iter().map(frame_of_map).collect(),
-        callers: source.callers.iter().map(|s| s.iter().map(frame_of_map).collect()).collect(),
-    }
+        others: Vec::new(),
+    };
+    let others = source.others.iter().map(|other| Origin {
+        site: other.site.as_ref().map(frame_of_map),
+        stack: other.stack.iter().map(frame_of_map).collect(),
+        ..origin.clone()
+    });
+    Origin { others: others.collect(), ..origin.clone() }
 }
 
 fn frame_of_map<'m>(frame: &MapFrame<'m>) -> Frame<'m> {

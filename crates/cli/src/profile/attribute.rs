@@ -6,13 +6,13 @@ use provenance::originals;
 use rustc_hash::FxHashMap;
 
 use super::read::{Kernel, Profile};
-use crate::model::{Index, Origin};
+use crate::model::{Chain, Index, Origin};
 
 /// What ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A node of the model.
-    Node(usize),
+    /// A node of the model, and the calls that lead to it; several if one of them is meant.
+    Node(usize, Vec<Chain>),
     /// A node that is in the source map, but not in the model.
     Exported(usize),
     /// Unknown.
@@ -29,8 +29,13 @@ pub(crate) struct Attributed<'p> {
 /// Finds the nodes of `index` that the kernels of `profile` ran.
 pub(crate) fn attribute<'p>(index: &Index<'_>, profile: &'p Profile) -> Attributed<'p> {
     let finder = Finder::new(index);
-    let find = |kernel: &'p Kernel| (kernel, finder.find(kernel));
-    Attributed { kernels: profile.kernels.iter().map(find).collect() }
+    let mut kernels: Vec<(&'p Kernel, Target)> = Vec::with_capacity(profile.kernels.len());
+    for kernel in &profile.kernels {
+        let around = kernel.inside.and_then(|inside| kernels.get(inside)).map(|(_, around)| around);
+        let target = finder.find(kernel, around);
+        kernels.push((kernel, target));
+    }
+    Attributed { kernels }
 }
 
 impl Attributed<'_> {
@@ -38,25 +43,14 @@ impl Attributed<'_> {
     pub(crate) fn known(&self) -> usize {
         self.kernels.iter().filter(|(_, target)| *target != Target::Unknown).count()
     }
-
-    /// Nanoseconds by node.
-    pub(crate) fn by_node(&self) -> FxHashMap<usize, u64> {
-        let mut times = FxHashMap::default();
-        for (kernel, target) in &self.kernels {
-            if let Target::Node(node) = target {
-                *times.entry(*node).or_default() += kernel.ns;
-            }
-        }
-        times
-    }
 }
 
 impl Target {
     /// The sources of what ran, its own first.
-    pub(crate) fn origins<'m>(self, index: &Index<'m>) -> Vec<Origin<'m>> {
+    pub(crate) fn origins<'m>(&self, index: &Index<'m>) -> Vec<Origin<'m>> {
         match self {
-            Target::Node(node) => index.origins(node),
-            Target::Exported(node) => index.exported_origins(node),
+            Target::Node(node, chains) => index.origins_in(*node, chains),
+            Target::Exported(node) => index.exported_origins(*node),
             Target::Unknown => Vec::new(),
         }
     }
@@ -82,24 +76,56 @@ impl<'i, 'm> Finder<'i, 'm> {
         }
     }
 
-    fn find(&self, kernel: &Kernel) -> Target {
-        let renamed = || originals(&kernel.name, &self.functions).into_iter();
-        let found =
-            self.exact(&kernel.name).or_else(|| renamed().find_map(|name| self.exact(&name)));
-        found.or_else(|| self.by_position(kernel)).unwrap_or(Target::Unknown)
+    /// What a kernel ran. `around` is the loop or branch that it ran in.
+    fn find(&self, kernel: &Kernel, around: Option<&Target>) -> Target {
+        let names = || {
+            let renamed = originals(&kernel.name, &self.functions);
+            std::iter::once(kernel.name.clone()).chain(renamed)
+        };
+        // The map knows inlined names, too, but only a node of the model leads to the call.
+        let node = names().find_map(|name| self.node(&name)).or_else(|| self.by_position(kernel));
+        // Names are unique only in their graph.
+        let owner = match around {
+            Some(Target::Node(owner, _)) => Some(*owner),
+            _ => None,
+        };
+        let is_there = |node: &usize| self.index.owner(*node) == owner;
+        let there = |node: usize| self.index.namesakes(node).find(is_there).unwrap_or(node);
+        let node = node.map(|node| if is_there(&node) { node } else { there(node) });
+        match node {
+            Some(node) => Target::Node(node, self.calls(node, kernel, around)),
+            None => names().find_map(|name| self.exported(&name)).unwrap_or(Target::Unknown),
+        }
     }
 
-    fn exact(&self, name: &str) -> Option<Target> {
-        let node = self.index.named(name).or_else(|| self.index.producer(name));
-        let exported = || self.index.model.map.as_ref()?.find(name).map(Target::Exported);
-        node.map(Target::Node).or_else(exported)
+    fn node(&self, name: &str) -> Option<usize> {
+        self.index.named(name).or_else(|| self.index.producer(name))
     }
 
-    fn by_position(&self, kernel: &Kernel) -> Option<Target> {
+    /// The calls that put a node where a kernel ran.
+    fn calls(&self, node: usize, kernel: &Kernel, around: Option<&Target>) -> Vec<Chain> {
+        let calls = self.index.calls();
+        let chains = calls.of_name(self.index, node, &kernel.name);
+        let is_there = |chain: &&Chain| match (calls.around(self.index, node, chain), around) {
+            (None, None) => true,
+            (Some((owner, outer)), Some(Target::Node(around, chains))) => {
+                owner == *around && chains.iter().any(|chain| chain.as_slice() == outer)
+            }
+            _ => false,
+        };
+        let there: Vec<Chain> = chains.iter().filter(is_there).cloned().collect();
+        if there.is_empty() { chains } else { there }
+    }
+
+    fn exported(&self, name: &str) -> Option<Target> {
+        self.index.model.map.as_ref()?.find(name).map(Target::Exported)
+    }
+
+    fn by_position(&self, kernel: &Kernel) -> Option<usize> {
         let position = kernel.position?;
         let node = *self.unnamed.get(&position)?;
         let same = self.index.nodes[node].proto.op_type == kernel.op
             && kernel.name == format!("{}_{position}", kernel.op);
-        same.then_some(Target::Node(node))
+        same.then_some(node)
     }
 }

@@ -12,4 +12,4 @@ pub(crate) use attribute::{Attributed, Target, attribute};
 pub(crate) use flame::{Stacks, folded, speedscope};
 pub(crate) use read::{Profile, read};
 pub(crate) use report::report;
-pub(crate) use share::{Shares, inclusive, share};
+pub(crate) use share::{Shares, inclusive, share, split};

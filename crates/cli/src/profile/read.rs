@@ -34,6 +34,8 @@ pub(crate) struct Kernel {
     pub(crate) position: Option<usize>,
     /// The execution provider.
     pub(crate) provider: String,
+    /// The loop or branch that it ran in, which comes before it.
+    pub(crate) inside: Option<usize>,
     /// How often it ran.
     pub(crate) calls: u64,
     /// Nanoseconds, excluding the nodes inside it.
@@ -122,20 +124,25 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
         (a.tid.cmp(&b.tid)).then(a.ts.total_cmp(&b.ts)).then(b.dur.total_cmp(&a.dur))
     });
     let own = own_times(&kernels);
-    let mut known: FxHashMap<(String, String), usize> = FxHashMap::default();
-    for (event, ns) in kernels.into_iter().zip(own) {
+    let mut known: FxHashMap<(String, String, Option<usize>), usize> = FxHashMap::default();
+    let mut merged: Vec<usize> = Vec::with_capacity(kernels.len());
+    for (event, (ns, outer)) in kernels.into_iter().zip(own) {
         let name = event.name[..event.name.len() - KERNEL.len()].to_owned();
-        let at = *known.entry((name.clone(), event.args.op_name.clone())).or_insert_with(|| {
+        let inside = outer.and_then(|outer| merged.get(outer).copied());
+        let key = (name.clone(), event.args.op_name.clone(), inside);
+        let at = *known.entry(key).or_insert_with(|| {
             profile.kernels.push(Kernel {
                 name,
                 op: event.args.op_name,
                 position: event.args.node_index.and_then(|index| index.parse().ok()),
                 provider: event.args.provider,
+                inside,
                 calls: 0,
                 ns: 0,
             });
             profile.kernels.len() - 1
         });
+        merged.push(at);
         let kernel = &mut profile.kernels[at];
         kernel.calls += 1;
         kernel.ns = kernel.ns.saturating_add(ns);
@@ -143,10 +150,11 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     Ok(profile)
 }
 
-/// The time of each event without the events inside it. A thread that is in two kernels at once is
-/// in the body of a loop or a branch. `events` are sorted.
-fn own_times(events: &[Event]) -> Vec<u64> {
-    let mut own: Vec<u64> = events.iter().map(|event| nanoseconds(event.dur)).collect();
+/// The time of each event without the events inside it, and the event that it is in. A thread that
+/// is in two kernels at once is in the body of a loop or a branch. `events` are sorted.
+fn own_times(events: &[Event]) -> Vec<(u64, Option<usize>)> {
+    let mut own: Vec<(u64, Option<usize>)> =
+        events.iter().map(|event| (nanoseconds(event.dur), None)).collect();
     let mut open: Vec<usize> = Vec::new();
     for (at, event) in events.iter().enumerate() {
         while open.last().is_some_and(|outer| {
@@ -155,8 +163,9 @@ fn own_times(events: &[Event]) -> Vec<u64> {
         }) {
             open.pop();
         }
-        if let Some(outer) = open.last() {
-            own[*outer] = own[*outer].saturating_sub(nanoseconds(event.dur));
+        if let Some(&outer) = open.last() {
+            own[outer].0 = own[outer].0.saturating_sub(nanoseconds(event.dur));
+            own[at].1 = Some(outer);
         }
         open.push(at);
     }

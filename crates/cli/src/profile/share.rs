@@ -1,5 +1,7 @@
 //! Time by line, by module and by operator.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 
 use super::{Attributed, Target};
@@ -24,12 +26,13 @@ pub(crate) type Lines<'m> = Times<Site<'m>>;
 /// The time of a profile, divided up. Each of the three divisions adds up to the total.
 #[derive(Debug, Default)]
 pub(crate) struct Shares<'m> {
-    /// By line. If a node comes from several lines, each gets an equal share.
+    /// By line. If a node comes from several lines, or one of several is meant, each gets an equal
+    /// share.
     pub(crate) lines: Lines<'m>,
     /// By name, for nodes whose line is unknown.
     pub(crate) lost: Times<String>,
     /// By module.
-    pub(crate) modules: Times<&'m str>,
+    pub(crate) modules: Times<String>,
     /// By operator, with the number of calls.
     pub(crate) ops: FxHashMap<String, (u64, u64)>,
     /// By stack, outermost first: stacks of calls, and stacks of modules.
@@ -47,7 +50,7 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
     for (kernel, target) in &attributed.kernels {
         let origins = target.origins(index);
         let mut sites: Vec<(Site<'m>, &Origin<'m>)> = Vec::new();
-        for origin in &origins {
+        for origin in origins.iter().flat_map(Origin::possible) {
             let Some(frame) = &origin.site else { continue };
             let (file, line) = (frame.file, frame.span.line);
             let function = match file {
@@ -69,18 +72,18 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
             *shares.lines.entry(*site).or_default() += ns;
             *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += ns;
         }
-        let mut scopes: Vec<&'m str> = Vec::new();
+        let mut scopes: Vec<Cow<'m, str>> = Vec::new();
         match target {
-            Target::Unknown => scopes.push(RUNTIME),
-            Target::Node(node) if origins.is_empty() => scopes.push(index.scope(*node)),
-            _ => origins.iter().for_each(|origin| {
+            Target::Unknown => scopes.push(Cow::Borrowed(RUNTIME)),
+            Target::Node(node, _) if origins.is_empty() => scopes.push(index.scope(*node)),
+            _ => origins.iter().flat_map(Origin::possible).for_each(|origin| {
                 if !scopes.contains(&origin.scope) {
-                    scopes.push(origin.scope);
+                    scopes.push(origin.scope.clone());
                 }
             }),
         }
         for (scope, ns) in scopes.iter().zip(split(kernel.ns, scopes.len())) {
-            *shares.modules.entry(scope).or_default() += ns;
+            *shares.modules.entry(scope.to_string()).or_default() += ns;
             let mut stack: Vec<String> =
                 scope.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
             stack.push(kernel.op.clone());
@@ -93,7 +96,7 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
 }
 
 /// Splits `ns` into parts that differ by at most one and add up to it.
-fn split(ns: u64, parts: usize) -> impl Iterator<Item = u64> {
+pub(crate) fn split(ns: u64, parts: usize) -> impl Iterator<Item = u64> {
     let parts = parts as u64;
     (0..parts).map(move |part| ns / parts + u64::from(part < ns % parts))
 }
@@ -111,9 +114,9 @@ fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
 }
 
 /// The time of each module, including the modules inside it; the model itself comes first.
-pub(crate) fn inclusive<'m>(modules: &Times<&'m str>) -> Times<&'m str> {
-    let mut all: Times<&'m str> = FxHashMap::default();
-    for (&scope, &ns) in modules {
+pub(crate) fn inclusive(modules: &Times<String>) -> Times<&str> {
+    let mut all: Times<&str> = FxHashMap::default();
+    for (scope, &ns) in modules {
         let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
         for end in ends.filter(|end| *end > 0) {
             *all.entry(&scope[..end]).or_default() += ns;
@@ -140,7 +143,8 @@ mod tests {
 
     #[test]
     fn modules_include_their_submodules() {
-        let modules = [("", 1), ("a/b", 10), ("a", 100), ("ab", 1000)].into_iter().collect();
+        let modules = [("", 1), ("a/b", 10), ("a", 100), ("ab", 1000)];
+        let modules = modules.map(|(scope, ns)| (scope.to_owned(), ns)).into_iter().collect();
         let all = inclusive(&modules);
         let expected = [("", 1), ("a", 110), ("a/b", 10), ("ab", 1000)].into_iter().collect();
         assert_eq!(all, expected);

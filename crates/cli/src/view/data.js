@@ -101,7 +101,7 @@ for (const node of nodes) {
 }
 root.open = true;
 
-const total = root.ns;
+const total = raw.profile?.total ?? root.ns;
 const hottest = nodes.reduce((most, node) => Math.max(most, node.ns), 0);
 const hottestLine = [...lines.values()].reduce((most, line) => Math.max(most, line.ns), 0);
 const timed = Boolean(raw.profile);

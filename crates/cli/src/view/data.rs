@@ -1,14 +1,17 @@
 //! The data of the page: tables whose entries refer to each other by position.
 
+use std::borrow::Cow;
 use std::hash::Hash;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::attributes::attributes_text;
+use super::unfold::Unfolded;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, Index, Makers, Origin, type_text};
 use crate::profile::{Attributed, Profile, Shares};
+use crate::table::count;
 
 /// A profile of the model.
 pub(crate) struct Timed<'a> {
@@ -32,14 +35,23 @@ pub(crate) fn data(
 ) -> Value {
     let mut tables = Tables::default();
     let makers = Makers::new(index);
-    let times = timed.map(|timed| (timed.attributed.by_node(), timed.profile.runs));
-    let mut nodes = Vec::with_capacity(index.nodes.len());
-    for (position, node) in index.nodes.iter().enumerate() {
+    let unfolded = Unfolded::new(index);
+    let times = timed.map(|timed| (unfolded.times(timed.attributed), timed.profile.runs));
+    let mut nodes = Vec::with_capacity(unfolded.places.len());
+    for (position, place) in unfolded.places.iter().enumerate() {
+        let node = &index.nodes[place.node];
         let proto = node.proto;
-        let origins: Vec<usize> =
-            index.origins(position).iter().map(|origin| tables.origin(origin)).collect();
+        let own = index.origins_of(place.node, &place.chain);
+        let scope = match own.first() {
+            Some(origin) if !origin.scope.is_empty() => origin.scope.clone(),
+            _ if !place.chain.is_empty() => Cow::Borrowed(""),
+            _ => index.scope(place.node),
+        };
+        let origins = own.iter().flat_map(Origin::possible);
+        let origins: Vec<usize> = origins.map(|origin| tables.origin(origin)).collect();
         let inputs = proto.input.iter().map(|name| {
-            let maker = makers.find(index, node.body, name).map_or(json!(-1), |m| json!(m));
+            let maker = unfolded.maker(index, &makers, place, name);
+            let maker = maker.map_or(json!(-1), |maker| json!(maker));
             json!([maker, tables.string(name), tables.string(&index.type_of(node.body, name))])
         });
         let inputs: Vec<Value> = inputs.collect();
@@ -47,22 +59,18 @@ pub(crate) fn data(
             json!([tables.string(name), tables.string(&index.type_of(node.body, name))])
         });
         let outputs: Vec<Value> = outputs.collect();
-        let scope = match index.function(position) {
-            Some(function) => format!("function {}/{}", function.name, index.scope(position)),
-            None => index.scope(position).to_owned(),
-        };
         let mut entry = vec![
             json!(tables.string(&proto.name)),
             json!(tables.string(&node.op())),
             json!(tables.string(&scope)),
-            index.owner(position).map_or(json!(-1), |owner| json!(owner)),
+            place.owner.map_or(json!(-1), |owner| json!(owner)),
             json!(inputs),
             json!(outputs),
             json!(origins),
             json!(tables.string(&attributes_text(proto))),
         ];
         if let Some((times, runs)) = &times {
-            entry.push(json!(times.get(&position).copied().unwrap_or_default() / runs));
+            entry.push(json!(times[position] / runs));
         }
         nodes.push(Value::Array(entry));
     }
@@ -76,10 +84,9 @@ pub(crate) fn data(
             .collect()
     });
     let profile = timed.map(|timed| {
-        let known: u64 = timed.attributed.by_node().values().sum();
-        let runs = timed.profile.runs;
-        let lost = timed.profile.total().saturating_sub(known);
-        json!({ "runs": runs, "unattributed": lost / runs })
+        let (runs, total) = (timed.profile.runs, timed.profile.total());
+        let lost: u64 = timed.shares.lost.values().sum();
+        json!({ "runs": runs, "total": total / runs, "unattributed": lost / runs })
     });
     json!({
         "title": title,
@@ -101,7 +108,7 @@ fn facts(index: &Index<'_>) -> Vec<String> {
         "" => format!("opset {}", set.version),
         domain => format!("{domain} {}", set.version),
     });
-    let mut facts = vec![format!("{} nodes", index.nodes.len())];
+    let mut facts = vec![count(index.nodes.len(), "node")];
     facts.extend(opsets);
     for (word, values) in [("in", &index.graph.input), ("out", &index.graph.output)] {
         for value in values {
@@ -189,7 +196,7 @@ impl Tables {
         let stack = origin.stack.iter().take(DEEPEST);
         let stack: Vec<usize> = stack.map(|frame| self.frame(frame, false)).collect();
         let stack = self.stacks.add(stack);
-        let (scope, rule) = (self.string(origin.scope), self.string(&origin.rule));
+        let (scope, rule) = (self.string(&origin.scope), self.string(&origin.rule));
         self.origins.add((site, scope, rule, stack))
     }
 

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod data;
+mod unfold;
 
 pub(crate) use attributes::attribute_text;
 pub(crate) use data::{Timed, data};

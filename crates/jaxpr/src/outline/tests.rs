@@ -67,7 +67,8 @@ impl Text {
 
     fn outlined(mut self, results: &[&'static str]) -> Program {
         self.jaxpr.outputs = results.iter().map(|name| Atom::Var(self.var(name))).collect();
-        let mut program = Program { jaxprs: vec![self.jaxpr], main: Some(JaxprId(0)) };
+        let mut program =
+            Program { jaxprs: vec![self.jaxpr], main: Some(JaxprId(0)), ..Program::default() };
         outline(&mut program, &mut |stack, _, _| stack);
         program
     }
@@ -175,7 +176,11 @@ fn what_cannot_be_compared_is_not_shared() {
         text.jaxpr
     };
     let differ = |param: Param| {
-        let program = Program { jaxprs: vec![jaxpr(param.clone()), jaxpr(param)], main: None };
+        let program = Program {
+            jaxprs: vec![jaxpr(param.clone()), jaxpr(param)],
+            main: None,
+            ..Program::default()
+        };
         let mut alike = Alike::default();
         alike.class(&program, JaxprId(0)) != alike.class(&program, JaxprId(1))
     };
@@ -195,7 +200,8 @@ fn which_constants_are_one_array_matters() {
         }
         text.eqn("a", "add", &["v", "w"], &[]).jaxpr
     };
-    let program = Program { jaxprs: vec![jaxpr(0), jaxpr(1), jaxpr(1)], main: None };
+    let program =
+        Program { jaxprs: vec![jaxpr(0), jaxpr(1), jaxpr(1)], main: None, ..Program::default() };
     let mut alike = Alike::default();
     let classes: Vec<_> = (0..3).map(|id| alike.class(&program, JaxprId(id))).collect();
     assert_ne!(classes[0], classes[1]);
@@ -216,7 +222,8 @@ fn stacks_are_cut_where_functions_are_called() {
     );
     text.jaxpr.eqns.iter_mut().for_each(|eqn| eqn.stack = Some(stack));
     text.jaxpr.outputs = vec![Atom::Var(text.names["b"])];
-    let mut program = Program { jaxprs: vec![text.jaxpr], main: Some(JaxprId(0)) };
+    let mut program =
+        Program { jaxprs: vec![text.jaxpr], main: Some(JaxprId(0)), ..Program::default() };
     let mut cuts = Vec::new();
     outline(&mut program, &mut |stack, inside, outside| {
         cuts.push((inside, outside));

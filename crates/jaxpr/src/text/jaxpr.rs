@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use tensor::{DType, Dim, Tensor, Type};
+use tensor::{Constraints, DType, Dim, Tensor, Type};
 use tokens::{Read, Tokens, fail};
 
 use super::lines::Numbered;
@@ -24,6 +24,9 @@ pub(super) const KEYWORDS: [&str; 3] = ["lambda", "let", "in"];
 
 /// The name of every variable that nobody reads.
 pub(super) const UNUSED: &str = "_";
+
+/// The word before a constraint on dimension variables.
+pub(super) const WHERE: &str = "where";
 
 /// A text that is being read.
 #[derive(Debug)]
@@ -98,6 +101,7 @@ pub(super) fn document(text: &str, limit: usize) -> Read<Document> {
         let header = parser.params(&mut Scope::default())?;
         parser.document.header = header;
     }
+    parser.constraints()?;
     while parser.eat('%')? {
         parser.array_definition()?;
     }
@@ -165,6 +169,27 @@ impl<'a> Parser<'a> {
         result
     }
 
+    /// `where "b >= 4"`, any number of times.
+    fn constraints(&mut self) -> Read<()> {
+        let mut constraints = Constraints::default();
+        while self.eat_word(WHERE)? {
+            let at = self.at;
+            let text = self.quoted("a constraint in quotes")?;
+            if text.len() > DIM_LENGTH {
+                return fail(at, "the constraint is too long");
+            }
+            constraints.add(&text).or_else(|error| fail(at, error.to_string()))?;
+        }
+        self.document.program.constraints = Arc::new(constraints);
+        Ok(())
+    }
+
+    /// A dimension that stands at `at`.
+    pub(super) fn dim(&self, at: usize, text: &str) -> Read<Dim> {
+        let constraints = &self.document.program.constraints;
+        Dim::parse_with(text, Some(constraints)).or_else(|error| fail(at, error.to_string()))
+    }
+
     /// `f32[2,b + 1]`
     pub(super) fn ty(&mut self) -> Read<Type> {
         let Token::Word(word) = self.token else {
@@ -182,8 +207,7 @@ impl<'a> Parser<'a> {
             // Dimensions have a syntax of their own; what follows the bracket has not been split.
             let (at, text) = raw(&mut self.rest, &[',', ']'], DIM_LENGTH)?;
             if !text.is_empty() || !shape.is_empty() {
-                let dim = Dim::parse(text);
-                shape.push(dim.or_else(|error| fail(at, error.to_string()))?);
+                shape.push(self.dim(at, text)?);
             }
             self.advance()?;
             if self.token == Token::Sign(']') {

@@ -14,6 +14,7 @@
 //!   `base64 "…"`, or `...` for values that are left out. Which constants are one array is part of
 //!   the text. An element written as `0x…` is given by its bits.
 //! - Jaxprs that are called more than once are defined as `@0 = { lambda … }` and called `@0`.
+//! - `where "B >= 4"` before the arrays is a constraint on dimension variables.
 //! - Parameters are `None`, `True`, `3`, `1.5`, `"text"`, `f32`, `CLIP` (a member of an enum), `(1, 2)`,
 //!   `[field=1]`, `{1, 2}:i32[2]` (an array), a jaxpr, `dim "b + 1"` or `opaque "Mesh"`.
 //! - Behind `::` stand the scope of an equation, the number of its stack and whether a rule from outside

@@ -60,8 +60,8 @@ impl<'a> Parser<'a> {
                     "False" => Param::Bool(false),
                     DIM => {
                         let at = self.at;
-                        let dim = Dim::parse(&self.quoted("a dimension in quotes")?);
-                        match dim.or_else(|error| fail(at, error.to_string()))? {
+                        let text = self.quoted("a dimension in quotes")?;
+                        match self.dim(at, &text)? {
                             Dim::Known(size) => Param::Int(size),
                             dim => Param::Dim(dim),
                         }

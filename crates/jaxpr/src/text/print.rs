@@ -7,7 +7,7 @@ use provenance::{StackId, Stacks};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tensor::{DType, Tensor};
 
-use super::jaxpr::{KEYWORDS, UNUSED};
+use super::jaxpr::{KEYWORDS, UNUSED, WHERE};
 use super::lines::Writer;
 use super::token::{is_number_word, name, quoted};
 use super::{array, param};
@@ -98,6 +98,9 @@ impl<'a> Printer<'a> {
                 header.0.iter().map(|(key, value)| self.field(key, value, 1)).collect();
             // Writing to a string cannot fail.
             let _ = writeln!(self.out, "model[\n  {}\n]", fields.join("\n  "));
+        }
+        for constraint in self.program.constraints.texts() {
+            let _ = writeln!(self.out, "{WHERE} {}", quoted(constraint));
         }
         self.list_arrays();
         for id in std::mem::take(&mut self.order) {

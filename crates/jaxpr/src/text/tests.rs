@@ -23,6 +23,8 @@ const EVERYTHING: &str = r#"model[
   inputs=("x", "y")
   detail=None
 ]
+where "b >= 4"
+where "mod(b, 2) == 0"
 %0 = f32[2,2] {1.0, -0.0, nan, 1e-45}
 %1 = f32[4] %0
 @0 = { lambda a:f32[4] = %1; b:f32[2,2]. let
@@ -83,6 +85,8 @@ fn everything_is_printed_as_it_was_read() {
     let lines = |stack: Option<_>| document.stacks.frames(stack.unwrap()).map(|f| f.span.line);
     assert_eq!(lines(first.stack).collect::<Vec<_>>(), [41, 9]);
     assert_eq!(&*scatter.primitive, "scatter-add");
+    let longest = &main.ty(main.inputs[0]).shape[1];
+    assert!(tensor::bounds::at_least(longest, 5), "constraints apply to the sizes of the text");
 }
 
 #[test]

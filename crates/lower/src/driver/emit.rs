@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::formula::Num;
-use onnx::{Attrs, Op, ValueId, attrs, fold};
+use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -41,6 +41,11 @@ impl Context<'_> {
     /// The number of axes of a value.
     pub fn rank(&self, value: ValueId) -> usize {
         self.builder.rank(value)
+    }
+
+    /// Whether the user promises `one`.
+    pub(crate) fn assumes(&self, one: Assumption) -> bool {
+        self.builder.graph.assumptions.contains(one)
     }
 
     /// What a value is, if it is small and follows from constants alone.
@@ -208,6 +213,13 @@ impl Context<'_> {
     pub fn expand(&mut self, value: ValueId, shape: &[Dim]) -> Result<ValueId> {
         if self.shape(value) == shape {
             return Ok(value);
+        }
+        // Axes of size one in front repeat nothing.
+        let more = shape.len().saturating_sub(self.rank(value));
+        if shape[more..] == *self.shape(value) && shape[..more].iter().all(|d| *d == Dim::Known(1))
+        {
+            let axes: Vec<i64> = (0..more as i64).collect();
+            return Ok(self.unsqueeze(value, &axes)?);
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)

@@ -9,7 +9,7 @@ mod sizes;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program, VarId};
-use onnx::{BlockId, Builder, Graph, Source, ValueId};
+use onnx::{Assumptions, BlockId, Builder, Graph, Source, ValueId};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
 use tensor::bounds::same_type;
@@ -46,6 +46,8 @@ pub struct Options {
     pub external: ExternalRules,
     /// Whether to record what became of the equations.
     pub record: bool,
+    /// What may be taken for granted about values.
+    pub assumptions: Assumptions,
 }
 
 /// A lowered program.
@@ -176,6 +178,7 @@ pub fn lower(
     let external = &options.external;
     preflight::check(program, main, external, origins)?;
     let mut graph = Graph::new(&boundary.model_name);
+    graph.assumptions = options.assumptions;
     let frame = Frame::new(Graph::MAIN);
     let functions = Functions::default();
     let mut state = State { frame, functions, results: Results::default() };
@@ -195,7 +198,9 @@ fn solve(dim: &Dim) -> Option<(String, Solution)> {
     for (factor, atoms) in dim.terms() {
         match (atoms.as_slice(), &variable) {
             ([], _) => offset = factor,
-            ([(tensor::Atom::Var(name), 1)], None) => variable = Some((name.to_string(), factor)),
+            ([(tensor::Atom::Var(found), 1)], None) => {
+                variable = Some((found.name().to_owned(), factor));
+            }
             _ => return None,
         }
     }

@@ -89,7 +89,7 @@ impl Context<'_> {
             let mut product = None;
             for (atom, power) in atoms {
                 let value = match &atom {
-                    Atom::Var(name) => self.dim(&Dim::var(name), at)?,
+                    Atom::Var(_) => self.dim(&Dim::atom(atom.clone()), at)?,
                     Atom::Op(op, a, b) => self.dim_op(*op, a, b, at)?,
                 };
                 for _ in 0..power {

@@ -103,7 +103,11 @@ fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> R
         return Ok(non_negative(&ceil_div(end - start, step)));
     }
     let last = size.clone() - one;
-    let start = place(call, size, start, &Dim::Known(0), &last)?;
+    let start = match start {
+        // The last element, even if there is none.
+        Dim::Known(-1) => last.clone(),
+        start => place(call, size, start, &Dim::Known(0), &last)?,
+    };
     let end = place(call, size, end, &Dim::Known(-1), &last)?;
     Ok(non_negative(&ceil_div(start - end, step.saturating_neg())))
 }

@@ -10,10 +10,10 @@ mod complement;
 mod equivalents;
 mod error;
 mod nan;
+mod runtime_bugs;
 mod single_signals;
 #[cfg(test)]
 mod testing;
-mod transposed_casts;
 
 pub use error::Error;
 
@@ -26,6 +26,8 @@ use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
 use provenance::{Origins, Stage};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
+
+use crate::ranges::Range;
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Target {
         let mut rows = schema.rows(&node.attrs).filter(|row| binding.fits(row.types()));
         rows.any(|row| match row.right {
             Right::Always => true,
-            Right::SmallNumbers => of_sizes(graph, node),
+            Right::SmallNumbers => of_small_numbers(graph, node),
             Right::Numbers => !nan::matters(graph, node),
             Right::Terms => has_terms(graph, node),
         })
@@ -95,9 +97,22 @@ impl Target {
     }
 }
 
-/// Whether a node computes with sizes and positions, which are small numbers.
-fn of_sizes(graph: &Graph, node: &Node) -> bool {
-    node.inputs.iter().flatten().all(|value| graph.content(*value).is_some())
+/// Whether a node computes with sizes and positions, which are small numbers, or compares numbers that
+/// are known to be small.
+fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
+    let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
+    let is_small = |bound: Option<Dim>| match bound {
+        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
+        Some(Dim::Symbolic(_)) => true,
+        None => false,
+    };
+    node.inputs.iter().flatten().all(|value| {
+        graph.content(*value).is_some()
+            || compares && {
+                let Range { low, high } = Range::of(graph, *value);
+                is_small(low) && is_small(high)
+            }
+    })
 }
 
 /// Whether the sums of a product have terms, whatever symbolic sizes are.
@@ -136,12 +151,21 @@ pub fn legalize(
         if !again {
             if target == Target::OnnxRuntime {
                 single_signals::batch(&mut work)?;
-                transposed_casts::swap(&mut work)?;
             }
             return Ok(());
         }
     }
     Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
+}
+
+/// Avoids what `target` gets wrong. Comes last: a clean-up may put things together again.
+pub fn avoid_bugs(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    opset: i64,
+    target: Target,
+) -> Result<(), Error> {
+    runtime_bugs::avoid(&mut Work { graph, origins, opset, target })
 }
 
 /// Replaces operators that are newer than `opset`. Those without a known replacement stay.

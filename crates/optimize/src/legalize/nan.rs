@@ -3,11 +3,14 @@
 //! onnxruntime's `MaxPool` passes over NaN, takes the smallest finite number for minus infinity and
 //! finds no place among minus infinities. Nothing is done about that here.
 
-use onnx::{Graph, Node, Use, ValueId};
+use onnx::{Assumption, Graph, Node, Use, ValueId};
 use tensor::Tensor;
 
 /// Whether it may matter that `node` loses a NaN in its operand.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
+    if graph.assumptions.contains(Assumption::NoNan) {
+        return false;
+    }
     let Some(x) = node.input(0) else { return true };
     if matches!(node.op.name, "ScatterElements" | "ScatterND") {
         return is_possible(graph, x) || node.input(2).is_none_or(|y| is_possible(graph, y));
@@ -32,8 +35,14 @@ fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
     let value = graph.value(node.outputs[0]);
     value.is_used()
         && value.uses().all(|place| {
-            let Use::Operand(choice, 2) = place else { return false };
+            let Use::Operand(choice, index) = place else { return false };
             let choice = graph.node(choice);
+            if choice.is("Min") && node.is("ReduceMax") && index == 0 {
+                return choice.input(1).is_some_and(knows);
+            }
+            if index != 2 {
+                return false;
+            }
             let test = choice.input(0).and_then(|test| producer(test, "IsNaN"));
             let sum = test.and_then(|test| test.input(0));
             choice.is("Where") && sum == choice.input(1) && sum.is_some_and(knows)

@@ -8,7 +8,7 @@ use provenance::{Emitter, OriginId, Origins, Stage};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Type};
 
-use super::{Error, Target, legalize};
+use super::{Error, Target, avoid_bugs, legalize};
 use crate::testing::graph;
 
 pub(super) fn origin(origins: &mut Origins) -> OriginId {
@@ -63,11 +63,21 @@ pub(super) fn outcome(
 
 /// Legalises a graph that is given as text, and says what became of it.
 pub(super) fn legalized(text: &str, target: Target) -> String {
+    show(&legal(text, target))
+}
+
+/// The same, as text.
+pub(super) fn legalized_text(text: &str, target: Target) -> String {
+    onnx::text::print(&legal(text, target))
+}
+
+fn legal(text: &str, target: Target) -> Graph {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     legalize(&mut graph, &mut origins, 23, target).unwrap();
+    avoid_bugs(&mut graph, &mut origins, 23, target).unwrap();
     onnx::verify(&graph, Some(23)).unwrap();
-    show(&graph)
+    graph
 }
 
 /// The operators of the main graph in order, each with the element types of its results.

@@ -44,7 +44,7 @@ fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Change
     for id in edit.graph().nodes_of(block).collect::<Vec<_>>() {
         let Some(node) = edit.graph().get(id) else { continue };
         let inner: Vec<_> = node.blocks().collect();
-        if inner.is_empty() && node.op.domain.is_empty() && !DISTINCT.contains(&node.op.name) {
+        if inner.is_empty() && is_repeatable(node) {
             let key = hash(node);
             let alike = seen.entry(key).or_default();
             match alike.iter().find(|other| is_same(edit.graph(), id, **other)).copied() {
@@ -74,6 +74,11 @@ fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Change
     Ok(changed)
 }
 
+/// Whether a node computes the same wherever and however often it runs.
+pub(super) fn is_repeatable(node: &Node) -> bool {
+    node.op.domain.is_empty() && !DISTINCT.contains(&node.op.name)
+}
+
 fn hash(node: &Node) -> u64 {
     let mut hasher = FxHasher::default();
     (node.op, &node.inputs, node.outputs.len()).hash(&mut hasher);
@@ -95,9 +100,14 @@ fn hash(node: &Node) -> u64 {
 }
 
 fn is_same(graph: &Graph, a: NodeId, b: NodeId) -> bool {
+    let (Some(one), Some(other)) = (graph.get(a), graph.get(b)) else { return false };
+    one.inputs == other.inputs && computes_alike(graph, a, b)
+}
+
+/// Whether two nodes do the same with their operands.
+pub(super) fn computes_alike(graph: &Graph, a: NodeId, b: NodeId) -> bool {
     let (Some(a), Some(b)) = (graph.get(a), graph.get(b)) else { return false };
     a.op == b.op
-        && a.inputs == b.inputs
         && are_same(&a.attrs, &b.attrs)
         && a.outputs.len() == b.outputs.len()
         && a.outputs.iter().zip(&b.outputs).all(|(a, b)| graph.ty(*a) == graph.ty(*b))

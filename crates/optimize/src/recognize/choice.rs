@@ -2,6 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use onnx::{Attrs, Op, schema};
+use tensor::DType;
+
+use super::measured;
+use crate::Skip;
+
 /// How an operator is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -78,6 +84,37 @@ impl Forms {
     pub fn of(&self, op: &str) -> Form {
         self.named.get(op).copied().unwrap_or(self.default)
     }
+}
+
+/// Whether the user, the opset and the runtime want `op` as one node.
+pub(super) fn check_form(
+    forms: &Forms,
+    op: &'static str,
+    variant: &str,
+    dtype: DType,
+    attrs: &Attrs,
+) -> Result<(), Skip> {
+    if !dtype.is_float() {
+        return Err("only floats are recognised".into());
+    }
+    let wanted = match forms.of(op) {
+        Form::Elementary => return Err("the elementary form was requested".into()),
+        Form::Native => true,
+        Form::Auto => measured::is_better(op, variant, dtype),
+    };
+    if !wanted {
+        return Err("the elementary form is better in the runtime".into());
+    }
+    let missing = "the opset has no such operator";
+    let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
+    let runs =
+        |dtype| schema.rows(attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)));
+    // Small floats are computed in a wider type where there is no kernel.
+    let small = matches!(dtype, DType::F16 | DType::BF16);
+    if runs(dtype) || (small && runs(DType::F32)) {
+        return Ok(());
+    }
+    Err("the runtime has no kernel for the type".into())
 }
 
 /// The operators that `normalization_mode` speaks of.

@@ -1,14 +1,13 @@
 //! What a spelling was found to say: the values behind its names, and what is emitted instead.
 
-use onnx::schema;
-use onnx::{Attr, Attrs, Op, ValueId};
+use onnx::{Attr, Attrs, ValueId};
 use tensor::{DType, Dim, Tensor};
 
-use super::Form;
+use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
-use super::measured;
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling};
 use super::placement::Placement;
+use crate::movement::{self, Step};
 use crate::{Match, Skip};
 
 /// A spelling that was found, with the means to look at it and to emit what replaces it.
@@ -17,11 +16,12 @@ pub(super) struct Found<'f, 'm> {
     pub(super) m: &'f mut Match<'m>,
     spelling: &'f Spelling,
     bound: Vec<(Name, Bound)>,
+    after: Vec<Step>,
 }
 
 impl<'f, 'm> Found<'f, 'm> {
     pub(super) fn new(m: &'f mut Match<'m>, spelling: &'f Spelling, finding: Finding) -> Self {
-        Self { m, spelling, bound: finding.bound }
+        Self { m, spelling, bound: finding.bound, after: Vec::new() }
     }
 
     fn name(&self, name: &str) -> Option<Name> {
@@ -128,6 +128,11 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
+    /// Lets what stands for the whole be moved to where it has to be.
+    pub(super) fn move_result(&mut self, steps: Vec<Step>) {
+        self.after = steps;
+    }
+
     /// The shape of the result.
     pub(super) fn shape(&self) -> Result<Vec<Dim>, Skip> {
         Ok(self.m.ty(self.m.result()?).shape.clone())
@@ -140,31 +145,8 @@ impl<'f, 'm> Found<'f, 'm> {
 
     /// Whether the user, the opset and the runtime want `op` as one node.
     pub(super) fn check_form(&self, op: &'static str) -> Result<(), Skip> {
-        let dtype = self.dtype()?;
-        if !dtype.is_float() {
-            return Err("only floats are recognised".into());
-        }
-        let form = self.m.forms().of(op);
-        let wanted = match form {
-            Form::Elementary => return Err("the elementary form was requested".into()),
-            Form::Native => true,
-            Form::Auto => measured::is_better(op, self.variant(), dtype),
-        };
-        if !wanted {
-            return Err("the elementary form is better in the runtime".into());
-        }
-        let missing = "the opset has no such operator";
-        let schema = schema::find(&Op::onnx(op), self.m.forms().opset).ok_or(missing)?;
         let attrs = self.attrs(self.spelling.replacement.core())?;
-        let runs = |dtype| {
-            schema.rows(&attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
-        };
-        // Small floats are computed in a wider type where there is no kernel.
-        let small = matches!(dtype, DType::F16 | DType::BF16);
-        if runs(dtype) || (small && runs(DType::F32)) {
-            return Ok(());
-        }
-        Err("the runtime has no kernel for the type".into())
+        choice::check_form(self.m.forms(), op, self.variant(), self.dtype()?, &attrs)
     }
 
     /// The string attribute that tells forms of one operator apart.
@@ -197,10 +179,18 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     /// Emits what stands for the whole.
-    pub(super) fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
+    pub(super) fn replacement(&mut self) -> Result<ValueId, Skip> {
+        let value = self.emit(&self.spelling.replacement)?;
+        movement::emit(self.m, value, &self.after, &[])
+    }
+
+    fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
         let mut inputs = Vec::with_capacity(node.args.len());
         for argument in &node.args {
-            inputs.push(self.argument(argument)?);
+            match argument {
+                Pattern::Optional(name) if self.get(*name).is_none() => break,
+                argument => inputs.push(self.argument(argument)?),
+            }
         }
         let attrs = self.attrs(node)?;
         self.m.op(node.op, &inputs, attrs)
@@ -209,7 +199,7 @@ impl<'f, 'm> Found<'f, 'm> {
     fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {
         let dtype = self.dtype()?;
         match argument {
-            Pattern::Value(name) => match self.get(*name) {
+            Pattern::Value(name) | Pattern::Optional(name) => match self.get(*name) {
                 Some(Bound::Value(value, _)) => Ok(*value),
                 _ => Err("a value is missing".into()),
             },
@@ -223,9 +213,12 @@ impl<'f, 'm> Found<'f, 'm> {
                 _ => Err("a number is missing".into()),
             },
             Pattern::Node(node) => self.emit(node),
-            Pattern::Count(_) | Pattern::Spread(_) | Pattern::Word(..) => {
-                Err("a word stands for nothing here".into())
-            }
+            Pattern::Count(_)
+            | Pattern::Interleaved(_)
+            | Pattern::Moved(_)
+            | Pattern::Part(..)
+            | Pattern::Spread(_)
+            | Pattern::Word(..) => Err("a word stands for nothing here".into()),
         }
     }
 

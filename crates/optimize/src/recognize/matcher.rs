@@ -4,6 +4,8 @@
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
 //! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
 
+mod parts;
+
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -11,6 +13,7 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Operand, Pattern, Spelling, respelled};
 use super::placement::Placement;
+use crate::movement::is_movement;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -58,13 +61,23 @@ const STEPS: u32 = 4096;
 
 /// Looks for `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
+    find_given(graph, root, spelling, Vec::new())
+}
+
+/// Looks for `spelling` at `root`, where it is known what some names stand for.
+pub(super) fn find_given(
+    graph: &Graph,
+    root: NodeId,
+    spelling: &Spelling,
+    bound: Vec<(Name, Bound)>,
+) -> Option<Finding> {
     let node = graph.node(root);
     let [result] = *node.outputs else { return None };
     let placement = Placement::identity(graph.ty(result).rank())?;
     let mut search = Search {
         graph,
         block: node.block(),
-        bound: Vec::new(),
+        bound,
         nodes: Vec::new(),
         goals: Vec::new(),
         steps: 0,
@@ -128,8 +141,12 @@ impl<'p, 'g> Search<'p, 'g> {
         let plain = goal.written == Written::Plain;
         match goal.pattern {
             Pattern::Value(name) => plain && self.value(*name, &goal),
+            Pattern::Optional(_) => false,
             Pattern::Number(_) | Pattern::Hole(_) | Pattern::Count(_) => self.constant(&goal),
             Pattern::Spread(inner) => plain && self.spread(inner, &goal),
+            Pattern::Part(part, of, whole) => plain && self.part(*part, of, *whole, &goal),
+            Pattern::Moved(inner) => plain && self.moved(inner, &goal),
+            Pattern::Interleaved(parts) => plain && self.interleaved(parts, &goal),
             Pattern::Node(node) => {
                 plain && self.node(node, goal.value, &goal.placement, goal.word, goal.next)
             }
@@ -286,6 +303,32 @@ impl<'p, 'g> Search<'p, 'g> {
         Some((id, source, placement?))
     }
 
+    /// Behind transposes and reshapes, as few as possible.
+    fn moved(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
+        let (mut value, mut placement) = (goal.value, goal.placement.clone());
+        let mut nodes = Vec::new();
+        loop {
+            let goal = Goal { pattern: inner, value, placement, ..goal.clone() };
+            let found = self.attempt(|search| {
+                search.nodes.extend(nodes.iter().map(|id| (*id, goal.word)));
+                let at = search.push(goal);
+                search.solve(at)
+            });
+            let next = self.graph.producer(value).filter(|id| {
+                let node = self.graph.node(*id);
+                is_movement(node) && node.block() == self.block
+            });
+            let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
+            match source {
+                Some((id, source)) if !found => {
+                    nodes.push(id);
+                    (value, placement) = (source, Placement::unknown(self.graph.ty(source).rank()));
+                }
+                _ => return found,
+            }
+        }
+    }
+
     /// `[N, G] → [N, G, 1] → [N, G, K] → [N, 1, …, 1, G·K]`.
     fn spread(&mut self, inner: &'p Pattern, goal: &Goal<'p>) -> bool {
         let step = |value, ops: &[&str]| {
@@ -400,7 +443,11 @@ impl<'p, 'g> Search<'p, 'g> {
         let mut next = next;
         for ((pattern, value), written) in pattern.args.iter().zip(inputs).zip(written).rev() {
             let rank = self.graph.ty(*value).rank();
-            let Some(placement) = placement.operand(rank) else { return false };
+            let placement = match self.graph.node(id).op.name {
+                "MatMul" => Some(Placement::unknown(rank)),
+                _ => placement.operand(rank),
+            };
+            let Some(placement) = placement else { return false };
             next = self.push(Goal { pattern, value: *value, placement, written, word, next });
         }
         self.solve(next)

@@ -9,8 +9,11 @@ mod conditions;
 mod found;
 mod matcher;
 mod measured;
+mod parts;
 mod pattern;
 mod placement;
+pub(crate) mod recurrent;
+pub(crate) mod resample;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("reductions", include_str!("patterns/reductions.txt")),
     ("normalizations", include_str!("patterns/normalizations.txt")),
     ("softmax", include_str!("patterns/softmax.txt")),
+    ("attention", include_str!("patterns/attention.txt")),
+    ("rotary", include_str!("patterns/rotary.txt")),
     ("elementary", include_str!("patterns/elementary.txt")),
 ];
 
@@ -107,7 +112,7 @@ impl Rule for Recognizer {
         if let Some(condition) = self.condition {
             condition(&mut found)?;
         }
-        let mut new = found.emit(&self.spelling.replacement)?;
+        let mut new = found.replacement()?;
         let dtype = m.ty(result).dtype;
         if m.ty(new).dtype != dtype {
             new = m.op("Cast", &[new], attrs! { to: dtype })?;
@@ -144,7 +149,9 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
 pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
-    let mut names: Vec<_> = recognized.chain(NORMALIZATIONS.iter().copied()).collect();
+    let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
+    let others = others.chain([resample::REWRITE.name]);
+    let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -10,7 +10,13 @@
 //! A name is any value, and the same value wherever it occurs; `@name` is a number that is known
 //! when the model is written: a constant with one value, the axes of a reduction, an attribute. A
 //! number is a constant. `count(@axes)` is the number of elements that a reduction takes together, and
-//! `spread(x)` is a value for each group of channels, repeated for each channel. What begins with a capital is an operator of ONNX: such entries are recognised
+//! `spread(x)` is a value for each group of channels, repeated for each channel. `first_half(x)`,
+//! `second_half(x)`, `even(x)` and `odd(x)` are parts of the last axis, or of its first `@n` elements:
+//! `first_half(x, @n)`; `front(x, @n)` are all of these, and `rest(x, @n)` what follows.
+//! `interleaved(x, y)` takes elements of `x` and `y` in turn along the last axis.
+//! `moved(x)` is `x` behind any number of transposes and reshapes.
+//! In the replacement, `?name` is an operand that is left out unless a condition finds it.
+//! What begins with a capital is an operator of ONNX: such entries are recognised
 //! and replaced by what is left of the `=`. All others are words for use in other spellings.
 
 use std::sync::Arc;
@@ -19,7 +25,9 @@ use onnx::schema::{self, AttrKind};
 use onnx::{Attr, Op, intern};
 use rustc_hash::FxHashMap;
 
+use super::parts::Part;
 use super::syntax::{Argument, Entry, Expression};
+use crate::movement::MOVEMENTS;
 
 /// The position of a name in [`Spelling::names`].
 pub(super) type Name = usize;
@@ -29,6 +37,8 @@ pub(super) type Name = usize;
 pub(super) enum Pattern {
     /// Any value.
     Value(Name),
+    /// An operand that may be left out, where nothing follows it.
+    Optional(Name),
     /// A constant with this value everywhere.
     Number(f64),
     /// A constant with one value everywhere.
@@ -37,6 +47,12 @@ pub(super) enum Pattern {
     Count(Name),
     /// A value for each group of channels, repeated for each channel.
     Spread(Arc<Pattern>),
+    /// A part of the last axis, or of as many of its first elements as the name says.
+    Part(Part, Arc<Pattern>, Option<Name>),
+    /// Elements of two values in turn, along the last axis.
+    Interleaved(Arc<[Pattern; 2]>),
+    /// What is left when transposes and reshapes are taken away, or some of them.
+    Moved(Arc<Pattern>),
     /// A node of ONNX.
     Node(Arc<Node>),
     /// One of the spellings of a word.
@@ -84,9 +100,14 @@ pub(super) enum Operand {
 impl Operand {
     fn of(pattern: &Pattern) -> Option<Self> {
         match pattern {
-            Pattern::Value(_) | Pattern::Count(_) => None,
+            Pattern::Value(_) | Pattern::Optional(_) | Pattern::Count(_) => None,
             Pattern::Number(_) | Pattern::Hole(_) => Some(Operand::Constant),
-            Pattern::Spread(_) => Some(Operand::Of(vec!["Reshape"])),
+            Pattern::Spread(_) | Pattern::Interleaved(_) => Some(Operand::Of(vec!["Reshape"])),
+            Pattern::Moved(inner) => match Self::of(inner)? {
+                Operand::Of(ops) => Some(Operand::Of([&ops, MOVEMENTS].concat())),
+                Operand::Constant => None,
+            },
+            Pattern::Part(..) => Some(Operand::Of(vec!["Gather", "Slice", "Split"])),
             Pattern::Node(node) => {
                 let other = respelled(node.op).filter(|_| node.ends_in_constant());
                 Some(Operand::Of(std::iter::once(node.op).chain(other).collect()))
@@ -197,6 +218,7 @@ impl Compiler<'_> {
         for argument in &text.args {
             args.push(match argument {
                 Argument::Number(number) => Pattern::Number(*number),
+                Argument::Optional(name) => Pattern::Optional(position(names, name)),
                 Argument::Value(name) | Argument::Hole(name) => {
                     let known = meaning.and_then(|meaning| meaning.get(name.as_str()));
                     let hole = matches!(argument, Argument::Hole(_));
@@ -212,7 +234,20 @@ impl Compiler<'_> {
         match (text.name.as_str(), args.as_slice()) {
             ("count", [Pattern::Hole(axes)]) => return Ok(Pattern::Count(*axes)),
             ("spread", [inner]) => return Ok(Pattern::Spread(Arc::new(inner.clone()))),
+            ("moved", [inner]) => return Ok(Pattern::Moved(Arc::new(inner.clone()))),
+            ("interleaved", [a, b]) => {
+                return Ok(Pattern::Interleaved(Arc::new([a.clone(), b.clone()])));
+            }
             _ => {}
+        }
+        if let Some(part) = Part::parse(&text.name) {
+            return match args.as_slice() {
+                [of] => Ok(Pattern::Part(part, Arc::new(of.clone()), None)),
+                [of, Pattern::Hole(whole)] => {
+                    Ok(Pattern::Part(part, Arc::new(of.clone()), Some(*whole)))
+                }
+                _ => Err(format!("`{}` is a part of one value", text.name)),
+            };
         }
         if let Some(word) = self.words.get(text.name.as_str()) {
             return self.word(word, args, names, depth);
@@ -233,7 +268,7 @@ impl Compiler<'_> {
                 }
                 Argument::Value(text) => Attribute::Is(Attr::String(text.as_str().into())),
                 Argument::Number(number) => Attribute::Is(literal(op, name, *number)),
-                Argument::Expression(_) => {
+                Argument::Expression(_) | Argument::Optional(_) => {
                     return Err(format!("`{name}` of `{op}` is not a number"));
                 }
             };
@@ -253,7 +288,9 @@ impl Compiler<'_> {
         let mut meaning = Meaning::default();
         let formals = word.head.args.iter().map(|formal| match formal {
             Argument::Value(name) | Argument::Hole(name) => Ok(name.as_str()),
-            _ => Err(format!("a parameter of `{}` is not a name", word.head.name)),
+            Argument::Optional(_) | Argument::Number(_) | Argument::Expression(_) => {
+                Err(format!("a parameter of `{}` is not a name", word.head.name))
+            }
         });
         let formals: Vec<_> = formals.collect::<Result<_, _>>()?;
         if formals.len() != args.len() {

@@ -36,6 +36,18 @@ impl Placement {
         Some(Self(self.0.get(self.0.len().checked_sub(rank)?..)?.into()))
     }
 
+    /// That of a value with one more axis behind, which may be any.
+    pub(super) fn with_axis(&self) -> Self {
+        Self(self.0.iter().copied().chain([ANY]).collect())
+    }
+
+    /// For each axis of a value of the given shape, the axis of the result along which it changes.
+    pub(super) fn axes(&self, shape: &[Dim]) -> Vec<Option<usize>> {
+        let axes = self.0.iter().zip(shape);
+        axes.map(|(axis, dim)| (*dim != Dim::Known(1) && *axis < ANY).then(|| usize::from(*axis)))
+            .collect()
+    }
+
     /// That of the operand of a reduction of `axes`.
     pub(super) fn reduced(&self, rank: usize, axes: &[usize], keep: bool) -> Option<Self> {
         let mut rest = self.0.iter();

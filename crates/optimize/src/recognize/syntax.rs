@@ -19,6 +19,8 @@ pub(super) struct Expression {
 #[derive(Debug)]
 pub(super) enum Argument {
     Value(String),
+    /// A value that may be missing.
+    Optional(String),
     Hole(String),
     Number(f64),
     Expression(Expression),
@@ -127,6 +129,9 @@ impl<'a> Reader<'a> {
     fn argument(&mut self) -> Result<Argument, String> {
         if self.eat("@") {
             return self.name().map(Argument::Hole);
+        }
+        if self.eat("?") {
+            return self.name().map(Argument::Optional);
         }
         if self.peek().starts_with(|c: char| c.is_ascii_digit() || c == '-') {
             let number = self.take(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));

@@ -6,8 +6,9 @@
 //! them computes the same sums; a runtime may add them up in another order.
 
 use onnx::{NodeId, Use, ValueId};
+use rustc_hash::FxHashSet;
 
-use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, is_movement};
+use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, is_movement, least_cost};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -39,21 +40,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if after.nodes.is_empty() && operands.iter().all(|chain| chain.nodes.is_empty()) {
         return Err("nothing moves".into());
     }
-    let product = Product::read(m, [a, b], &operands, &after.nodes)?;
+    let product = Product::read(m, &operands, &after.nodes)?;
 
     let graph = m.graph();
     let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
-    let best = product.arrangements().into_iter().filter_map(|layouts| {
-        let axes = layouts.of_left.len() + layouts.of_right.len();
-        let plan = product.plan(layouts)?;
-        Some(((plan.cost(are_constant), axes), plan))
-    });
-    let best = best.min_by_key(|(cost, _)| *cost);
-    let ((cost, _), plan) = best.ok_or("no arrangement can be written")?;
-    let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>();
-    if cost >= now + after.cost(graph, true) {
-        return Err("the product is already arranged as well as possible".into());
-    }
+    let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>()
+        + after.cost(graph, true);
+    let plan = product
+        .cheapest(are_constant, now)
+        .ok_or("the product is already arranged as well as possible")?;
 
     let mut inputs = Vec::new();
     for (side, steps) in [(plan.left, &plan.of_left), (1 - plan.left, &plan.of_right)] {
@@ -89,35 +84,16 @@ struct Arrangement {
     spread: usize,
 }
 
-/// What an arrangement takes.
+/// The movements that an arrangement takes.
 struct Plan {
     left: usize,
     of_left: Vec<Step>,
     of_right: Vec<Step>,
     after: Vec<Step>,
-    spread: usize,
-}
-
-impl Plan {
-    fn cost(&self, are_constant: [bool; 2]) -> usize {
-        cost(&self.of_left, are_constant[self.left])
-            + cost(&self.of_right, are_constant[1 - self.left])
-            + cost(&self.after, false)
-            + self.spread
-    }
 }
 
 impl Product {
-    fn read(
-        m: &Match<'_>,
-        values: [ValueId; 2],
-        operands: &[Chain; 2],
-        after: &[NodeId],
-    ) -> Result<Self, Skip> {
-        let ranks = values.map(|value| m.ty(value).rank());
-        let [Some(last_a), Some(last_b)] = ranks.map(|rank| rank.checked_sub(2)) else {
-            return Err("an operand is a vector".into());
-        };
+    fn read(m: &Match<'_>, operands: &[Chain; 2], after: &[NodeId]) -> Result<Self, Skip> {
         let mut atoms = Atoms::default();
         let mut views = [(0, 0); 2];
         for (chain, view) in operands.iter().zip(&mut views) {
@@ -127,46 +103,60 @@ impl Product {
             *view = (source, moved);
         }
         let [(source_a, a), (source_b, b)] = views;
-        atoms.unify((a, last_a + 1), (b, last_b))?;
-        let mut batch = Vec::new();
-        for from_end in (1..=last_a.max(last_b)).rev() {
-            let (i, j) = (last_a.checked_sub(from_end), last_b.checked_sub(from_end));
-            let is_one = |view: usize, axis: usize| atoms.layout(view)[axis].is_empty();
-            let (i, j) = (i.filter(|i| !is_one(a, *i)), j.filter(|j| !is_one(b, *j)));
-            if let (Some(i), Some(j)) = (i, j) {
-                atoms.unify((a, i), (b, j))?;
-            }
-            batch.push((i, j));
-        }
-        let axis = |(i, j): &(Option<usize>, Option<usize>)| match (i, j) {
-            (Some(i), _) => atoms.layout(a)[*i].clone(),
-            (None, Some(j)) => atoms.layout(b)[*j].clone(),
-            (None, None) => Vec::new(),
-        };
-        let mut result: Layout = batch.iter().map(axis).collect();
-        result.push(atoms.layout(a)[last_a].clone());
-        result.push(atoms.layout(b)[last_b + 1].clone());
-        let result = atoms.view(result);
+        let result = atoms.product(a, b)?;
         atoms.follow(result, m.graph(), after)?;
         let operands = [source_a, source_b].map(|view| atoms.layout(view).clone());
         let result = atoms.layout(result).clone();
         Ok(Self { atoms, operands, result })
     }
 
-    fn plan(&self, layouts: Arrangement) -> Option<Plan> {
-        let Arrangement { left, of_left, of_right, of_result, spread } = layouts;
-        Some(Plan {
-            left,
-            of_left: self.atoms.plan(&self.operands[left], &of_left)?,
-            of_right: self.atoms.plan(&self.operands[1 - left], &of_right)?,
-            after: self.atoms.plan(&of_result, &self.result)?,
-            spread,
-        })
+    /// The cheapest way to compute the product if it costs less than `now`; with the fewest axes
+    /// if several cost the same.
+    fn cheapest(&self, are_constant: [bool; 2], now: usize) -> Option<Plan> {
+        let mut limit = (now, 0);
+        let mut best = None;
+        for arrangement in [0, 1].into_iter().flat_map(|left| self.with_left(left)) {
+            if let Some((cost, plan)) = self.plan(&arrangement, are_constant, limit) {
+                (limit, best) = (cost, Some(plan));
+            }
+        }
+        best
     }
 
-    /// The arrangements worth a look.
-    fn arrangements(&self) -> Vec<Arrangement> {
-        [0, 1].into_iter().flat_map(|left| self.with_left(left)).collect()
+    /// The movements of an arrangement, if its cost and its number of axes are below `limit`.
+    ///
+    /// Most arrangements cost too much whatever their movements are, so that is asked first.
+    fn plan(
+        &self,
+        arrangement: &Arrangement,
+        are_constant: [bool; 2],
+        limit: (usize, usize),
+    ) -> Option<((usize, usize), Plan)> {
+        let Arrangement { left, of_left, of_right, of_result, spread } = arrangement;
+        let (left, right) = (*left, 1 - *left);
+        let ends = [
+            (&self.operands[left], of_left, are_constant[left]),
+            (&self.operands[right], of_right, are_constant[right]),
+            (of_result, &self.result, false),
+        ];
+        let axes = of_left.len() + of_right.len();
+        let least = ends.iter().map(|(from, to, is_constant)| match from == to {
+            true => 0,
+            false => least_cost(*is_constant),
+        });
+        let mut cost_so_far = spread + least.clone().sum::<usize>();
+        let mut plans = Vec::with_capacity(ends.len());
+        for ((from, to, is_constant), least) in ends.into_iter().zip(least) {
+            if (cost_so_far, axes) >= limit {
+                return None;
+            }
+            let steps = self.atoms.plan(from, to)?;
+            cost_so_far = cost_so_far - least + cost(&steps, is_constant);
+            plans.push(steps);
+        }
+        let [of_left, of_right, after] = plans.try_into().ok()?;
+        let cost = (cost_so_far, axes);
+        (cost < limit).then_some((cost, Plan { left, of_left, of_right, after }))
     }
 
     /// Those with a given operand on the left.
@@ -208,7 +198,12 @@ impl Product {
         let mut sums = vec![summed(&has_l), summed(&has_r)];
         sums.dedup();
         let mut found = Vec::new();
-        for (lead, rows, columns) in shapes {
+        let mut seen = FxHashSet::default();
+        for shape in shapes {
+            if !seen.insert(shape.clone()) {
+                continue;
+            }
+            let (lead, rows, columns) = shape;
             let mut all = [lead.concat(), rows.clone(), columns.clone()].concat();
             all.sort_unstable();
             let mut expected = has_y.clone();

@@ -1,6 +1,6 @@
 //! Drops what spells out the broadcast that an elementwise operator does anyway: an `Expand` of an
 //! operand, or a `Reshape` or `Unsqueeze` that only puts axes of size one in front.
-//! `Pow` is not among them: runtimes treat a scalar exponent in a way of its own. Nor are `Max` and
+//! A square stays one of a single value. `Pow` is not among them: runtimes treat a scalar exponent in a way of its own. Nor are `Max` and
 //! `Min` of floats: which of two zeros they choose may depend on the layout.
 
 use onnx::{Node, ValueId};
@@ -50,6 +50,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         |value: &Option<ValueId>| !value.is_some_and(|v| m.producer(v, &["Expand"]).is_some());
     let mut order: Vec<usize> = (0..inputs.len()).collect();
     order.sort_by_key(|i| is_reshaped(&inputs[*i]));
+    // A square stays one: both operands are the same value.
+    let repeated = |i: usize| {
+        let mut others = inputs.iter().enumerate().filter(|(j, _)| *j != i);
+        is_reshaped(&inputs[i]) && others.any(|(_, other)| *other == inputs[i])
+    };
+    order.retain(|i| !repeated(*i));
     for i in order {
         let Some(source) = inputs[i].and_then(|v| source(m, v)) else { continue };
         let kept = inputs[i].replace(source);

@@ -61,6 +61,28 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_counted_in_32_bits_by_jax() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T] x) => (float[2,1] y) {
+                t = Shape <start = 1> (x)
+                first = Constant <value_ints = [0]> ()
+                s = Squeeze (t, first)
+                c = Cast <to = 6> (s)
+                one = Constant <value = int32 {-1}> ()
+                a = Add (one, c)
+                d = Cast <to = 7> (a)
+                last = Unsqueeze (d, first)
+                y = Gather <axis = 1> (x, last)
+            }",
+            "g (float[2,T] x) => (float[2,1] y) {
+                last = Constant <value_ints = [-1]> ()
+                y = Gather <axis = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
     fn all_in_order_is_the_value() {
         rewrites_to(
             &REWRITE,

@@ -1,8 +1,9 @@
 //! `Transpose(f(x))` → `f(Transpose(x))`, where `x` is a product or moved itself and takes the
-//! movement in, and `f` is exact and has scalars beside `x`.
+//! movement in, and `f` is exact and what it has beside `x` lies along axes that stay.
 
-use onnx::ValueId;
+use onnx::{Node, ValueId};
 
+use super::compose_transposes::permutation;
 use crate::movement::MOVEMENTS;
 use crate::{Match, Rewrite, Skip};
 
@@ -13,29 +14,54 @@ pub(crate) static REWRITE: Rewrite =
 /// runtime may round the last elements of a row differently from the others.
 const EXACT: &[&str] = &["Abs", "Add", "Cast", "Div", "Mul", "Neg", "Sub", "Where"];
 
+/// How many operators are looked through for what takes the movement in.
+const REACH: usize = 6;
+
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let value = m.operand(0)?;
-    let node = m.producer(value, EXACT).ok_or("the operand is not moved element by element")?;
+    let perm = permutation(m.root(), m.ty(value).rank())?;
+    let kept = perm.iter().rev().zip((0..perm.len()).rev()).take_while(|(p, i)| **p == *i as i64);
+    let kept = kept.count();
+    let (node, x) = passed(m, value, kept).ok_or("the operand is not moved element by element")?;
     let node = node.clone();
+    let mut from = x;
+    for _ in 0..REACH {
+        if let Some(movement) = m.producer(from, &[MOVEMENTS, &["MatMul"]].concat()) {
+            if movement.block() != m.root().block() || !m.is_used_once(from) {
+                break;
+            }
+            let root = m.root().clone();
+            let first = m.like(&root, vec![Some(x)])?;
+            let replaced =
+                |input: &Option<ValueId>| if *input == Some(x) { Some(first) } else { *input };
+            let inputs = node.inputs.iter().map(replaced).collect();
+            return Ok(vec![m.like(&node, inputs)?]);
+        }
+        match passed(m, from, kept) {
+            Some((_, operand)) => from = operand,
+            None => break,
+        }
+    }
+    Err("nothing can absorb the movement".into())
+}
+
+/// The node that computes `value`, and the one operand that a movement would go on to, if the last
+/// `kept` axes stay where they are.
+fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node, ValueId)> {
+    let node = m.producer(value, &[EXACT, &["Softmax"]].concat())?;
     if !m.is_used_once(value) || node.block() != m.root().block() {
-        return Err("the value has other readers".into());
+        return None;
     }
-    let mut moved = node.inputs.iter().flatten().filter(|input| m.ty(**input).rank() > 0);
-    let (Some(x), None) = (moved.next().copied(), moved.next()) else {
-        return Err("another operand would have to move as well".into());
-    };
-    let from = m.producer(x, &[MOVEMENTS, &["MatMul"]].concat()).map(onnx::Node::block);
-    if from != Some(node.block()) || !m.is_used_once(x) {
-        return Err("nothing can absorb the movement".into());
+    let rank = m.ty(value).rank() as i64;
+    // Rows of a softmax are computed alike, wherever they stand.
+    let is_last = matches!(node.int("axis", -1), axis if axis == -1 || axis == rank - 1);
+    if node.is("Softmax") && (!is_last || kept == 0) {
+        return None;
     }
-    if m.ty(x).shape != m.ty(value).shape {
-        return Err("the operand is broadcast".into());
-    }
-    let root = m.root().clone();
-    let first = m.like(&root, vec![Some(x)])?;
-    let replaced = |input: &Option<ValueId>| if *input == Some(x) { Some(first) } else { *input };
-    let inputs = node.inputs.iter().map(replaced).collect();
-    Ok(vec![m.like(&node, inputs)?])
+    let mut moved = node.inputs.iter().flatten().filter(|input| m.ty(**input).rank() > kept);
+    let (x, None) = (*moved.next()?, moved.next()) else { return None };
+    let same = m.ty(x).shape == m.ty(value).shape;
+    same.then_some((node, x))
 }
 
 #[cfg(test)]
@@ -80,5 +106,32 @@ mod tests {
         ] {
             stays(&REWRITE, text);
         }
+    }
+
+    #[test]
+    fn weights_move_before_they_are_masked() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3,4] a, bool[4] m, float c) => (float[2,3,4] y) {
+                t = Transpose <perm = [1, 0, 2]> (a)
+                s = Where (m, t, c)
+                w = Softmax <axis = -1> (s)
+                y = Transpose <perm = [1, 0, 2]> (w)
+            }",
+            "g (float[2,3,4] a, bool[4] m, float c) => (float[2,3,4] y) {
+                t = Transpose <perm = [1, 0, 2]> (a)
+                v0 = Transpose <perm = [1, 0, 2]> (t)
+                v1 = Where (m, v0, c)
+                y = Softmax <axis = -1> (v1)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[2,3,4] a) => (float[4,3,2] y) {
+                t = Transpose <perm = [1, 0, 2]> (a)
+                w = Softmax <axis = -1> (t)
+                y = Transpose <perm = [2, 0, 1]> (w)
+            }",
+        );
     }
 }

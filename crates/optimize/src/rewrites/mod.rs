@@ -7,6 +7,7 @@ mod bits_with_constant_exponent;
 mod cast_before_reshape;
 mod channels;
 mod compose_casts;
+mod compose_concats;
 pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
 mod constant_reshape_target;
@@ -14,15 +15,18 @@ mod conv_bias;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
 mod drop_constant_where;
+mod drop_counting_from_the_end;
 mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
+mod expand_what_is_moved;
 mod floored_modulo;
 mod fold_constants;
 mod fold_parameters;
 mod gather_from_the_end;
 mod gather_known_places;
+mod gather_one_place;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
@@ -48,6 +52,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &simplify_truth::REWRITE,
     &floored_modulo::REWRITE,
     &compose_casts::REWRITE,
+    &compose_concats::REWRITE,
     &cast_before_reshape::REWRITE,
     &keep_reduced_axes::REWRITE,
     &compose_reshapes::REWRITE,
@@ -56,12 +61,15 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &shorten_movements::REWRITE,
     &shrink_constant_operand::REWRITE,
     &drop_operand_broadcast::REWRITE,
+    &expand_what_is_moved::REWRITE,
     &join_transposes::REWRITE,
     &reduce_what_is_moved::REWRITE,
     &hoist_transposes::REWRITE,
     &sink_unit_axes::REWRITE,
     &gather_known_places::REWRITE,
+    &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
+    &drop_counting_from_the_end::REWRITE,
 ];
 
 /// What lets products read their operands as they lie.

@@ -1,5 +1,5 @@
-//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`, and
-//! what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+//! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
+//! `b && true` → `b`, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -38,6 +38,13 @@ fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
+    for (truth, other) in [(a, b), (b, a)] {
+        if splat(m, truth) == Some(1.0) {
+            let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
+            let shape = m.i64s(&shape);
+            return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
+        }
+    }
     for (unequal, other) in [(a, b), (b, a)] {
         let Some(rest) = is_not(m, unequal, 0.0) else { continue };
         if m.ty(other) != m.ty(y) || !m.ty(rest).dtype.is_integer() {

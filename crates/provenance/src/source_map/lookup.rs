@@ -1,5 +1,7 @@
 //! From a name in a model back to the program.
 
+use std::borrow::Cow;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{CallEntry, SourceMap, Tables, default_output};
@@ -19,6 +21,9 @@ pub(super) struct Index {
 
 /// How many frames of a stack are returned. Python itself allows a thousand.
 const DEEPEST: usize = 1000;
+
+/// What emits the calls of functions.
+const FUNCTION: &str = "onnx_function";
 
 /// How many merged sources of a node are returned.
 const MOST: usize = 256;
@@ -43,14 +48,28 @@ pub struct MapFrame<'a> {
 pub struct Source<'a> {
     /// The frame that represents it, unless all known frames are in JAX.
     pub site: Option<MapFrame<'a>>,
-    /// The module instance.
-    pub scope: &'a str,
+    /// The module instance. In an ONNX function whose call is not known, it starts with the
+    /// function's name.
+    pub scope: Cow<'a, str>,
     /// The rule or rewrite that emitted the node, such as `sin.lower:12`.
     pub rule: String,
-    /// All frames, innermost first. In an ONNX function, they continue with its first call.
+    /// All frames, innermost first. In an ONNX function, they continue with the call that is meant,
+    /// or with its first one if that is not known.
     pub stack: Vec<MapFrame<'a>>,
-    /// The frames of the other calls of the functions that contain it, innermost function first.
-    pub callers: Vec<Vec<MapFrame<'a>>>,
+    /// What else may be meant: other calls of the functions that contain it, innermost function
+    /// first.
+    pub others: Vec<OtherCall<'a>>,
+}
+
+/// Another call of a function, as a node of its body sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherCall<'a> {
+    /// The frame that represents the node if this call is meant.
+    pub site: Option<MapFrame<'a>>,
+    /// All frames, innermost first.
+    pub stack: Vec<MapFrame<'a>>,
+    /// How many of these frames are inside the function.
+    pub inside: usize,
 }
 
 impl SourceMap {
@@ -101,11 +120,17 @@ impl SourceMap {
         self.tables.nodes.get(node).map(|entry| entry.0.as_str())
     }
 
+    /// The module that a node was recorded in.
+    pub(crate) fn scope(&self, node: usize) -> Option<&str> {
+        let origin = &self.tables.origins[self.tables.nodes.get(node)?.1 as usize];
+        Some(&self.tables.scopes[origin.1 as usize])
+    }
+
     /// Whether a node calls a function.
     pub fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
-        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == "onnx_function")
+        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION)
     }
 
     /// The function node that `name` refers to, if it is a name given by inlining.
@@ -114,17 +139,32 @@ impl SourceMap {
         self.find(before_inlining(name).filter(|_| !is_exported)?)
     }
 
-    /// The sources of a node, its own first.
-    pub fn sources(&self, node: usize) -> Vec<Source<'_>> {
+    /// The sources of a node, its own first. `calls` are the nodes that call the function which
+    /// contains it, then the function that contains that call, and so on, as far as they are known.
+    pub fn sources(&self, node: usize, calls: &[usize]) -> Vec<Source<'_>> {
         let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
         let own = entry.1 as usize;
         let others = self.tables.origins[own].3.iter().take(MOST).map(|other| *other as usize);
-        std::iter::once(own).chain(others).map(|origin| self.source(origin)).collect()
+        std::iter::once(own).chain(others).map(|origin| self.source(origin, calls)).collect()
     }
 
     /// A node's own source.
-    pub fn own_source(&self, node: usize) -> Option<Source<'_>> {
-        self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize))
+    pub fn own_source(&self, node: usize, calls: &[usize]) -> Option<Source<'_>> {
+        self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize, calls))
+    }
+
+    /// Whether the function that contains `node` is called by the node `call`.
+    pub(crate) fn is_called_by(&self, node: usize, call: usize) -> bool {
+        let origin =
+            |node: usize| Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize]);
+        let (Some(inner), Some(outer)) = (origin(node), origin(call)) else { return false };
+        self.boundary(&self.chain(inner.0), outer.0).is_some()
+    }
+
+    /// The node in a function that computes the only result of a call of it.
+    pub(crate) fn result_of_call(&self, call: usize) -> Option<usize> {
+        let entry = self.tables.nodes.get(call).filter(|_| self.is_call(call))?;
+        entry.2.first().map(|node| *node as usize)
     }
 
     /// The nodes that a node of an optimised model stands for: all those between the values
@@ -157,27 +197,83 @@ impl SourceMap {
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
-    fn source(&self, origin: usize) -> Source<'_> {
+    fn source(&self, origin: usize, calls: &[usize]) -> Source<'_> {
         let tables = &self.tables;
         let origin = &tables.origins[origin];
         let emitter = &tables.emitters[origin.2 as usize];
-        let stack = self.stack(origin.0);
-        let site = stack.iter().find(|frame: &&MapFrame<'_>| frame.is_user);
-        let site = site.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned();
         let rule = format!("{}:{}", function(&emitter.0, &emitter.1), emitter.3);
-        let callers = self.callers(origin.0);
-        Source { site, scope: &tables.scopes[origin.1 as usize], rule, stack, callers }
+        let (chain, known) = self.called_by(origin.0, calls);
+        let stack = self.stack(&chain);
+        let site = site(&stack);
+        let own = Cow::Borrowed(tables.scopes[origin.1 as usize].as_str());
+        let scope = self.scope_in(own, &calls[..known.len()]);
+        Source { site, scope, rule, stack, others: self.others(&chain, &known) }
     }
 
-    /// The call at a position and those that enclose it.
-    fn calls(&self, call: i64) -> impl Iterator<Item = (i64, &CallEntry)> {
-        let entry = |call: i64| Some((call, self.tables.calls.get(usize::try_from(call).ok()?)?));
-        std::iter::successors(entry(call), move |(_, call)| entry(call.1)).take(DEEPEST)
+    /// A call and those that enclose it, by position.
+    fn chain(&self, call: i64) -> Vec<i64> {
+        let enclosing = |call: &i64| self.call(*call).map(|entry| entry.1);
+        let calls = std::iter::successors(Some(call), enclosing);
+        calls.take_while(|call| self.call(*call).is_some()).take(DEEPEST).collect()
     }
 
-    fn stack(&self, call: i64) -> Vec<MapFrame<'_>> {
+    fn call(&self, call: i64) -> Option<&CallEntry> {
+        self.tables.calls.get(usize::try_from(call).ok()?)
+    }
+
+    /// The other calls of the function whose first call is at this position.
+    fn beside(&self, call: i64) -> &[u32] {
+        let first = u32::try_from(call).ok().and_then(|call| self.index.callers.get(&call));
+        first.map_or(&[], |position| &self.tables.callers[*position].1)
+    }
+
+    /// Where `chain` leaves the function that is also called at the position `call`.
+    fn boundary(&self, chain: &[i64], call: i64) -> Option<usize> {
+        let is_inside = |level: &usize| {
+            let emitter =
+                self.call(chain[level - 1]).and_then(|entry| usize::try_from(entry.2).ok());
+            emitter.is_none_or(|emitter| self.tables.emitters[emitter].0 != FUNCTION)
+        };
+        let level = (1..chain.len()).find(|level| !is_inside(level))?;
+        let first = chain[level];
+        let is_meant =
+            first == call || self.beside(first).iter().any(|other| i64::from(*other) == call);
+        is_meant.then_some(level)
+    }
+
+    /// The chain of a call inside functions that the nodes `calls` call, and the positions in it
+    /// where these functions end. There are fewer of them if a call does not fit.
+    fn called_by(&self, call: i64, calls: &[usize]) -> (Vec<i64>, Vec<usize>) {
+        let (mut chain, mut known) = (self.chain(call), Vec::new());
+        for node in calls {
+            let inside = known.last().copied().unwrap_or_default();
+            let Some(entry) = self.tables.nodes.get(*node) else { break };
+            let outer = self.tables.origins[entry.1 as usize].0;
+            let Some(level) = self.boundary(&chain[inside..], outer) else { break };
+            chain.truncate(inside + level);
+            chain.extend(self.chain(outer));
+            known.push(inside + level);
+        }
+        (chain, known)
+    }
+
+    /// The module of a node in a function that is called by the nodes `calls`. The first level of a
+    /// scope inside a function is the function's name.
+    fn scope_in<'a>(&'a self, own: Cow<'a, str>, calls: &[usize]) -> Cow<'a, str> {
+        let Some((call, outer)) = calls.split_first() else { return own };
+        let Some(entry) = self.tables.nodes.get(*call) else { return own };
+        let scope = self.tables.origins[entry.1 as usize].1 as usize;
+        let scope = self.scope_in(Cow::Borrowed(&self.tables.scopes[scope]), outer);
+        match own.split_once('/') {
+            None => scope,
+            Some((_, rest)) if scope.is_empty() => Cow::Owned(rest.to_owned()),
+            Some((_, rest)) => Cow::Owned(format!("{scope}/{rest}")),
+        }
+    }
+
+    fn stack(&self, chain: &[i64]) -> Vec<MapFrame<'_>> {
         let mut stack = Vec::new();
-        for (_, entry) in self.calls(call) {
+        for entry in chain.iter().filter_map(|call| self.call(*call)) {
             if stack.len() >= DEEPEST {
                 break;
             }
@@ -186,12 +282,19 @@ impl SourceMap {
         stack
     }
 
-    fn callers(&self, call: i64) -> Vec<Vec<MapFrame<'_>>> {
-        let first = |(call, _): (i64, &CallEntry)| u32::try_from(call).ok();
-        let functions = self.calls(call).skip(1).filter_map(first);
-        let functions = functions.filter_map(|call| self.index.callers.get(&call));
-        let others = functions.flat_map(|position| &self.tables.callers[*position].1).take(MOST);
-        others.map(|call| self.stack(i64::from(*call))).collect()
+    /// What else may be meant by a call of functions that are called in several places. The calls
+    /// at the positions `known` of the chain are certain.
+    fn others(&self, chain: &[i64], known: &[usize]) -> Vec<OtherCall<'_>> {
+        let mut found = Vec::new();
+        for level in (1..chain.len()).filter(|level| !known.contains(level)) {
+            for other in self.beside(chain[level]).iter().take(MOST - found.len()) {
+                let mut stack = self.stack(&chain[..level]);
+                let inside = stack.len();
+                stack.extend(self.stack(&self.chain(i64::from(*other))));
+                found.push(OtherCall { site: site(&stack), stack, inside });
+            }
+        }
+        found
     }
 
     fn frames<'a>(&'a self, mut link: i64, into: &mut Vec<MapFrame<'a>>) {
@@ -213,4 +316,10 @@ impl SourceMap {
             link = if into.len() < DEEPEST { entry.1 } else { -1 };
         }
     }
+}
+
+/// The frame that represents a stack.
+fn site<'a>(stack: &[MapFrame<'a>]) -> Option<MapFrame<'a>> {
+    let own = stack.iter().find(|frame| frame.is_user);
+    own.or_else(|| stack.iter().find(|frame| !frame.is_jax)).cloned()
 }

@@ -11,7 +11,7 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 pub use build::{MapNode, ReadText, Sources};
-pub use lookup::{MapFrame, Source};
+pub use lookup::{MapFrame, OtherCall, Source};
 pub use text::{SourceMapError, digest};
 
 /// Key of the map in the model's metadata.

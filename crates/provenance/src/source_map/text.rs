@@ -189,12 +189,12 @@ mod tests {
     fn names_lead_back_to_lines() {
         let map = sample();
         for name in ["/Sin", "/Sin_output_0"] {
-            let sources = map.sources(map.find(name).unwrap());
+            let sources = map.sources(map.find(name).unwrap(), &[]);
             assert_eq!(sources.len(), 1);
             assert_eq!(sources[0].site.as_ref().unwrap().span.line, 7);
             assert_eq!(sources[0].scope, "blocks.0");
         }
-        let merged = map.sources(map.find("y").unwrap());
+        let merged = map.sources(map.find("y").unwrap(), &[]);
         assert_eq!(merged.len(), 2);
         let lines: Vec<u32> = merged[0].stack.iter().map(|f| f.span.line).collect();
         assert_eq!(lines, [3, 7], "the inner frames, then the caller's");

@@ -9,12 +9,12 @@ mod scopes;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
-use lower::Primitive;
+use lower::{EXPANSION, Expansion, Primitive};
 use provenance::{StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensor::{DType, Dim, Shape, Tensor, Type};
+use tensor::{Constraints, DType, Dim, Shape, Tensor, Type};
 
 use crate::error::ReadError;
 use crate::expand::{self, Expansions, Plan};
@@ -77,6 +77,7 @@ pub(crate) fn read(
         stacks,
         tracebacks,
         program: Program::default(),
+        knows_constraints: false,
         jaxprs: FxHashMap::default(),
         types: FxHashMap::default(),
         dtypes: FxHashMap::default(),
@@ -87,6 +88,7 @@ pub(crate) fn read(
         param_names: FxHashMap::default(),
         name_of,
         keys: FxHashSet::default(),
+        unknown: Vec::new(),
         expansions: Expansions::default(),
         rules,
         external: Vec::new(),
@@ -110,11 +112,18 @@ pub(crate) fn read(
     }
 }
 
+/// The equation that calls what another one was expanded to: its primitive and parameters.
+fn expansion(primitive: Arc<str>, jaxpr: JaxprId) -> (Arc<str>, Params) {
+    (primitive, Params(vec![(EXPANSION.1.into(), Param::Jaxpr(jaxpr))]))
+}
+
 struct Reader<'a, 'py> {
     py: Python<'py>,
     stacks: Stacks,
     tracebacks: Tracebacks,
     program: Program,
+    /// Whether the constraints on dimension variables have been read.
+    knows_constraints: bool,
     jaxprs: FxHashMap<Address, JaxprId>,
     types: FxHashMap<Address, (Type, bool)>,
     dtypes: FxHashMap<Address, DType>,
@@ -127,6 +136,8 @@ struct Reader<'a, 'py> {
     name_of: &'a Bound<'py, PyAny>,
     /// The variables that are PRNG keys.
     keys: FxHashSet<Address>,
+    /// The primitives without a row whose implementations are being read.
+    unknown: Vec<Arc<str>>,
     /// What JAX put in terms of other primitives.
     expansions: Expansions<'py>,
     /// The primitives that have rules from outside.
@@ -205,8 +216,11 @@ impl<'py> Reader<'_, 'py> {
         let params = eqn.getattr(attr::params(py))?;
         let params = params.cast_into::<PyDict>().map_err(PyErr::from)?;
         let row = lower::primitive(&primitive);
-        let (primitive, params) = match row.filter(|_| external.is_none()) {
-            Some(row) => {
+        let unknown = row.is_none() && external.is_none();
+        let implementation = if unknown { self.implementation(&primitive, eqn)? } else { None };
+        let (primitive, params) = match (implementation, row.filter(|_| external.is_none())) {
+            (Some(jaxpr), _) => expansion(EXPANSION.0.into(), jaxpr),
+            (None, Some(row)) => {
                 let keys = !self.keys.is_empty()
                     && operands.iter().chain(&results).any(|v| self.keys.contains(&address(&v)));
                 let types = || inputs.iter().map(|atom| scope.jaxpr.atom_ty(atom)).collect();
@@ -214,14 +228,12 @@ impl<'py> Reader<'_, 'py> {
                 match self.expansion(row, eqn, &params, plan, types)? {
                     Read::AsItIs(params) => (primitive, params),
                     Read::Expanded(jaxpr) => {
-                        let (call, param) = lower::EXPANSION;
                         let keeps_name = row.is_always_expanded();
-                        let name = if keeps_name { primitive } else { call.into() };
-                        (name, Params(vec![(param.into(), Param::Jaxpr(jaxpr))]))
+                        expansion(if keeps_name { primitive } else { EXPANSION.0.into() }, jaxpr)
                     }
                 }
             }
-            None => {
+            (None, None) => {
                 // Only built-in rules read these; rules from outside are given JAX's own.
                 let strict = external.is_none() || row.is_some();
                 (primitive, self.params(&params, strict)?)
@@ -253,11 +265,29 @@ impl<'py> Reader<'_, 'py> {
                 Some(how)
             }
         };
-        let expansion = how.map(|how| self.expansions.trace(row, eqn, how)).transpose()?.flatten();
+        let expansion =
+            how.map(|how| self.expansions.trace(row.name, eqn, how)).transpose()?.flatten();
         Ok(match expansion {
             Some(expansion) => Read::Expanded(self.jaxpr(&expansion)?),
             None => Read::AsItIs(self.params(params, true)?),
         })
+    }
+
+    /// What a primitive that the table does not know is implemented by, if JAX can trace that.
+    fn implementation(
+        &mut self,
+        primitive: &Arc<str>,
+        eqn: &Bound<'py, PyAny>,
+    ) -> Result<Option<JaxprId>> {
+        if self.unknown.contains(primitive) {
+            return Ok(None); // it is implemented by itself
+        }
+        let how = Expansion::Implementation;
+        let Some(jaxpr) = self.expansions.trace(primitive, eqn, how)? else { return Ok(None) };
+        self.unknown.push(Arc::clone(primitive));
+        let read = self.jaxpr(&jaxpr);
+        self.unknown.pop();
+        read.map(Some)
     }
 
     /// Keeps an equation for a rule from outside; its number.
@@ -344,7 +374,26 @@ impl<'py> Reader<'_, 'py> {
         if dim.is_instance_of::<PyInt>() {
             return Err(ReadError::Dimension(text));
         }
-        Dim::parse(&text).map_err(|error| ReadError::Malformed(error.to_string()))
+        self.constraints(dim)?;
+        Dim::parse_with(&text, Some(&self.program.constraints))
+            .map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+
+    /// Notes the constraints of the scope of a symbolic dimension. JAX does not mix scopes, so they
+    /// are read once.
+    fn constraints(&mut self, dim: &Bound<'py, PyAny>) -> Result<()> {
+        if std::mem::replace(&mut self.knows_constraints, true) {
+            return Ok(());
+        }
+        let py = self.py;
+        let scope = dim.getattr(attr::scope(py))?;
+        let mut constraints = Constraints::default();
+        for constraint in scope.getattr(attr::_explicit_constraints(py))?.try_iter()? {
+            let text: String = constraint?.getattr(attr::debug_str(py))?.extract()?;
+            constraints.add(&text).map_err(|error| ReadError::Malformed(error.to_string()))?;
+        }
+        self.program.constraints = Arc::new(constraints);
+        Ok(())
     }
 
     /// An element type as the numbers it is made of.

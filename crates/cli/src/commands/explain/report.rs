@@ -10,6 +10,7 @@ use crate::log::{Severity, cut};
 use crate::model::{Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
+use crate::table::count;
 
 /// How many bytes of a runtime's message are quoted.
 const SAID: usize = 400;
@@ -25,7 +26,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
     }
     if explanation.hidden > 0 {
         text.line("");
-        text.line(&format!("… and {} more nodes", explanation.hidden));
+        text.line(&format!("… and {}", count(explanation.hidden, "more node")));
     }
     for (name, like) in &explanation.unknown {
         text.line(&format!("the model has no node or value `{}`", cut(name)));
@@ -114,7 +115,10 @@ fn write_finding<'m>(
 
 fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
     match &finding.subject {
-        Subject::Node(node) | Subject::Value(_, Some(node)) => index.origins(*node),
+        Subject::Node(node) | Subject::Value(_, Some(node)) => match &finding.renamed {
+            Some(name) => index.origins_as(*node, name),
+            None => index.origins(*node),
+        },
         Subject::Gone(_, origins) => origins.clone(),
         Subject::Value(_, None) | Subject::Model => Vec::new(),
     }

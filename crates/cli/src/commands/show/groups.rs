@@ -37,10 +37,10 @@ fn key(index: &Index<'_>, node: usize, by: By) -> String {
     let origin = || index.origin(node).unwrap_or_default();
     match by {
         By::Op => index.nodes[node].op(),
-        By::Line => origin().site.map(|site| site.place()).unwrap_or_default(),
+        By::Line => origin().place().unwrap_or_default(),
         // The line tells the statements of a rule apart, which is too fine here.
         By::Rule => origin().rule.rsplit_once(':').map_or("", |(rule, _)| rule).to_owned(),
-        By::Module => index.scope(node).to_owned(),
+        By::Module => index.scope(node).into_owned(),
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn source(origin: &Origin<'_>) -> Value {
         "scope": origin.scope,
         "rule": origin.rule,
         "stack": stack(&origin.stack),
-        "callers": origin.callers.iter().map(|caller| stack(caller)).collect::<Vec<_>>(),
+        "others": origin.others.iter().map(source).collect::<Vec<_>>(),
     })
 }
 

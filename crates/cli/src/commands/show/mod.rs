@@ -3,6 +3,7 @@
 mod groups;
 mod head;
 pub(crate) mod json;
+mod missed;
 mod node;
 mod tree;
 
@@ -25,6 +26,7 @@ Examples:
   jax2onnx show model.onnx --by line                     nodes by the line they came from
   jax2onnx show model.onnx --node /blocks.0/attn/MatMul  one node with its whole stack
   jax2onnx show model.onnx --json | jq '.nodes[].op'
+  jax2onnx show model.onnx --missed                      what is not one node, and why
   jax2onnx show model.onnx --text                        ONNX text syntax")]
 pub(crate) struct Show {
     /// The model file. Its weights are not loaded.
@@ -38,11 +40,14 @@ pub(crate) struct Show {
     /// Also list the parameters and other constants.
     #[arg(long)]
     parameters: bool,
+    /// Show only the operators that were nearly recognised and stay elementary, with line and reason.
+    #[arg(long, conflicts_with_all = ["by", "node", "parameters"])]
+    missed: bool,
     /// Print JSON.
     #[arg(long, conflicts_with_all = ["by", "parameters"])]
     json: bool,
     /// Print ONNX text syntax, without large tensors.
-    #[arg(long, conflicts_with_all = ["by", "node", "parameters", "json"])]
+    #[arg(long, conflicts_with_all = ["by", "node", "parameters", "json", "missed"])]
     text: bool,
     /// The source map, if it is neither in the model nor beside it.
     #[arg(long, value_name = "FILE")]
@@ -86,6 +91,9 @@ impl Show {
         model: &Model,
         terminal: &mut Terminal<'_>,
     ) -> Result<Status, Failure> {
+        if self.missed {
+            return missed::show(model, self.json, terminal);
+        }
         if self.text {
             let mut text = terminal.text();
             text.lines(&onnx::text::print_model(&model.proto));
@@ -123,6 +131,6 @@ impl Show {
 fn row(index: &Index<'_>, node: usize, label: String) -> Vec<String> {
     let origin = index.origin(node).unwrap_or_default();
     let op = index.nodes[node].op();
-    let site = origin.site.map(|site| site.place()).unwrap_or_default();
+    let site = origin.place().unwrap_or_default();
     vec![label, op, index.results(&index.nodes[node]), site, origin.rule]
 }

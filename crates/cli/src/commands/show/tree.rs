@@ -10,10 +10,10 @@ const LEVELS: usize = 32;
 
 /// A module: its nodes and modules in the order of first appearance.
 #[derive(Default)]
-struct Module<'m> {
-    name: &'m str,
+struct Module {
+    name: String,
     items: Vec<Item>,
-    known: FxHashMap<&'m str, usize>,
+    known: FxHashMap<String, usize>,
 }
 
 enum Item {
@@ -56,7 +56,7 @@ pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
     tree.rows
 }
 
-impl<'m> Tree<'_, 'm> {
+impl Tree<'_, '_> {
     /// The nodes of a body, grouped by the modules below `outer`.
     fn body(&mut self, body: usize, outer: &str, depth: usize) {
         let mut modules = vec![Module::default()];
@@ -65,7 +65,7 @@ impl<'m> Tree<'_, 'm> {
             let scope = match scope.strip_prefix(outer) {
                 Some(rest) if rest.starts_with('/') => &rest[1..],
                 Some(rest) if rest.is_empty() || outer.is_empty() => rest,
-                _ => scope,
+                _ => &scope,
             };
             let mut at = 0;
             for name in scope.splitn(LEVELS, '/').filter(|name| !name.is_empty()) {
@@ -76,7 +76,7 @@ impl<'m> Tree<'_, 'm> {
         self.module(&modules, 0, depth);
     }
 
-    fn module(&mut self, modules: &[Module<'m>], at: usize, depth: usize) {
+    fn module(&mut self, modules: &[Module], at: usize, depth: usize) {
         for item in &modules[at].items {
             match *item {
                 Item::Module(inner) => {
@@ -96,18 +96,18 @@ impl<'m> Tree<'_, 'm> {
                 self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);
             }
             let scope = self.index.scope(node);
-            self.body(body, scope, depth + 2);
+            self.body(body, &scope, depth + 2);
         }
     }
 }
 
-fn enter<'m>(modules: &mut Vec<Module<'m>>, at: usize, name: &'m str) -> usize {
+fn enter(modules: &mut Vec<Module>, at: usize, name: &str) -> usize {
     if let Some(known) = modules[at].known.get(name) {
         return *known;
     }
     let new = modules.len();
-    modules.push(Module { name, ..Module::default() });
-    modules[at].known.insert(name, new);
+    modules.push(Module { name: name.to_owned(), ..Module::default() });
+    modules[at].known.insert(name.to_owned(), new);
     modules[at].items.push(Item::Module(new));
     new
 }

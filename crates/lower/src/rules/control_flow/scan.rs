@@ -1,11 +1,13 @@
-//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, Loop with a trip count; a single
-//! iteration is inlined; without iterations, the carry is the result. Scans without a carry come here
-//! only if they are large: otherwise JAX applies their bodies to all rows at once
+//! scan[jaxpr](consts…, carry…, xs…) → Scan; without xs, or if there may be no iteration, Loop with a
+//! trip count; a single iteration is inlined; without iterations, the carry is the result. Scans
+//! without a carry come here only if they are large: otherwise JAX applies their bodies to all rows at
+//! once
 
 use std::panic::Location;
 
 use jaxpr::JaxprId;
-use onnx::{Op, ValueId, attrs};
+use onnx::{Attrs, Op, ValueId, attrs};
+use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Context;
@@ -16,13 +18,14 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let num_carry: usize = cx.param("num_carry")?;
     let (first, xs) = x.split_at(cx.in_count(num_consts + num_carry));
     let (consts, carry) = first.split_at(cx.in_count(num_consts));
-    if cx.param::<Dim>("length")? == Dim::Known(0) {
-        return no_rounds(cx, num_carry, carry);
+    let length: Dim = cx.param("length")?;
+    match length {
+        Dim::Known(0) => no_rounds(cx, num_carry, carry),
+        Dim::Known(1) => one_round(cx, consts, carry, xs),
+        // The operator Scan needs a row.
+        _ if xs.is_empty() || !at_least(&length, 1) => counted(cx, consts, carry, xs),
+        _ => over_arrays(cx, consts, carry, xs),
     }
-    if cx.param::<Dim>("length")? == Dim::Known(1) {
-        return one_round(cx, consts, carry, xs);
-    }
-    if xs.is_empty() { counted(cx, consts, carry) } else { over_arrays(cx, consts, carry, xs) }
 }
 
 /// What is carried stays as it is; what is stacked is empty.
@@ -81,27 +84,40 @@ fn over_arrays(
     Ok(cx.op_many("Scan", &[carry, xs].concat(), attrs, count)?)
 }
 
-fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId]) -> Result {
+fn counted(cx: &mut Context<'_>, consts: &[ValueId], carry: &[ValueId], xs: &[ValueId]) -> Result {
     let jaxpr: JaxprId = cx.param("jaxpr")?;
     let length: Dim = cx.param("length")?;
     let reverse: bool = cx.param("reverse")?;
     let types: Vec<Type> = carry.iter().map(|v| cx.ty(*v).clone()).collect();
-    let body = cx.block(|cx, block| {
-        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-        let go_on = cx.inputs(block, round)[1];
-        let carry = cx.inputs(block, types);
-        let outputs = cx.inline(jaxpr, &[consts, &carry].concat())?;
-        Ok([vec![go_on], outputs].concat())
-    })?;
     let trips = cx.dims(std::slice::from_ref(&length))?;
     let trips = cx.squeeze(trips, &[0])?;
+    let last = if reverse && !xs.is_empty() {
+        let last = cx.dims(&[length - Dim::Known(1)])?;
+        Some(cx.squeeze(last, &[0])?)
+    } else {
+        None
+    };
+    let body = cx.block(|cx, block| {
+        let round = vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let round = cx.inputs(block, round);
+        let mut inputs = [consts, &cx.inputs(block, types)].concat();
+        let row = match last {
+            Some(last) => cx.op("Sub", &[last, round[0]], Attrs::new())?,
+            None => round[0],
+        };
+        for x in xs {
+            inputs.push(cx.op("Gather", &[*x, row], attrs! { axis: 0 })?);
+        }
+        let outputs = cx.inline(jaxpr, &inputs)?;
+        Ok([vec![round[1]], outputs].concat())
+    })?;
     let go_on = cx.constant(Tensor::bools(&[], &[true]));
     let inputs = [trips, go_on].iter().chain(carry).map(|v| Some(*v)).collect();
     let count = cx.out_count();
     let attrs = attrs! { body: body };
     let mut outputs = cx.emit(Op::onnx("Loop"), inputs, attrs, count, Location::caller())?;
     if reverse {
-        // A reversed scan without xs computes the same rounds and stacks them backwards.
+        // A reversed scan stacks its rounds backwards.
         for value in &mut outputs[carry.len()..] {
             *value = cx.slice(*value, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?;
         }

@@ -1,7 +1,7 @@
 //! convert_element_type[new_dtype](x) → Cast(x); a float becomes the nearest integer in range, and NaN
 //! becomes 0; numbers too large for an 8-bit float become infinity or NaN
 
-use onnx::{ValueId, attrs};
+use onnx::{Assumption, ValueId, attrs};
 use tensor::{DType, Kind};
 
 use crate::formula::formulas;
@@ -16,7 +16,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     }
     // A small float is also a larger one, whose conversions are better defined.
     let x = if from.is_float() && from.bits() < 32 { cx.cast(x, DType::F32)? } else { x };
-    let result = if from.is_float() && to.is_integer() {
+    let whole = from.is_float() && to.is_integer() && to.bits() >= 8;
+    let result = if whole && cx.assumes(Assumption::CastsInRange) {
+        cx.cast(x, to)?
+    } else if from.is_float() && to.is_integer() {
         to_integer(cx, x, to)?
     } else if to.is_float() && to.bits() <= 8 {
         to_small_float(cx, x, to)?

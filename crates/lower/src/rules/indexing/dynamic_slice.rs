@@ -62,10 +62,10 @@ pub(crate) fn start(cx: &mut Context<'_>, start: ValueId, limit: &Dim) -> Result
     let limits = std::slice::from_ref(limit);
     let start = indices::comparable(cx, start, limits)?;
     if limit.as_known().is_some() {
-        let clamped = indices::clamp(cx, start, limits)?;
+        let clamped = indices::inside(cx, start, limits)?;
         return Ok(cx.cast(clamped, DType::I64)?);
     }
     let vector = cx.unsqueeze(start, &[0])?;
-    let clamped = indices::clamp(cx, vector, limits)?;
+    let clamped = indices::inside(cx, vector, limits)?;
     Ok(cx.squeeze(clamped, &[0])?)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use crate::rules::Result;
@@ -64,8 +64,8 @@ impl Starts {
             return Ok(Self { value, inside: None });
         }
         let given = comparable(cx, indices, limits)?;
-        let value = clamp(cx, given, limits)?;
-        if mode == Mode::Clip {
+        let value = inside(cx, given, limits)?;
+        if mode == Mode::Clip || value == given {
             return Ok(Self { value, inside: None });
         }
         let same = cx.op("Equal", &[given, value], Attrs::new())?;
@@ -95,6 +95,15 @@ pub(crate) fn comparable(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -
     let small = |limit: &Dim| limit.as_known().is_some_and(|n| i32::try_from(n).is_ok());
     let narrow = holds && limits.iter().all(small);
     Ok(cx.cast(value, if narrow { DType::I32 } else { DType::I64 })?)
+}
+
+/// `value`, which stands for places, clamped to `0..=limits` unless it is promised to lie there.
+#[track_caller]
+pub(crate) fn inside(cx: &mut Context<'_>, value: ValueId, limits: &[Dim]) -> Result<ValueId> {
+    match cx.assumes(Assumption::IndicesInRange) {
+        true => Ok(value),
+        false => clamp(cx, value, limits),
+    }
 }
 
 /// `value` clamped to `0..=limits`, with one limit per element of the last axis.

@@ -40,7 +40,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (a, scale) = matrix::balanced(cx, a)?;
     // A wide matrix is the adjoint of a tall one.
     let tall = if rows < columns { a.adjoint(cx)? } else { a };
-    let triple = decompose(cx, tall, vectors.then_some(full))?;
+    let mut triple = decompose(cx, tall, vectors.then_some(full))?;
+    if columns == 1 && a.im.is_none() {
+        triple.vectors = sign_on_the_left(cx, triple.vectors)?;
+    }
     let values = cx.op("Mul", &[triple.values, scale], Attrs::new())?;
     let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
     let values = Entries::real(cx.squeeze(values, &[-1])?);
@@ -76,6 +79,26 @@ fn empty(cx: &mut Context<'_>, a: Entries, vectors: bool) -> Result<Vec<Parts>> 
 struct Triple {
     values: ValueId,
     vectors: Option<(Entries, Entries)>,
+}
+
+/// The right vector of a single column is 1 in JAX, and the first left vector has the sign.
+fn sign_on_the_left(
+    cx: &mut Context<'_>,
+    vectors: Option<(Entries, Entries)>,
+) -> Result<Option<(Entries, Entries)>> {
+    let Some((left, right)) = vectors else { return Ok(None) };
+    let (rows, columns) = matrix::sides(cx, left);
+    let one = Dim::Known(1);
+    let first = left.slice(cx, -1, &Dim::Known(0), &one)?;
+    let signed = Entries::real(cx.op("Mul", &[first.re, right.re], Attrs::new())?);
+    let left = if columns == one || rows == one {
+        signed
+    } else {
+        let rest = left.slice(cx, -1, &one, &columns)?;
+        signed.concat(cx, -1, rest)?
+    };
+    let right = Entries::real(cx.op("Abs", &[right.re], Attrs::new())?);
+    Ok(Some((left, right)))
 }
 
 /// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.

@@ -1,7 +1,7 @@
 //! argmax[axes, index_dtype](x), argmin → ArgMax, ArgMin; the first NaN wins over everything, which
 //! ONNX leaves open, so it is looked for separately
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::DType;
 
 use crate::rules::Result;
@@ -26,7 +26,7 @@ fn choose(cx: &mut Context<'_>, x: ValueId, op: &'static str) -> Result {
     let dtype: DType = cx.param("index_dtype")?;
     let numbers = if cx.dtype(x) == DType::Bool { cx.cast(x, DType::U8)? } else { x };
     let mut index = cx.op(op, &[numbers], attrs! { axis: *axis, keepdims: false })?;
-    if cx.dtype(x).is_float() {
+    if cx.dtype(x).is_float() && !cx.assumes(Assumption::NoNan) {
         let nan = cx.op("IsNaN", &[x], Attrs::new())?;
         let nan = cx.cast(nan, DType::U8)?;
         let first = cx.op("ArgMax", &[nan], attrs! { axis: *axis, keepdims: false })?;

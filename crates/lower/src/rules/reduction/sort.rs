@@ -1,7 +1,7 @@
 //! sort[dimension, num_keys](x…) → TopK of the smallest, and GatherElements for what is carried
 //! along; ONNX orders equal elements by their index, so every sort is stable
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use crate::rules::Result;
@@ -52,7 +52,7 @@ impl Sort {
     /// `x` sorted by itself. NaN are last: as many as there were.
     fn values(&self, cx: &mut Context<'_>, x: ValueId) -> Result<ValueId> {
         let dtype = cx.dtype(x);
-        if !dtype.is_float() {
+        if !dtype.is_float() || cx.assumes(Assumption::NoNan) {
             return Ok(self.smallest(cx, x)?.0);
         }
         let (nan, numbers) = without_nan(cx, x)?;
@@ -76,7 +76,7 @@ impl Sort {
         for &key in keys.iter().rev() {
             match cx.dtype(key) {
                 DType::Bool => parts.push(cx.cast(key, DType::U8)?),
-                dtype if dtype.is_float() => {
+                dtype if dtype.is_float() && !cx.assumes(Assumption::NoNan) => {
                     let (nan, numbers) = without_nan(cx, key)?;
                     parts.extend([numbers, cx.cast(nan, DType::U8)?]);
                 }

@@ -1,6 +1,6 @@
 //! top_k[k, axis](x) → TopK; floats in the order of their bits, where zeros and NaN have signs
 
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use crate::rules::Result;
@@ -17,7 +17,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let count = cx.dims(std::slice::from_ref(&k))?;
     let numbers = match values.dtype {
         DType::Bool => cx.cast(x[0], DType::U8)?,
-        dtype if dtype.is_float() => total_order(cx, x[0])?,
+        dtype if dtype.is_float() && !cx.assumes(Assumption::NoNan) => total_order(cx, x[0])?,
         _ => x[0],
     };
     let found = cx.op_many("TopK", &[numbers, count], attrs! { axis: axis }, 2)?;

@@ -20,8 +20,13 @@ pub(super) fn reduce(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, L
         b.op_optional(op, &inputs, node.attrs.clone())
     };
     let (best, sum) = (reduce(node.op.name, x)?, reduce("ReduceSum", sizes)?);
-    let any = b.op("IsNaN", &[sum], Attrs::new())?;
-    let result = b.op("Where", &[any, sum, best], Attrs::new())?;
+    let result = if is_size && node.is("ReduceMax") {
+        // The largest size is at most the sum, and `Min` keeps NaN.
+        b.op("Min", &[best, sum], Attrs::new())?
+    } else {
+        let any = b.op("IsNaN", &[sum], Attrs::new())?;
+        b.op("Where", &[any, sum, best], Attrs::new())?
+    };
     Ok(vec![b.cast(result, dtype)?])
 }
 
@@ -56,9 +61,11 @@ pub(super) fn scatter(b: &mut Builder<'_>, node: &Node) -> Result<Vec<ValueId>, 
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::Target;
-    use crate::legalize::testing::outcome;
+    use crate::legalize::testing::{outcome, show};
+    use crate::legalize::{Target, legalize};
+    use crate::testing::graph;
     use onnx::attrs;
+    use provenance::Origins;
     use tensor::DType;
 
     fn reduced(dtype: DType) -> String {
@@ -87,6 +94,19 @@ mod tests {
         assert_eq!(scatter("min", DType::BF16), nodes);
         assert_eq!(scatter("max", DType::I32), "ScatterElements:i32");
         assert_eq!(scatter("add", DType::F32), "ScatterElements:f32");
+    }
+
+    #[test]
+    fn the_largest_size_is_at_most_their_sum() {
+        let text = "g (float[2,3] x) => (float[2,1] y) <int64[1] a = {1}> {
+            s = Abs (x) y = ReduceMax (s, a)
+        }";
+        let mut origins = Origins::default();
+        let mut graph = graph(text, &mut origins);
+        for _ in 0..2 {
+            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            assert_eq!(show(&graph), "Abs:f32 ReduceMax:f32 ReduceSum:f32 Min:f32");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What has to hold for an operator beyond its spelling: axes that it can have, operands of the right
 //! size, attributes that follow from what was found.
 
+mod attention;
 mod normalization;
+mod rotary;
 
 use tensor::Dim;
 
@@ -14,6 +16,7 @@ pub(super) type Condition = fn(&mut Found<'_, '_>) -> Result<(), Skip>;
 /// The condition of an operator.
 pub(super) fn of(op: &str) -> Option<Condition> {
     Some(match op {
+        "Attention" => attention::attention,
         "Clip" => clip,
         "GroupNormalization" => normalization::of_groups,
         "InstanceNormalization" => normalization::of_channels,
@@ -21,6 +24,7 @@ pub(super) fn of(op: &str) -> Option<Condition> {
         "LogSoftmax" | "Softmax" => softmax,
         "PRelu" => prelu,
         "ReduceL2" | "ReduceLogSumExp" | "ReduceMean" | "ReduceSumSquare" => reduction,
+        "RotaryEmbedding" => rotary::rotary,
         _ => return None,
     })
 }

@@ -7,6 +7,7 @@ use tensor::{DType, Dim, Tensor};
 
 use super::missed;
 use crate::Skip;
+use crate::movement::Step;
 use crate::recognize::found::Found;
 
 /// More elements than this are not worth a scale of ones.
@@ -14,7 +15,7 @@ const MOST_ONES: usize = 1 << 14;
 
 /// Of the last axes, all of them from one on, with a scale and a bias as large as they are.
 pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
-    let (shape, dtype) = operand(found)?;
+    let (shape, dtype) = operand(found, FrontAxes::MayCome)?;
     let rank = shape.len();
     let first = match (found.axes("axes"), found.int("axis")) {
         (Some(axes), _) => {
@@ -37,7 +38,7 @@ pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     for name in ["scale", "bias"] {
         let Some((value, placement)) = found.placed(name) else { continue };
         let ty = found.m.ty(value);
-        let aligned = placement.is_aligned(&ty.shape, rank);
+        let aligned = placement.is_aligned(&ty.shape, found.shape()?.len());
         let inner = ty.shape.len().min(normalized.len());
         let (front, back) = ty.shape.split_at(ty.shape.len() - inner);
         if !aligned || back != normalized || front.iter().any(|dim| *dim != Dim::Known(1)) {
@@ -59,7 +60,7 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
     }
-    let (shape, dtype) = operand(found)?;
+    let (shape, dtype) = operand(found, FrontAxes::Count)?;
     let rank = shape.len();
     let channel = match (found.axes("axes"), found.ints("back")) {
         (Some(axes), _) => {
@@ -87,7 +88,7 @@ const SCALE_FOR_EACH_CHANNEL: i64 = 21;
 
 /// Of groups of channels, which are the last axis.
 pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
-    let (shape, dtype) = operand(found)?;
+    let (shape, dtype) = operand(found, FrontAxes::Count)?;
     if found.has("groups") && found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
         return Err("the opset has a scale for each group".into());
     }
@@ -119,18 +120,37 @@ pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     parameters(found, &shape, channel, dtype)
 }
 
-/// The shape and the type of what is normalised, which are those of the result.
-fn operand(found: &Found<'_, '_>) -> Result<(Vec<Dim>, DType), Skip> {
+/// Whether it matters if axes of size one are put in front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrontAxes {
+    /// Axes are counted from the first one.
+    Count,
+    /// Axes are counted from the last one.
+    MayCome,
+}
+
+/// The shape and the type of what is normalised.
+fn operand(found: &mut Found<'_, '_>, front_axes: FrontAxes) -> Result<(Vec<Dim>, DType), Skip> {
     let (shape, dtype) = (found.shape()?, found.dtype()?);
     if found.count("axes") == Some(Dim::Known(0)) {
         return Err("nothing is normalised".into());
     }
     let Some((x, placement)) = found.placed("x") else { return Ok((shape, dtype)) };
-    let ty = found.m.ty(x);
-    if ty.shape != shape || !placement.is_aligned(&shape, shape.len()) {
+    let ty = found.m.ty(x).clone();
+    if !placement.is_aligned(&ty.shape, shape.len()) {
         return Err("the axes are arranged differently".into());
     }
-    Ok((shape, ty.dtype))
+    // The result may have axes of size one in front.
+    let front =
+        shape.strip_suffix(ty.shape.as_slice()).ok_or("the axes are arranged differently")?;
+    let ones = front.iter().all(|dim| *dim == Dim::Known(1));
+    if !ones || (front_axes == FrontAxes::Count && !front.is_empty()) {
+        return Err("the axes are arranged differently".into());
+    }
+    if !front.is_empty() {
+        found.move_result(vec![Step::Reshape(ty.shape.clone(), shape)]);
+    }
+    Ok((ty.shape, ty.dtype))
 }
 
 /// A norm that cannot be one node; if it is one already, nothing is amiss.

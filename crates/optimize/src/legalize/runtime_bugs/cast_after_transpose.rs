@@ -5,26 +5,24 @@
 
 use onnx::{Attr, Graph, NodeId, ValueId};
 
-use super::{Error, Work};
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
 
-/// Puts all of them in that order.
-pub(super) fn swap(work: &mut Work<'_>) -> Result<(), Error> {
-    for id in work.graph.all_nodes() {
-        if !work.graph.node(id).is("MatMul") {
-            continue;
-        }
-        for index in 0..2 {
-            let Some(pair) = find(work.graph, id, index) else { continue };
-            let (cast, transpose) = (work.graph.node(pair.cast), work.graph.node(pair.transpose));
-            let (cast_attrs, transpose_attrs) = (cast.attrs.clone(), transpose.attrs.clone());
-            let mut b = work.builder(pair.cast, Some(pair.cast));
-            let wide = b.op("Cast", &[pair.x], cast_attrs)?;
-            let turned = b.op("Transpose", &[wide], transpose_attrs)?;
-            work.graph.set_input(id, index, Some(turned));
-            for node in [pair.cast, pair.transpose] {
-                if !work.graph.value(work.graph.node(node).outputs[0]).is_used() {
-                    work.graph.remove_node(node);
-                }
+pub(super) static BUG: Bug =
+    Bug { name: "cast_after_transpose", target: Target::OnnxRuntime, roots: &["MatMul"], avoid };
+
+fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
+    for index in 0..2 {
+        let Some(pair) = find(work.graph, product, index) else { continue };
+        let (cast, transpose) = (work.graph.node(pair.cast), work.graph.node(pair.transpose));
+        let (cast_attrs, transpose_attrs) = (cast.attrs.clone(), transpose.attrs.clone());
+        let mut b = work.builder(pair.cast, Some(pair.cast));
+        let wide = b.op("Cast", &[pair.x], cast_attrs)?;
+        let turned = b.op("Transpose", &[wide], transpose_attrs)?;
+        work.graph.set_input(product, index, Some(turned));
+        for node in [pair.cast, pair.transpose] {
+            if !work.graph.value(work.graph.node(node).outputs[0]).is_used() {
+                work.graph.remove_node(node);
             }
         }
     }

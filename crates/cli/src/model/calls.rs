@@ -1,0 +1,209 @@
+//! Which nodes call the functions of a model, and what onnxruntime names the bodies that it puts in
+//! their place.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{BodyKind, Index};
+
+/// The nodes that called a function, innermost first: a node of the function's caller, then a node
+/// of the caller of that one, up to a node of the main graph.
+pub(crate) type Chain = Vec<usize>;
+
+/// How many calls of one function are listed, through all functions that contain it.
+const MOST: usize = 256;
+
+/// How many nodes are inlined. Functions that call each other twice soon exceed any limit.
+const INLINED: usize = 1 << 20;
+
+/// How deep functions call each other.
+const DEEPEST: usize = 32;
+
+/// Domain, name and overload of a function or an operator.
+type Identity<'m> = (&'m str, &'m str, &'m str);
+
+/// The calls of a model's functions.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// The nodes that call a function, by its body.
+    callers: FxHashMap<usize, Vec<usize>>,
+    /// The body of the function that a node calls.
+    called: FxHashMap<usize, usize>,
+    /// The calls that onnxruntime replaces by nodes whose names start with a prefix.
+    inlined: FxHashMap<String, Vec<Chain>>,
+}
+
+impl Calls {
+    pub(super) fn new(index: &Index<'_>) -> Self {
+        let bodies = index.bodies.iter().enumerate().filter_map(|(at, body)| match body.kind {
+            BodyKind::Function(f) => {
+                Some(((f.domain.as_str(), f.name.as_str(), f.overload.as_str()), at))
+            }
+            _ => None,
+        });
+        let functions: FxHashMap<Identity<'_>, usize> = bodies.collect();
+        let mut calls = Self::default();
+        if functions.is_empty() {
+            return calls;
+        }
+        for (position, node) in index.nodes.iter().enumerate() {
+            let proto = node.proto;
+            let identity = (proto.domain.as_str(), proto.op_type.as_str(), proto.overload.as_str());
+            if let Some(&body) = functions.get(&identity) {
+                calls.callers.entry(body).or_default().push(position);
+                calls.called.insert(position, body);
+            }
+        }
+        calls.inlined = Inliner::new(index, &calls).run();
+        calls
+    }
+
+    /// The body of the function that a node calls.
+    pub(crate) fn called(&self, node: usize) -> Option<usize> {
+        self.called.get(&node).copied()
+    }
+
+    /// The loop or branch around a node that is reached by `chain`, and the calls that lead there.
+    pub(crate) fn around<'c>(
+        &self,
+        index: &Index<'_>,
+        mut node: usize,
+        mut chain: &'c [usize],
+    ) -> Option<(usize, &'c [usize])> {
+        loop {
+            if let Some(owner) = index.owner(node) {
+                return Some((owner, chain));
+            }
+            let (&call, outer) = chain.split_first()?;
+            (node, chain) = (call, outer);
+        }
+    }
+
+    /// All nodes that call the same function as `call`.
+    pub(super) fn beside(&self, call: usize) -> &[usize] {
+        let callers = self.called(call).and_then(|body| self.callers.get(&body));
+        callers.map_or(&[], Vec::as_slice)
+    }
+
+    /// All ways in which a node is reached from the main graph; one empty way if it is there.
+    pub(crate) fn chains(&self, index: &Index<'_>, node: usize) -> Vec<Chain> {
+        let mut found = Vec::new();
+        self.extend(index, node, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn extend(&self, index: &Index<'_>, node: usize, chain: &mut Chain, found: &mut Vec<Chain>) {
+        let Some(body) = index.function_body(node) else { return found.push(chain.clone()) };
+        for &call in self.callers.get(&body).into_iter().flatten() {
+            // No function contains itself, except in a damaged model.
+            if found.len() < MOST && chain.len() < DEEPEST && !chain.contains(&call) {
+                chain.push(call);
+                self.extend(index, call, chain, found);
+                chain.pop();
+            }
+        }
+    }
+
+    /// The calls that put `node` in its place under the name `name`: those that onnxruntime names
+    /// like this, or all calls of the function if the name does not tell.
+    pub(crate) fn of_name(&self, index: &Index<'_>, node: usize, name: &str) -> Vec<Chain> {
+        let all = || self.chains(index, node);
+        let Some(at) = name.find("_inlfunc_") else { return all() };
+        let own = index.nodes[node].proto.name.as_str();
+        let Some(end) = name[at..].find(&format!("_{own}")) else { return all() };
+        let body = index.function_body(node);
+        let fits = |chains: &&Vec<Chain>| {
+            let called = |chain: &Chain| chain.first().and_then(|call| self.called(*call));
+            body.is_some() && chains.iter().all(|chain| called(chain) == body)
+        };
+        self.inlined.get(&name[at..at + end]).filter(fits).cloned().unwrap_or_else(all)
+    }
+}
+
+/// Inlines as onnxruntime does before it optimises a model: in rounds, in each graph the calls in
+/// the order of the file, graphs inside nodes first. What replaces a call comes last, and its own
+/// calls are inlined in the next round. The names of the first call of a function start with
+/// `_inlfunc_F`, those of later calls with `_inlfunc_F_token_N`, where `N` counts in each graph.
+struct Inliner<'a, 'm> {
+    index: &'a Index<'m>,
+    calls: &'a Calls,
+    /// The nodes of each body, and the bodies inside each node.
+    members: Vec<Vec<usize>>,
+    inner: FxHashMap<usize, Vec<usize>>,
+    found: FxHashMap<String, Vec<Chain>>,
+    count: usize,
+}
+
+/// A graph while it is inlined: calls and graphs inside nodes, in the order of its nodes.
+#[derive(Default)]
+struct Graph<'m> {
+    calls: Vec<(usize, Chain)>,
+    inner: Vec<Graph<'m>>,
+    names: FxHashSet<&'m str>,
+    next: usize,
+}
+
+impl<'a, 'm> Inliner<'a, 'm> {
+    fn new(index: &'a Index<'m>, calls: &'a Calls) -> Self {
+        let mut members = vec![Vec::new(); index.bodies.len()];
+        for (position, node) in index.nodes.iter().enumerate() {
+            members[node.body].push(position);
+        }
+        let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (position, body) in index.bodies.iter().enumerate() {
+            if let BodyKind::Inner(owner, _) = body.kind {
+                inner.entry(owner).or_default().push(position);
+            }
+        }
+        Self { index, calls, members, inner, found: FxHashMap::default(), count: 0 }
+    }
+
+    fn run(mut self) -> FxHashMap<String, Vec<Chain>> {
+        let mut main = Graph::default();
+        self.add(&mut main, 0, &Vec::new());
+        while self.round(&mut main) && self.count < INLINED {}
+        // Without all of them, a name may stand for another call.
+        if self.count < INLINED { self.found } else { FxHashMap::default() }
+    }
+
+    /// Adds the nodes of a body to a graph. `chain` leads to the body.
+    fn add(&self, graph: &mut Graph<'m>, body: usize, chain: &Chain) {
+        for &node in &self.members[body] {
+            if self.calls.called(node).is_some() {
+                graph.calls.push((node, chain.clone()));
+            }
+            for &inner in self.inner.get(&node).into_iter().flatten() {
+                let mut new = Graph::default();
+                self.add(&mut new, inner, chain);
+                graph.inner.push(new);
+            }
+        }
+    }
+
+    /// Inlines all calls that a graph has now; whether there were any.
+    fn round(&mut self, graph: &mut Graph<'m>) -> bool {
+        let mut inlined = false;
+        for inner in &mut graph.inner {
+            inlined |= self.round(inner);
+        }
+        for (call, outer) in std::mem::take(&mut graph.calls) {
+            let Some(body) = self.calls.called(call) else { continue };
+            inlined = true;
+            self.count += 1 + self.members[body].len();
+            if self.count >= INLINED || outer.len() >= DEEPEST {
+                self.count = INLINED;
+                break;
+            }
+            let name = self.index.nodes[call].proto.op_type.as_str();
+            let prefix = if graph.names.insert(name) {
+                format!("_inlfunc_{name}")
+            } else {
+                graph.next += 1;
+                format!("_inlfunc_{name}_token_{}", graph.next - 1)
+            };
+            let chain: Chain = std::iter::once(call).chain(outer).collect();
+            self.add(graph, body, &chain);
+            self.found.entry(prefix).or_default().push(chain);
+        }
+        inlined
+    }
+}

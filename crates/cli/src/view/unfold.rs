@@ -1,0 +1,122 @@
+//! The nodes of a model as they run: each call of a function is followed by the function's nodes.
+
+use rustc_hash::FxHashMap;
+
+use crate::model::{BodyKind, Chain, Index, Makers};
+use crate::profile::{Attributed, Target, split};
+
+/// How many nodes are shown inside calls. The calls after that stay closed.
+const MOST: usize = 100_000;
+
+/// A node in one of the calls of the function that contains it.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The node.
+    pub(super) node: usize,
+    /// The place of the node that contains it: a loop, a branch or a call.
+    pub(super) owner: Option<usize>,
+    /// The calls that lead to it, innermost first.
+    pub(super) chain: Chain,
+    /// The place of the innermost of them.
+    call: Option<usize>,
+}
+
+/// All nodes, with those inside a node after it.
+#[derive(Debug)]
+pub(super) struct Unfolded {
+    /// All places.
+    pub(super) places: Vec<Place>,
+    /// By node and place of the call.
+    by_call: FxHashMap<(usize, Option<usize>), usize>,
+    /// The nodes of each body, and the bodies inside each node.
+    members: Vec<Vec<usize>>,
+    inner: FxHashMap<usize, Vec<usize>>,
+}
+
+impl Unfolded {
+    pub(super) fn new(index: &Index<'_>) -> Self {
+        let mut members = vec![Vec::new(); index.bodies.len()];
+        for (position, node) in index.nodes.iter().enumerate() {
+            members[node.body].push(position);
+        }
+        let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (position, body) in index.bodies.iter().enumerate() {
+            if let BodyKind::Inner(owner, _) = body.kind {
+                inner.entry(owner).or_default().push(position);
+            }
+        }
+        let by_call = FxHashMap::default();
+        let mut unfolded = Self { places: Vec::new(), by_call, members, inner };
+        unfolded.add(index, 0, None, &Chain::new(), None);
+        unfolded
+    }
+
+    /// Adds the nodes of a body.
+    fn add(
+        &mut self,
+        index: &Index<'_>,
+        body: usize,
+        owner: Option<usize>,
+        chain: &Chain,
+        call: Option<usize>,
+    ) {
+        for node in self.members[body].clone() {
+            let place = self.places.len();
+            self.by_call.insert((node, call), place);
+            self.places.push(Place { node, owner, chain: chain.clone(), call });
+            for inner in self.inner.get(&node).cloned().unwrap_or_default() {
+                self.add(index, inner, Some(place), chain, call);
+            }
+            if let Some(function) = index.calls().called(node)
+                && self.places.len() + self.members[function].len() <= MOST
+                && !chain.contains(&node)
+            {
+                let chain = std::iter::once(node).chain(chain.iter().copied()).collect();
+                self.add(index, function, Some(place), &chain, Some(place));
+            }
+        }
+    }
+
+    /// The place of the node that computes the value that the node at `place` sees as `name`. What
+    /// a function is given, its caller has computed.
+    pub(super) fn maker<'u>(
+        &'u self,
+        index: &Index<'u>,
+        makers: &Makers<'_>,
+        mut place: &'u Place,
+        mut name: &'u str,
+    ) -> Option<usize> {
+        loop {
+            let body = index.nodes[place.node].body;
+            if let Some(node) = makers.find(index, body, name) {
+                return self.by_call.get(&(node, place.call)).copied();
+            }
+            let function = index.function(place.node)?;
+            let at = function.input.iter().position(|input| input == name)?;
+            place = &self.places[place.call?];
+            name = index.nodes[place.node].proto.input.get(at)?;
+        }
+    }
+
+    /// Nanoseconds by place. What ran in one of several calls counts equally for each.
+    pub(super) fn times(&self, attributed: &Attributed<'_>) -> Vec<u64> {
+        let chains = self.places.iter().enumerate();
+        let by_chain: FxHashMap<(usize, &[usize]), usize> =
+            chains.map(|(at, place)| ((place.node, place.chain.as_slice()), at)).collect();
+        let mut times = vec![0; self.places.len()];
+        for (kernel, target) in &attributed.kernels {
+            let Target::Node(node, chains) = target else { continue };
+            for (chain, ns) in chains.iter().zip(split(kernel.ns, chains.len())) {
+                // A call that is not unfolded stands for what is inside it.
+                let closed =
+                    || chain.iter().enumerate().map(|(at, call)| (*call, &chain[at + 1..]));
+                let whole = std::iter::once((*node, chain.as_slice())).chain(closed());
+                let place = whole.filter_map(|key| by_chain.get(&key)).next();
+                if let Some(time) = place.and_then(|place| times.get_mut(*place)) {
+                    *time += ns;
+                }
+            }
+        }
+        times
+    }
+}

@@ -1,0 +1,85 @@
+//! What the user promises about values that exist only when the model runs.
+
+use std::fmt;
+
+/// One promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assumption {
+    /// What is read or written by index lies inside of its array.
+    IndicesInRange,
+    /// No NaN is compared, ordered or searched, and zeros of both signs are the same there.
+    NoNan,
+    /// A float that becomes an integer is a number that the integer's type can hold.
+    CastsInRange,
+}
+
+impl Assumption {
+    /// All of them.
+    pub const ALL: [Assumption; 3] =
+        [Assumption::IndicesInRange, Assumption::NoNan, Assumption::CastsInRange];
+
+    /// What users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Assumption::IndicesInRange => "indices_in_range",
+            Assumption::NoNan => "no_nan",
+            Assumption::CastsInRange => "casts_in_range",
+        }
+    }
+
+    /// The one of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// A set of promises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assumptions(u8);
+
+impl Assumptions {
+    /// Whether it contains `one`.
+    pub fn contains(self, one: Assumption) -> bool {
+        self.0 & (1 << one as u8) != 0
+    }
+
+    /// Reads what [`fmt::Display`] writes: names separated by spaces. Fails on a name that there is
+    /// not, which it returns.
+    pub fn parse(text: &str) -> Result<Self, &str> {
+        text.split_whitespace().map(|name| Assumption::find(name).ok_or(name)).collect()
+    }
+
+    /// Whether nothing is promised.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Assumption> for Assumptions {
+    fn from_iter<T: IntoIterator<Item = Assumption>>(all: T) -> Self {
+        Self(all.into_iter().fold(0, |bits, one| bits | (1 << one as u8)))
+    }
+}
+
+impl fmt::Display for Assumptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Assumption::ALL.into_iter().filter(|one| self.contains(*one));
+        f.write_str(&names.map(Assumption::name).collect::<Vec<_>>().join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Assumption, Assumptions};
+
+    #[test]
+    fn sets_are_texts() {
+        let set: Assumptions =
+            [Assumption::CastsInRange, Assumption::IndicesInRange].into_iter().collect();
+        assert_eq!(set.to_string(), "indices_in_range casts_in_range");
+        assert_eq!(Assumptions::parse(&set.to_string()), Ok(set));
+        assert!(!set.contains(Assumption::NoNan));
+        assert_eq!(Assumptions::parse("no_nan no_nans"), Err("no_nans"));
+        assert!(Assumptions::parse("").is_ok_and(Assumptions::is_empty));
+    }
+}

@@ -1,0 +1,19 @@
+//! A lock on a folder, so that two processes do not replace the same files at once.
+
+use std::fs::File;
+use std::path::Path;
+
+/// Waits until no other process holds the lock, and holds it as long as the result exists. There is
+/// none where the system or the file system has no such locks.
+#[cfg(unix)]
+pub(crate) fn lock(folder: &Path) -> Option<File> {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = File::open(folder).ok()?;
+    flock(&folder, FlockOperation::LockExclusive).ok()?;
+    Some(folder)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn lock(_: &Path) -> Option<File> {
+    None
+}

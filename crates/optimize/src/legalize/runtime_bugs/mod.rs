@@ -1,0 +1,86 @@
+//! What runtimes get wrong in models that are right, and how models avoid it.
+//!
+//! Each entry has a program that shows it, which `tests/test_runtime_bugs.py` runs: an entry whose
+//! program is right in all versions that matter can go. `scripts/hunt_runtime_rewrites.py` looks for
+//! more.
+
+mod added_zero;
+mod cast_after_transpose;
+mod pad_before_max_pool;
+mod power_before_mean;
+mod relu_before_clip;
+mod scaled_product;
+
+use onnx::{Attrs, NodeId};
+use tensor::DType;
+
+use super::{Error, Target, Work};
+
+/// A bug of a runtime.
+struct Bug {
+    /// The file of the program that shows it, in `programs/`.
+    #[cfg_attr(not(test), expect(dead_code, reason = "programs are for tests"))]
+    name: &'static str,
+    /// Which runtime has it.
+    target: Target,
+    /// The operators that it is noticed at.
+    roots: &'static [&'static str],
+    /// Changes what is around such a node, if it is affected.
+    avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
+}
+
+static BUGS: [&Bug; 6] = [
+    &added_zero::BUG,
+    &cast_after_transpose::BUG,
+    &pad_before_max_pool::BUG,
+    &power_before_mean::BUG,
+    &relu_before_clip::BUG,
+    &scaled_product::BUG,
+];
+
+/// Avoids all of them.
+pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
+    let target = work.target;
+    for bug in BUGS.iter().filter(|bug| bug.target == target) {
+        for id in work.graph.all_nodes() {
+            let node = work.graph.node(id);
+            if node.op.domain.is_empty() && bug.roots.contains(&node.op.name) {
+                (bug.avoid)(work, id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a `Sum` in the place of an `Add`: the same to the specification, and nothing that rewrites look for.
+fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
+    let node = work.graph.node(add);
+    let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);
+    if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {
+        return Ok(());
+    }
+    let sum = work.builder(add, Some(add)).op_optional("Sum", &inputs, Attrs::new())?;
+    work.substitute(add, &[sum]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BUGS;
+    use crate::legalize::{Target, testing};
+    use std::path::Path;
+
+    fn program(name: &str) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/legalize/runtime_bugs");
+        std::fs::read_to_string(folder.join("programs").join(format!("{name}.onnxtxt"))).unwrap()
+    }
+
+    #[test]
+    fn what_shows_a_bug_is_changed() {
+        for bug in BUGS {
+            let text = program(bug.name);
+            let plain = testing::legalized_text(&text, Target::Spec);
+            assert_ne!(plain, testing::legalized_text(&text, bug.target), "{}", bug.name);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `Pad` in front of a `MaxPool` names its axes.
+//!
+//! onnxruntime's `Pad_Fusion` makes the pool pad instead, where padding is smaller than every number and
+//! not zero. It leaves a `Pad` with axes alone.
+
+use onnx::{Attr, Graph, Node, NodeId, ValueId};
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+use crate::movement::is_movement;
+
+pub(super) static BUG: Bug =
+    Bug { name: "pad_before_max_pool", target: Target::OnnxRuntime, roots: &["MaxPool"], avoid };
+
+fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
+    let Some(id) = work.graph.node(pool).input(0).and_then(|x| padding(work.graph, x)) else {
+        return Ok(());
+    };
+    let node = work.graph.node(id).clone();
+    let (Some(x), Some(pads)) = (node.input(0), node.input(1)) else { return Ok(()) };
+    // All of them, in order: where onnxruntime moves a transpose over a `Pad`, it permutes the
+    // amounts and forgets the axes.
+    let axes: Vec<i64> = (0..work.graph.ty(x).rank() as i64).collect();
+    let mut b = work.builder(id, Some(id));
+    let axes = b.i64s(&axes);
+    let inputs = [Some(x), Some(pads), node.input(2), Some(axes)];
+    let padded = b.op_optional("Pad", &inputs, node.attrs.clone())?;
+    work.substitute(id, &[padded]);
+    Ok(())
+}
+
+/// The `Pad` by constants that a value comes from, and that names no axes.
+fn padding(graph: &Graph, mut x: ValueId) -> Option<NodeId> {
+    loop {
+        let id = graph.producer(x)?;
+        let node = graph.node(id);
+        if node.is("Pad") {
+            return is_constant(node).then_some(id).filter(|_| node.input(3).is_none());
+        }
+        // What may be gone, or elsewhere, when the rewrite looks.
+        if !(is_movement(node) || node.is("Cast") || node.is("Identity")) {
+            return None;
+        }
+        x = node.input(0)?;
+    }
+}
+
+fn is_constant(pad: &Node) -> bool {
+    match pad.attr("mode") {
+        Some(Attr::String(mode)) => &**mode == "constant",
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::{Target, testing};
+
+    fn legalized(body: &str) -> String {
+        let text = format!(
+            "g (float[1,2,4,4] x) => (float[1,2,4,4] y)
+             <int64[8] p = {{0, 0, 1, 0, 0, 0, 1, 2}}> {{ {body} }}"
+        );
+        testing::legalized_text(&text, Target::OnnxRuntime)
+    }
+
+    #[test]
+    fn the_axes_are_named() {
+        let text = legalized("z = Pad (x, p) y = MaxPool <kernel_shape = [3, 3]> (z)");
+        assert!(text.contains("[0, 1, 2, 3]"), "{text}");
+    }
+
+    #[test]
+    fn other_padding_stays() {
+        for body in [
+            "z = Pad <mode = \"edge\"> (x, p) y = MaxPool <kernel_shape = [3, 3]> (z)",
+            "z = Pad (x, p) y = AveragePool <kernel_shape = [3, 3]> (z)",
+        ] {
+            assert!(!legalized(body).contains("[0, 1, 2, 3]"), "{body}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What is added to the mean of a power is added by `Sum`, not by `Add`, unless it is the mean of squares in
+//! single or half precision.
+//!
+//! onnxruntime's `LayerNormFusion` and `SimplifiedLayerNormFusion` take `d / sqrt(mean(d ** p) + c)` for a
+//! layer norm whatever `p` is, and keep `c` in single precision. They look for an `Add`.
+
+use onnx::{Graph, Node, NodeId};
+use tensor::{DType, Tensor};
+
+use super::{Bug, add_by_sum};
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "power_before_mean", target: Target::OnnxRuntime, roots: &["Add"], avoid };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let node = work.graph.node(id);
+    if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph, *x)) {
+        add_by_sum(work, id)?;
+    }
+    Ok(())
+}
+
+/// Whether a value is such a mean, with or without a cast on the way.
+fn is_mean_of_power(graph: &Graph, value: onnx::ValueId) -> bool {
+    let from = |value, op| {
+        let node = graph.producer(value).map(|id| graph.node(id));
+        node.filter(|node: &&Node| node.is(op))
+    };
+    let past_cast = |value| from(value, "Cast").and_then(|cast| cast.input(0)).unwrap_or(value);
+    let mean = from(past_cast(value), "ReduceMean").and_then(|mean| mean.input(0));
+    let Some(power) = mean.and_then(|x| from(past_cast(x), "Pow")) else { return false };
+    let square = power.input(1).and_then(|p| graph.constant(p)).and_then(Tensor::splat);
+    square != Some(2.0) || graph.ty(value).dtype == DType::F64
+}

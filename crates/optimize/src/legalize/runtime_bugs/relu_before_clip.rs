@@ -1,0 +1,30 @@
+//! `Relu` in front of a `Clip` is a `Max`, unless both compute in single or half precision.
+//!
+//! onnxruntime's `FuseReluClip` joins the two and fails for other types: the model cannot be loaded.
+
+use onnx::{Attrs, NodeId};
+use tensor::DType;
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "relu_before_clip", target: Target::OnnxRuntime, roots: &["Clip"], avoid };
+
+fn avoid(work: &mut Work<'_>, clip: NodeId) -> Result<(), Error> {
+    let Some(y) = work.graph.node(clip).input(0) else { return Ok(()) };
+    let dtype = work.graph.ty(y).dtype;
+    if matches!(dtype, DType::F32 | DType::F16) {
+        return Ok(());
+    }
+    let Some(relu) = work.graph.producer(y) else { return Ok(()) };
+    let Some(x) = work.graph.node(relu).input(0).filter(|_| work.graph.node(relu).is("Relu"))
+    else {
+        return Ok(());
+    };
+    let mut b = work.builder(relu, Some(relu));
+    let zero = b.scalar(dtype, 0.0)?;
+    let larger = b.op("Max", &[x, zero], Attrs::new())?;
+    work.substitute(relu, &[larger]);
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! A `Neg` between a `MatMul` in double precision and the multiplication or division of its result, or of an
+//! operand, by a number, which is negated.
+//!
+//! onnxruntime's `MatMulScaleFusion` moves the number into the product, in single precision.
+
+use onnx::{Attrs, Node, NodeId, Use, ValueId};
+use tensor::{DType, Tensor};
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "scaled_product", target: Target::OnnxRuntime, roots: &["Mul", "Div"], avoid };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let graph = &work.graph;
+    let node = graph.node(id).clone();
+    let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
+    let result = node.outputs[0];
+    let number = |value| {
+        let tensor: Option<&Tensor> = graph.constant(value).filter(|tensor| tensor.len() == 1);
+        tensor.and_then(Tensor::splat)
+    };
+    let (x, constant) = match (number(a), number(b)) {
+        (None, Some(c)) => (0, c),
+        (Some(c), None) => (1, c),
+        _ => return Ok(()),
+    };
+    let is_product = |node: &Node| node.is("MatMul");
+    let made = graph.producer([a, b][x]).is_some_and(|id| is_product(graph.node(id)));
+    let reads = |place| matches!(place, Use::Operand(user, _) if is_product(graph.node(user)));
+    let read = graph.value(result).uses().any(reads);
+    // A number with more axes than the operand would change the shape.
+    let is_alike = graph.ty([a, b][x]) == graph.ty(result);
+    if graph.ty(result).dtype != DType::F64 || !is_alike || !(made || read) {
+        return Ok(());
+    }
+    let mut inputs = [a, b];
+    let negated = |work: &mut Work<'_>, value: ValueId| {
+        work.builder(id, Some(id)).op("Neg", &[value], Attrs::new())
+    };
+    if made {
+        inputs[x] = negated(work, inputs[x])?;
+    }
+    if made != read {
+        inputs[1 - x] = work.builder(id, Some(id)).scalar(DType::F64, -constant)?;
+    }
+    let op = node.op.name;
+    let mut scaled = work.builder(id, Some(id)).op(op, &inputs, node.attrs.clone())?;
+    if read {
+        scaled = negated(work, scaled)?;
+    }
+    work.substitute(id, &[scaled]);
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! Loops: `Loop` and `Scan`, whose bodies hand values from round to round.
+
+use onnx::{BlockId, Graph, NodeId, Op, Producer, ValueId};
+
+use crate::edit::collect_operands;
+use crate::{Editor, Error};
+
+/// Where a loop has what it carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loop {
+    pub(crate) id: NodeId,
+    pub(crate) body: BlockId,
+    /// How many values are carried.
+    pub(crate) carried: usize,
+    /// How many operands and inputs of the body there are before those that are carried: the number
+    /// of rounds and the condition.
+    control: usize,
+    /// How many results of the body there are before those that are carried: the condition.
+    condition: usize,
+}
+
+/// A value that a loop carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    /// What the first round gets.
+    pub(crate) initial: ValueId,
+    /// What a round gets.
+    pub(crate) inside: ValueId,
+    /// What the next round gets.
+    pub(crate) next: ValueId,
+    /// What the last round leaves.
+    pub(crate) result: ValueId,
+}
+
+impl Loop {
+    /// The loop at `id`, if there is one.
+    pub(crate) fn at(graph: &Graph, id: NodeId) -> Option<Self> {
+        let node = graph.get(id)?;
+        let body = node.blocks().next()?;
+        let (control, condition, carried) = match node.op {
+            Op { domain: "", name: "Loop" } => (2, 1, node.inputs.len().checked_sub(2)?),
+            Op { domain: "", name: "Scan" } => {
+                let scanned = usize::try_from(node.int("num_scan_inputs", 0)).ok()?;
+                (0, 0, node.inputs.len().checked_sub(scanned)?)
+            }
+            _ => return None,
+        };
+        let block = graph.block(body);
+        let is_whole = node.inputs.len() == block.inputs.len()
+            && node.outputs.len() + condition == block.outputs().len()
+            && node.outputs.len() >= carried
+            && node.inputs[control..].iter().all(Option::is_some);
+        is_whole.then_some(Self { id, body, carried, control, condition })
+    }
+
+    /// All loops, inner before outer.
+    pub(crate) fn all(graph: &Graph) -> Vec<Self> {
+        graph.all_nodes().into_iter().rev().filter_map(|id| Self::at(graph, id)).collect()
+    }
+
+    /// The values that it carries.
+    pub(crate) fn state(&self, graph: &Graph) -> Vec<Carried> {
+        let (node, block) = (graph.node(self.id), graph.block(self.body));
+        let carried = (0..self.carried).filter_map(|k| {
+            Some(Carried {
+                initial: node.input(self.control + k)?,
+                inside: block.inputs[self.control + k],
+                next: block.outputs()[self.condition + k],
+                result: node.outputs[k],
+            })
+        });
+        carried.collect()
+    }
+
+    /// What the body returns beyond the values that are carried: the condition, and what is stacked.
+    pub(crate) fn other_results<'g>(
+        &self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = ValueId> + use<'g> {
+        let (condition, carried) = (self.condition, self.carried);
+        let outputs = graph.block(self.body).outputs();
+        outputs[..condition].iter().chain(&outputs[condition + carried..]).copied()
+    }
+
+    /// Whether `value` is computed by the body itself or is one of its inputs.
+    pub(crate) fn is_inside(&self, graph: &Graph, value: ValueId) -> bool {
+        match graph.value(value).producer() {
+            Producer::Node(node, _) => graph.node(*node).block() == self.body,
+            Producer::Input(block) => *block == self.body,
+            Producer::Constant(_) | Producer::Removed => false,
+        }
+    }
+
+    /// What a node of the body reads, in its subgraphs too, that differs from round to round.
+    pub(crate) fn varying_operands(&self, graph: &Graph, node: NodeId) -> Vec<ValueId> {
+        let mut operands = Vec::new();
+        collect_operands(graph, node, &mut operands);
+        operands.retain(|value| self.is_inside(graph, *value));
+        operands
+    }
+
+    /// Carries only the values that `is_kept` names, and `more`: pairs of what the first and what the
+    /// next round gets. The results that go are replaced by `initial` ones, or are not read. Returns
+    /// what rounds get of `more`.
+    pub(crate) fn carry(
+        &self,
+        edit: &mut Editor<'_>,
+        name: &'static str,
+        is_kept: impl Fn(usize) -> bool,
+        more: &[(ValueId, ValueId)],
+    ) -> Result<Vec<ValueId>, Error> {
+        let state = self.state(edit.graph());
+        let graph = edit.graph_mut();
+        let end = self.control + self.carried;
+        let inside: Vec<_> = more
+            .iter()
+            .map(|(initial, _)| graph.add_input(self.body, graph.ty(*initial).clone()))
+            .collect();
+        let operands = pick(&graph.node(self.id).inputs, self.control, end, &is_kept, || {
+            more.iter().map(|(initial, _)| Some(*initial))
+        });
+        let kept_inputs = {
+            let inputs = &graph.block(self.body).inputs;
+            let old = &inputs[..inputs.len() - more.len()];
+            pick(old, self.control, end, &is_kept, || inside.iter().copied())
+        };
+        let (first, end) = (self.condition, self.condition + self.carried);
+        let outputs = pick(graph.block(self.body).outputs(), first, end, &is_kept, || {
+            more.iter().map(|(_, next)| *next)
+        });
+        graph.set_outputs(self.body, &outputs);
+        remove_unread(edit, self.body);
+        let graph = edit.graph_mut();
+        graph.set_inputs(self.body, kept_inputs);
+
+        // The body moves to the new node; removing the old one must not remove it.
+        let attrs = std::mem::take(&mut graph.node_mut(self.id).attrs);
+        let node = graph.node(self.id);
+        let (block, op, origin, name_of_node) =
+            (node.block(), node.op, node.origin, node.name.clone());
+        let old = node.outputs.clone();
+        let types = pick(&old, 0, self.carried, &is_kept, || inside.iter().copied());
+        let types = types.into_iter().map(|value| graph.ty(value).clone()).collect();
+        let new = graph.add_node(block, Some(self.id), (op, operands, attrs), types, origin);
+        graph.node_mut(new).name = name_of_node;
+        let results = graph.node(new).outputs.clone();
+        let mut kept = results.iter().copied();
+        let mut with = Vec::with_capacity(old.len());
+        for (k, carried) in state.iter().enumerate() {
+            with.push(if is_kept(k) { kept.next() } else { Some(carried.initial) });
+        }
+        let mut stacked = kept.skip(more.len());
+        with.extend(old[self.carried..].iter().map(|_| stacked.next()));
+        let with: Vec<_> = with.into_iter().flatten().collect();
+        edit.replace(name, self.id, &with, &[new])?;
+        Ok(inside)
+    }
+}
+
+/// The items before `first`, those of `first..end` that are kept, `more`, and the items after `end`.
+fn pick<T: Copy, I: Iterator<Item = T>>(
+    items: &[T],
+    first: usize,
+    end: usize,
+    is_kept: impl Fn(usize) -> bool,
+    more: impl Fn() -> I,
+) -> Vec<T> {
+    let kept = (first..end).filter(|i| is_kept(i - first)).map(|i| items[i]);
+    let (before, after) = (items[..first].iter().copied(), items[end..].iter().copied());
+    before.chain(kept).chain(more()).chain(after).collect()
+}
+
+/// Removes what a body computes for nothing.
+fn remove_unread(edit: &mut Editor<'_>, body: BlockId) {
+    let nodes: Vec<_> = edit.graph().nodes_of(body).collect();
+    for id in nodes.into_iter().rev() {
+        let Some(node) = edit.graph().get(id) else { continue };
+        if !node.outputs.iter().any(|value| edit.graph().value(*value).is_used()) {
+            edit.remove_unused(id, None);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a round computes of the state that it gets, and the round before of the state that it leaves,
+//! is computed once: the loop carries it. The condition of a `while_loop` is computed at the end of
+//! each round, often of the same values that the next round starts with.
+
+use onnx::{Graph, NodeId, Use, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::common_subexpressions::{computes_alike, is_repeatable};
+use crate::loops::Loop;
+use crate::{Changed, Editor, Error, Pass};
+
+pub(crate) const PASS: Pass = Pass { name: "carry_known_values", run };
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    for found in Loop::all(edit.graph()) {
+        let Some(known) = Known::of(edit.graph(), &found) else { continue };
+        if !edit.spend(PASS.name) {
+            return Ok(changed);
+        }
+        known.carry(edit, &found)?;
+        changed = Changed::Yes;
+    }
+    Ok(changed)
+}
+
+/// What a loop knows from the round before.
+struct Known {
+    /// The nodes that compute it again, in order.
+    nodes: Vec<NodeId>,
+    /// The results of these nodes that others read, and what they are in the next round.
+    read: Vec<(ValueId, ValueId)>,
+}
+
+impl Known {
+    /// `None` if there is nothing to be gained.
+    fn of(graph: &Graph, found: &Loop) -> Option<Self> {
+        let body: Vec<NodeId> = graph.nodes_of(found.body).collect();
+        let state = found.state(graph);
+        // What each value is in the next round.
+        let mut next: FxHashMap<ValueId, ValueId> =
+            state.iter().map(|carried| (carried.inside, carried.next)).collect();
+        let mut nodes = Vec::new();
+        for &id in &body {
+            let node = graph.node(id);
+            if !is_repeatable(node) || node.blocks().next().is_some() {
+                continue;
+            }
+            let later = |operand: &Option<ValueId>| match operand {
+                Some(value) if found.is_inside(graph, *value) => next.get(value).copied().map(Some),
+                outer => Some(*outer),
+            };
+            let Some(operands) = node.inputs.iter().map(later).collect::<Option<Vec<_>>>() else {
+                continue;
+            };
+            let is_it = |other: &&NodeId| {
+                graph.node(**other).inputs == operands
+                    && computes_alike(graph, id, **other)
+                    && !is_returned(graph, found, **other)
+            };
+            let Some(&later) = body.iter().filter(|other| **other != id).find(is_it) else {
+                continue;
+            };
+            let results = node.outputs.iter().copied();
+            next.extend(results.zip(graph.node(later).outputs.iter().copied()));
+            nodes.push(id);
+        }
+        let is_known: FxHashSet<NodeId> = nodes.iter().copied().collect();
+        let results = nodes.iter().flat_map(|id| graph.node(*id).outputs.iter().copied());
+        let read: Vec<_> = results
+            .filter(|value| {
+                graph.value(*value).uses().any(|place| match place {
+                    Use::Operand(reader, _) => !is_known.contains(&reader),
+                    Use::Output(..) => true,
+                })
+            })
+            .filter_map(|value| Some((value, *next.get(&value)?)))
+            .collect();
+        // What is known has to be computed by something that stays.
+        let stays = |(_, later): &(ValueId, ValueId)| {
+            graph.producer(*later).is_some_and(|node| !is_known.contains(&node))
+        };
+        (nodes.len() > read.len() && read.iter().all(stays)).then_some(Self { nodes, read })
+    }
+
+    /// Lets the loop carry it.
+    fn carry(self, edit: &mut Editor<'_>, found: &Loop) -> Result<(), Error> {
+        let state = found.state(edit.graph());
+        let mut first: FxHashMap<ValueId, ValueId> =
+            state.iter().map(|carried| (carried.inside, carried.initial)).collect();
+        for id in &self.nodes {
+            let graph = edit.graph_mut();
+            let node = graph.node(*id);
+            let known = |value: &ValueId| *first.get(value).unwrap_or(value);
+            let operands = node.inputs.iter().map(|v| v.as_ref().map(known)).collect();
+            let copied = (node.op, operands, node.attrs.clone());
+            let types = node.outputs.iter().map(|v| graph.ty(*v).clone()).collect();
+            let (block, origin) = (graph.node(found.id).block(), node.origin);
+            let results = node.outputs.clone();
+            let new = graph.add_node(block, Some(found.id), copied, types, origin);
+            let values = graph.node(new).outputs.clone();
+            first.extend(results.into_iter().zip(values));
+        }
+        let more: Vec<_> = self.read.iter().map(|(value, later)| (first[value], *later)).collect();
+        let inside = found.carry(edit, PASS.name, |_| true, &more)?;
+        let carried: FxHashMap<_, _> =
+            self.read.iter().map(|(value, _)| *value).zip(inside).collect();
+        for id in self.nodes.into_iter().rev() {
+            let Some(node) = edit.graph().get(id) else { continue };
+            let results = node.outputs.iter();
+            let with: Vec<_> = results.map(|v| *carried.get(v).unwrap_or(v)).collect();
+            edit.replace(PASS.name, id, &with, &[])?;
+        }
+        Ok(())
+    }
+}
+
+fn is_returned(graph: &Graph, found: &Loop, id: NodeId) -> bool {
+    let returns = |place| matches!(place, Use::Output(block, _) if block == found.body);
+    graph.node(id).outputs.iter().any(|v| graph.value(*v).uses().any(returns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PASS;
+    use crate::testing::passes_to;
+
+    const INPUTS: &str = "float[2] x, float limit, bool go";
+
+    #[test]
+    fn a_residual_is_computed_once_a_round() {
+        passes_to(
+            &PASS,
+            &format!(
+                "g ({INPUTS}) => (float[2] y) {{
+                    y = Loop (, go, x) <
+                        body = body (int64 i, bool c, float[2] a) => (bool d, float[2] b) {{
+                            s = Mul (a, a) r = Sub (s, x) q = Div (r, a) b = Sub (a, q)
+                            t = Mul (b, b) u = Sub (t, x) m = ReduceMax <keepdims = 0> (u)
+                            d = Greater (m, limit)
+                        }}
+                    >
+                }}"
+            ),
+            &format!(
+                "g ({INPUTS}) => (float[2] y) {{
+                    v0 = Mul (x, x) v1 = Sub (v0, x)
+                    y, v2 = Loop (, go, x, v1) <
+                        body = body (int64 i, bool c, float[2] a, float[2] v3)
+                            => (bool d, float[2] b, float[2] u) {{
+                            q = Div (v3, a) b = Sub (a, q)
+                            t = Mul (b, b) u = Sub (t, x) m = ReduceMax <keepdims = 0> (u)
+                            d = Greater (m, limit)
+                        }}
+                    >
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn one_node_is_not_worth_a_value() {
+        let text = format!(
+            "g ({INPUTS}) => (float[2] y) {{
+                y = Loop (, go, x) <
+                    body = body (int64 i, bool c, float[2] a) => (bool d, float[2] b) {{
+                        s = Mul (a, a) b = Sub (s, x)
+                        t = Mul (b, b) m = ReduceMax <keepdims = 0> (t) d = Greater (m, limit)
+                    }}
+                >
+            }}"
+        );
+        passes_to(&PASS, &text, &text);
+    }
+}

@@ -1,0 +1,177 @@
+//! A sequence that is reversed before it is scanned is scanned backwards, and what is stacked and then
+//! reversed is stacked backwards.
+
+use onnx::{Attr, Graph, Node, NodeId, Use, ValueId};
+use tensor::Dim;
+
+use crate::loops::Loop;
+use crate::{Changed, Editor, Error, Pass};
+
+pub(crate) const PASS: Pass = Pass { name: "scan_backwards", run };
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    for found in Loop::all(edit.graph()) {
+        let node = edit.graph().node(found.id);
+        if !node.is("Scan")
+            || node.attr("scan_input_axes").is_some()
+            || node.attr("scan_output_axes").is_some()
+        {
+            continue;
+        }
+        for index in found.carried..node.inputs.len() {
+            let Some(way) = Way::into(edit.graph(), found.id, index) else { continue };
+            if !edit.spend(PASS.name) {
+                return Ok(changed);
+            }
+            way.take(edit, found.id, index);
+            turn(edit, found.id, "scan_input_directions", index - found.carried);
+            changed = Changed::Yes;
+        }
+        for index in found.carried..edit.graph().node(found.id).outputs.len() {
+            let Some((slice, with)) = out_of(edit.graph(), found.id, index) else { continue };
+            if !edit.spend(PASS.name) {
+                return Ok(changed);
+            }
+            edit.replace(PASS.name, slice, &[with], &[])?;
+            turn(edit, found.id, "scan_output_directions", index - found.carried);
+            changed = Changed::Yes;
+        }
+    }
+    Ok(changed)
+}
+
+/// How a reversed sequence gets to a scan: directly, or by way of a transpose.
+struct Way {
+    slice: NodeId,
+    source: ValueId,
+    transpose: Option<NodeId>,
+}
+
+impl Way {
+    fn into(graph: &Graph, scan: NodeId, index: usize) -> Option<Self> {
+        let value = graph.node(scan).input(index)?;
+        let id = graph.producer(value)?;
+        let node = graph.node(id);
+        if node.is("Transpose") && is_read_once(graph, value) {
+            let first = usize::try_from(*node.ints("perm")?.first()?).ok()?;
+            let slice = graph.producer(node.input(0)?)?;
+            let source = reversed(graph, graph.node(slice), first)?;
+            return Some(Self { slice, source, transpose: Some(id) });
+        }
+        Some(Self { slice: id, source: reversed(graph, node, 0)?, transpose: None })
+    }
+
+    fn take(self, edit: &mut Editor<'_>, scan: NodeId, index: usize) {
+        let (reader, at) = match self.transpose {
+            Some(transpose) => (transpose, 0),
+            None => (scan, index),
+        };
+        edit.graph_mut().set_input(reader, at, Some(self.source));
+        let mut gone = Vec::new();
+        edit.remove_unused(self.slice, Some(&mut gone));
+        edit.inherit(&[scan], gone);
+    }
+}
+
+/// The `Slice` that reverses what a scan stacks, and what takes its place.
+fn out_of(graph: &Graph, scan: NodeId, index: usize) -> Option<(NodeId, ValueId)> {
+    let stacked = graph.node(scan).outputs[index];
+    let (id, value) = match only_reader(graph, stacked)? {
+        id if graph.node(id).is("Transpose") => {
+            let value = graph.node(id).outputs[0];
+            (only_reader(graph, value)?, value)
+        }
+        id => (id, stacked),
+    };
+    let axis = match graph.producer(value).map(|id| graph.node(id)) {
+        Some(node) if node.is("Transpose") => node.ints("perm")?.iter().position(|p| *p == 0)?,
+        _ => 0,
+    };
+    (reversed(graph, graph.node(id), axis)? == value).then_some((id, value))
+}
+
+fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
+    let mut uses = graph.value(value).uses();
+    match (uses.next(), uses.next()) {
+        (Some(Use::Operand(id, 0)), None) => Some(id),
+        _ => None,
+    }
+}
+
+fn is_read_once(graph: &Graph, value: ValueId) -> bool {
+    graph.value(value).uses().len() == 1
+}
+
+/// What `node` reverses along `axis`, if that is all it does.
+fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
+    let source = node.input(0).filter(|_| node.is("Slice"))?;
+    let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
+    let ([start], [end], [along], [-1]) = (&*ints(1)?, &*ints(2)?, &*ints(3)?, &*ints(4)?) else {
+        return None;
+    };
+    let shape = &graph.ty(source).shape;
+    let is_axis = onnx::fold::axis(*along, shape.len()) == Ok(axis);
+    let from_last =
+        *start == -1 || matches!(shape.get(axis)?, Dim::Known(size) if *start >= size - 1);
+    let to_first = *end == i64::MIN || matches!(shape.get(axis)?, Dim::Known(size) if *end < -size);
+    (is_axis && from_last && to_first).then_some(source)
+}
+
+/// Reverses one of the directions that an attribute holds.
+fn turn(edit: &mut Editor<'_>, scan: NodeId, name: &'static str, index: usize) {
+    let node = edit.graph_mut().node_mut(scan);
+    if !node.attrs.iter().any(|(key, _)| *key == name) {
+        node.attrs.push((name, Attr::Ints(Vec::new())));
+    }
+    for (key, attr) in &mut node.attrs {
+        if let (true, Attr::Ints(directions)) = (*key == name, attr) {
+            if directions.len() <= index {
+                directions.resize(index + 1, 0);
+            }
+            directions[index] = 1 - directions[index];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PASS;
+    use crate::testing::passes_to;
+
+    #[test]
+    fn reversed_sequences_are_scanned_backwards() {
+        let body = "body = body (float[2] a, float[2] b) => (float[2] c, float[2] d) {
+            c = Add (a, b) d = Exp (c)
+        }";
+        passes_to(
+            &PASS,
+            &format!(
+                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y)
+                    <int64[1] one = {{-1}}, int64[1] end = {{-9}}, int64[1] first = {{0}}, int64[1] second = {{1}}> {{
+                    r = Slice (x, one, end, first, one)
+                    t, u = Scan <num_scan_inputs = 1, scan_input_directions = [0], scan_output_directions = [0], {body}> (s, r)
+                    v = Transpose <perm = [1, 0]> (u)
+                    y = Slice (v, one, end, second, one)
+                }}"
+            ),
+            &format!(
+                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y) {{
+                    t, u = Scan <num_scan_inputs = 1, scan_input_directions = [1], scan_output_directions = [1], {body}> (s, x)
+                    y = Transpose <perm = [1, 0]> (u)
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn what_is_partly_reversed_is_not() {
+        let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u)
+            <int64[1] one = {-1}, int64[1] end = {0}, int64[1] first = {0}> {
+            r = Slice (x, one, end, first, one)
+            t, u = Scan <num_scan_inputs = 1, body = body (float[2] a, float[2] b)
+                => (float[2] c, float[2] d) { c = Add (a, b) d = Exp (c) }> (s, r)
+        }";
+        passes_to(&PASS, text, text);
+    }
+}

@@ -1,0 +1,566 @@
+//! Attention: what its axes are, and masks that mean the same.
+//!
+//! Axes are known by what they do. What queries, keys and values share are batch and heads; what is
+//! summed over first are features; what is summed over last are keys; what only queries have are
+//! queries, and heads that share keys.
+
+use onnx::{Attrs, NodeId, ValueId, attrs};
+use tensor::{DType, Dim, Tensor};
+
+use super::missed;
+use crate::movement::{self, Atoms, Chain, Layout, Step, is_movement};
+use crate::recognize::found::Found;
+use crate::{Match, Skip};
+
+/// What is masked has to be as far below the other scores, to count as nothing.
+const FAR_BELOW: f64 = -30000.0;
+
+/// A value that is moved before it is multiplied.
+struct Operand {
+    source: ValueId,
+    /// Its axes before it is moved.
+    view: usize,
+    /// And after that.
+    moved: usize,
+}
+
+/// The axes of attention, each a list of atoms.
+#[derive(Clone, Debug)]
+struct Roles {
+    batch: Vec<usize>,
+    /// Heads of keys and values.
+    shared_heads: Vec<usize>,
+    /// Heads of queries that share keys and values.
+    groups: Vec<usize>,
+    queries: Vec<usize>,
+    keys: Vec<usize>,
+    features: Vec<usize>,
+    values: Vec<usize>,
+}
+
+/// An operator's operands and its result, in this order: query, key, value, result.
+struct Plan {
+    roles: Roles,
+    /// Whether heads are part of the last axis.
+    is_flat: bool,
+    layouts: [Layout; 4],
+    steps: [Vec<Step>; 3],
+}
+
+pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let value = |name| found.value(name).ok_or(Skip::Because("an operand is missing"));
+    let (q, k, v) = (value("q")?, value("k")?, value("v")?);
+    let scale = found.number("scale").unwrap_or(1.0);
+    if scale <= 0.0 || !scale.is_finite() {
+        return Err(missed("the scale is not positive"));
+    }
+    let (left, right) = (found.m.operand(0)?, found.m.operand(1)?);
+    let weights = if right == v { left } else { right };
+    let path = climb(found, weights, |node| node.is("MatMul"))?;
+    let product = found.m.graph().node(path.0).clone();
+    let first = product.input(0).ok_or("an operand is missing")?;
+    let before = climb_to(found, first, q)?;
+
+    let mut atoms = Atoms::default();
+    let mut q = operand(found.m, &mut atoms, q, &before)?;
+    let mut k = operand(found.m, &mut atoms, k, &[])?;
+    let mut scores = atoms.product(q.moved, k.moved)?;
+    let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
+    let graph = found.m.graph();
+    for id in &path.1 {
+        let node = graph.node(*id);
+        if is_movement(node) {
+            atoms.follow(scores, graph, &[*id])?;
+        }
+        // A mask with more axes puts axes of size one in front.
+        let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
+        let layout = atoms.layout(scores);
+        if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {
+            let layout = [vec![Vec::new(); more], layout.clone()].concat();
+            scores = atoms.view(layout);
+        }
+        let here = match node.op.name {
+            "Where" => &mut mask_view,
+            "Add" => &mut bias_view,
+            "Softmax" => &mut softmax_view,
+            _ => continue,
+        };
+        *here = Some(atoms.view(atoms.layout(scores).clone()));
+    }
+    let v = operand(found.m, &mut atoms, v, &[])?;
+    let result = match weights == left {
+        true => atoms.product(scores, v.moved)?,
+        false => atoms.product(v.moved, scores)?,
+    };
+    let of = |view| atoms.layout(view).concat();
+    let (in_scores, in_result) = (of(scores), of(result));
+    let summed: Vec<usize> =
+        in_scores.iter().copied().filter(|atom| !in_result.contains(atom)).collect();
+    if contains_all(&of(q.view), &summed) {
+        std::mem::swap(&mut q, &mut k);
+    }
+
+    let softmax = softmax_view.ok_or("there is no softmax")?;
+    let rank = atoms.layout(softmax).len() as i64;
+    let axis = found.int("axis").ok_or("there is no axis")?;
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis });
+    let normalized = axis.ok().and_then(|axis| atoms.layout(softmax).get(axis).cloned());
+    if !normalized.is_some_and(|atoms| same_atoms(&atoms, &summed)) || summed.is_empty() {
+        return Err("the weights are not those of keys".into());
+    }
+
+    let mask = found.value("mask").zip(mask_view);
+    let bias = found.value("bias").zip(bias_view);
+    let masks: Vec<(ValueId, Layout)> = [mask, bias]
+        .into_iter()
+        .flatten()
+        .map(|(value, view)| Ok((value, broadcast(found.m, value, atoms.layout(view))?)))
+        .collect::<Result<_, Skip>>()?;
+    let in_masks: Vec<Vec<usize>> = masks.iter().map(|(_, layout)| layout.concat()).collect();
+    let at_the_end = end(found.m, &mut atoms, result)?;
+    let plan = best_plan(&atoms, [&q, &k, &v], result, at_the_end, &summed, &in_masks)?;
+
+    let dtype = found.m.ty(q.source).dtype;
+    if found.m.ty(k.source).dtype != dtype {
+        return Err("queries and keys have different types".into());
+    }
+    let masking = masking(found, &plan.roles, mask.is_some(), &masks, dtype)?;
+    let operands = [("query", &q), ("key", &k), ("value", &v)];
+    for ((name, operand), steps) in operands.into_iter().zip(&plan.steps) {
+        let mut value = movement::emit(found.m, operand.source, steps, &[])?;
+        if found.m.ty(value).dtype != dtype {
+            value = found.m.op("Cast", &[value], attrs! { to: dtype })?;
+        }
+        found.set_value(name, value);
+    }
+    if masking == Masking::Causal {
+        found.set_attr("causal", true);
+    } else if masking != Masking::Nothing {
+        let value = mask_operand(found.m, &atoms, &plan.roles, &masks, masking, dtype, q.source)?;
+        found.set_value("mask_or_bias", value);
+    }
+    if plan.is_flat {
+        let heads = |heads: &[usize]| {
+            let size = atoms.shape(&[heads.to_vec()])[0].as_known();
+            size.ok_or_else(|| missed("the number of heads is not known"))
+        };
+        let of_keys = heads(&plan.roles.shared_heads)?;
+        let of_queries = of_keys * heads(&plan.roles.groups)?;
+        found.set_attr("kv_heads", of_keys);
+        found.set_attr("heads", of_queries);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "attributes are 32-bit floats")]
+    found.set_attr("scale", scale as f32);
+    let after = atoms.plan(&plan.layouts[3], atoms.layout(result));
+    found.move_result(after.ok_or("the result cannot be moved")?);
+    Ok(())
+}
+
+/// The node above `value` that `is_end`, and what lies between, in the order of execution.
+fn climb(
+    found: &Found<'_, '_>,
+    mut value: ValueId,
+    is_end: impl Fn(&onnx::Node) -> bool,
+) -> Result<(NodeId, Vec<NodeId>), Skip> {
+    let graph = found.m.graph();
+    let bias = found.value("bias");
+    let mut between = Vec::new();
+    loop {
+        let id = graph.producer(value).ok_or("it is computed otherwise")?;
+        let node = graph.node(id);
+        if is_end(node) {
+            between.reverse();
+            return Ok((id, between));
+        }
+        between.push(id);
+        value = above(found, node, bias)?;
+    }
+}
+
+/// The operand of a node between two products that is not a mask, a bias or a constant.
+fn above(found: &Found<'_, '_>, node: &onnx::Node, bias: Option<ValueId>) -> Result<ValueId, Skip> {
+    let graph = found.m.graph();
+    let other = |value: &ValueId| Some(*value) != bias && graph.constant(*value).is_none();
+    let above = match node.op.name {
+        "Where" => node.input(1),
+        "Add" | "Div" | "Mul" => node.inputs.iter().copied().flatten().find(other),
+        _ => node.input(0),
+    };
+    above.ok_or(Skip::Because("it is computed otherwise"))
+}
+
+/// The movements between `source` and `value`.
+fn climb_to(
+    found: &Found<'_, '_>,
+    mut value: ValueId,
+    source: ValueId,
+) -> Result<Vec<NodeId>, Skip> {
+    let graph = found.m.graph();
+    let mut between = Vec::new();
+    while value != source {
+        let id = graph.producer(value).ok_or("it is computed otherwise")?;
+        let node = graph.node(id);
+        if is_movement(node) {
+            between.push(id);
+        }
+        value = above(found, node, None)?;
+    }
+    between.reverse();
+    Ok(between)
+}
+
+/// Where `value` comes from, as far as its axes can be followed, and where it goes by `more`
+/// movements.
+fn operand(
+    m: &Match<'_>,
+    atoms: &mut Atoms,
+    value: ValueId,
+    more: &[NodeId],
+) -> Result<Operand, Skip> {
+    let chain = Chain::to(m, value);
+    let mut nodes = chain.nodes.as_slice();
+    let mut source = chain.source;
+    loop {
+        let view = atoms.add(&m.ty(source).shape)?;
+        let moved = atoms.view(atoms.layout(view).clone());
+        match (atoms.follow(moved, m.graph(), nodes), nodes) {
+            (Ok(()), _) => {
+                atoms.follow(moved, m.graph(), more)?;
+                return Ok(Operand { source, view, moved });
+            }
+            (Err(_), [first, rest @ ..]) => {
+                let outputs = &m.graph().node(*first).outputs;
+                source = *outputs.first().ok_or("a movement has one result")?;
+                nodes = rest;
+            }
+            (Err(reason), []) => return Err(reason),
+        }
+    }
+}
+
+/// The axes of a value that is broadcast against others.
+fn broadcast(m: &Match<'_>, value: ValueId, against: &Layout) -> Result<Layout, Skip> {
+    let shape = &m.ty(value).shape;
+    let skipped = against.len().checked_sub(shape.len()).ok_or("a mask has more axes")?;
+    let axes = shape.iter().zip(&against[skipped..]);
+    let axis = |(dim, axis): (&Dim, &Vec<usize>)| match *dim == Dim::Known(1) {
+        true => Vec::new(),
+        false => axis.clone(),
+    };
+    Ok(axes.map(axis).collect())
+}
+
+/// The axes of the result after everything that only moves it.
+fn end(m: &Match<'_>, atoms: &mut Atoms, result: usize) -> Result<usize, Skip> {
+    let graph = m.graph();
+    let (mut value, mut nodes) = (m.result()?, Vec::new());
+    loop {
+        let mut uses = graph.value(value).uses();
+        let (Some(onnx::Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else { break };
+        let node = graph.node(id);
+        match &*node.outputs {
+            [next] if is_movement(node) && node.block() == m.root().block() => value = *next,
+            _ => break,
+        }
+        nodes.push(id);
+    }
+    let view = atoms.view(atoms.layout(result).clone());
+    match atoms.follow(view, graph, &nodes) {
+        Ok(()) => Ok(view),
+        Err(_) => Ok(result),
+    }
+}
+
+fn contains_all(atoms: &[usize], wanted: &[usize]) -> bool {
+    wanted.iter().all(|atom| atoms.contains(atom))
+}
+
+fn same_atoms(a: &[usize], b: &[usize]) -> bool {
+    a.len() == b.len() && contains_all(a, b)
+}
+
+/// The roles of all axes, in the cheapest of all ways to write them.
+fn best_plan(
+    atoms: &Atoms,
+    [q, k, v]: [&Operand; 3],
+    result: usize,
+    end: usize,
+    keys: &[usize],
+    in_masks: &[Vec<usize>],
+) -> Result<Plan, Skip> {
+    let of = |view: usize| atoms.layout(view).concat();
+    let (in_q, in_k, in_v, in_result) = (of(q.view), of(k.view), of(v.view), of(result));
+    let only = |atoms: &[usize], keep: &dyn Fn(&usize) -> bool| -> Vec<usize> {
+        atoms.iter().copied().filter(keep).collect()
+    };
+    let features = only(&in_q, &|atom| in_k.contains(atom) && !in_result.contains(atom));
+    let shared = only(&in_q, &|atom| in_k.contains(atom) && in_result.contains(atom));
+    let rows = only(&in_q, &|atom| !in_k.contains(atom));
+    let keys = only(&in_k, &|atom| keys.contains(atom));
+    let values = only(&in_v, &|atom| !in_k.contains(atom));
+    let fits = same_atoms(&in_k, &[&*shared, &*keys, &*features].concat())
+        && same_atoms(&in_v, &[&*shared, &*keys, &*values].concat())
+        && same_atoms(&in_result, &[&*shared, &*rows, &*values].concat());
+    if !fits {
+        return Err(missed("queries, keys and values do not have the same heads"));
+    }
+    let mut best: Option<((usize, bool), Plan)> = None;
+    for first in 0..=shared.len() {
+        for (start, count) in runs(rows.len()) {
+            let queries = rows[start..start + count].to_vec();
+            let roles = Roles {
+                batch: shared[..first].to_vec(),
+                shared_heads: shared[first..].to_vec(),
+                groups: only(&rows, &|atom| !queries.contains(atom)),
+                queries,
+                keys: keys.clone(),
+                features: features.clone(),
+                values: values.clone(),
+            };
+            if !in_masks.iter().all(|atoms| roles.can_be_masked(atoms)) {
+                continue;
+            }
+            for is_flat in [true, false] {
+                let layouts = roles.layouts(is_flat);
+                let steps = [q, k, v].map(|operand| operand.view).into_iter().zip(&layouts);
+                let steps: Option<Vec<_>> =
+                    steps.map(|(view, to)| atoms.plan(atoms.layout(view), to)).collect();
+                let after = atoms.plan(&layouts[3], atoms.layout(end));
+                let known = |heads: &[usize]| atoms.shape(&[heads.to_vec()])[0].as_known();
+                let countable =
+                    known(&roles.shared_heads).is_some() && known(&roles.groups).is_some();
+                let (Some(steps), Some(after)) = (steps, after) else { continue };
+                let Ok(steps) = <[Vec<Step>; 3]>::try_from(steps) else { continue };
+                if is_flat && !countable {
+                    continue;
+                }
+                let cost = steps.iter().chain([&after]).map(|s| movement::cost(s, false)).sum();
+                // The first axis is the batch, where that does not matter.
+                let rank = (cost, first != 1);
+                if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    let roles = roles.clone();
+                    best = Some((rank, Plan { roles, is_flat, layouts, steps }));
+                }
+            }
+        }
+    }
+    let (_, plan) = best.ok_or_else(|| missed("the mask is not one of queries and keys"))?;
+    Ok(plan)
+}
+
+/// All runs of `count` things, the empty one included.
+fn runs(count: usize) -> Vec<(usize, usize)> {
+    let all = (0..count).flat_map(|start| (1..=count - start).map(move |n| (start, n)));
+    all.chain([(0, 0)]).collect()
+}
+
+impl Roles {
+    fn heads(&self) -> Vec<usize> {
+        [&*self.shared_heads, &*self.groups].concat()
+    }
+
+    /// Whether a mask can have these atoms: of batch and heads, all or none.
+    fn can_be_masked(&self, atoms: &[usize]) -> bool {
+        let heads = self.heads();
+        let all_or_none = |axis: &[usize]| {
+            contains_all(atoms, axis) || !axis.iter().any(|atom| atoms.contains(atom))
+        };
+        let known = [&*self.batch, &*heads, &*self.queries, &*self.keys].concat();
+        contains_all(&known, atoms)
+            && [&*self.batch, &*heads, &*self.queries, &*self.keys].into_iter().all(all_or_none)
+    }
+
+    fn layouts(&self, is_flat: bool) -> [Layout; 4] {
+        let heads = self.heads();
+        let layout = |heads: &[usize], length: &[usize], size: &[usize]| -> Layout {
+            let (batch, length) = (self.batch.clone(), length.to_vec());
+            match is_flat {
+                true => vec![batch, length, [heads, size].concat()],
+                false => vec![batch, heads.to_vec(), length, size.to_vec()],
+            }
+        };
+        [
+            layout(&heads, &self.queries, &self.features),
+            layout(&self.shared_heads, &self.keys, &self.features),
+            layout(&self.shared_heads, &self.keys, &self.values),
+            layout(&heads, &self.queries, &self.values),
+        ]
+    }
+}
+
+/// How scores are masked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Masking {
+    Nothing,
+    /// Queries see the keys up to their own.
+    Causal,
+    /// By truth values.
+    Truth,
+    /// By what is added.
+    Added,
+}
+
+/// How a mask or a bias can be written. `Attention` gives zeros for a query that sees no keys. JAX
+/// gives the mean of all values if masked scores are numbers, and NaN if they are -∞.
+fn masking(
+    found: &Found<'_, '_>,
+    roles: &Roles,
+    is_masked: bool,
+    masks: &[(ValueId, Layout)],
+    dtype: DType,
+) -> Result<Masking, Skip> {
+    let (mask, bias) = match masks {
+        [] => return Ok(Masking::Nothing),
+        [mask] if is_masked => (Some(mask), None),
+        [bias] => (None, Some(bias)),
+        [mask, bias, ..] => (Some(mask), Some(bias)),
+    };
+    if let Some((bias, layout)) = bias {
+        check_bias(found.m, *bias, layout, roles)?;
+    }
+    let Some((mask, layout)) = mask else { return Ok(Masking::Added) };
+    let fill = found.number("fill").ok_or("masked scores are no number")?;
+    if fill > FAR_BELOW {
+        return Err(missed("masked scores are not far below the others"));
+    }
+    let seen = found.m.constant(*mask).map(|mask| seen(mask, layout, roles)).unwrap_or_default();
+    match (seen, bias) {
+        (Seen::Causal, None) => Ok(Masking::Causal),
+        (Seen::Some, None) => Ok(Masking::Truth),
+        _ if fill == f64::NEG_INFINITY => Err(missed(
+            "a query that sees no keys would get zeros, and gets NaN in JAX: mask with a finite \
+             number instead of -inf",
+        )),
+        _ if dtype == DType::F16 => {
+            Err(missed("a query that sees no keys would get zeros, and gets a mean in JAX"))
+        }
+        _ => Ok(Masking::Added),
+    }
+}
+
+/// A bias must not be what `Attention` takes for a mask of everything.
+fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
+    let least = f64::from(f32::MIN) * 0.99;
+    let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);
+    let row = |tensor: &Tensor| match layout.last() == Some(&roles.keys) {
+        true => tensor.shape().last().copied().unwrap_or(1).max(1),
+        false => 1,
+    };
+    let fits = if let Some(tensor) = m.graph().constant(bias) {
+        let row = row(tensor);
+        tensor.to_f64s().is_some_and(|numbers| numbers.chunks(row).all(is_fine))
+    } else {
+        let choice = m.producer(bias, &["Where"]);
+        choice.is_some_and(|node| {
+            [1, 2].into_iter().all(|index| {
+                let number = node.input(index).and_then(|value| m.constant(value)?.splat());
+                number.is_some_and(|number| number > least)
+            })
+        })
+    };
+    match fits {
+        true => Ok(()),
+        false => {
+            Err(missed("what is added to scores may be -inf for all keys, which is NaN in JAX"))
+        }
+    }
+}
+
+/// What a constant mask lets queries see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seen {
+    /// All keys up to their own.
+    Causal,
+    /// At least one key each.
+    Some,
+    /// Perhaps no key at all.
+    #[default]
+    Unknown,
+}
+
+fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
+    if layout.last() != Some(&roles.keys) {
+        return Seen::Unknown;
+    }
+    let keys = mask.shape().last().copied().unwrap_or(1).max(1);
+    let bytes = mask.bytes();
+    let rows = bytes.chunks(keys);
+    let is_square = layout.concat() == [&*roles.queries, &*roles.keys].concat();
+    let is_causal =
+        |(i, row): (usize, &[u8])| row.iter().enumerate().all(|(j, b)| (*b != 0) == (j <= i));
+    if is_square && !roles.queries.is_empty() && rows.clone().enumerate().all(is_causal) {
+        Seen::Causal
+    } else if rows.clone().all(|row| row.contains(&1)) {
+        Seen::Some
+    } else {
+        Seen::Unknown
+    }
+}
+
+/// The mask as `Attention` takes it: for each query and key, with batch and heads before them.
+fn mask_operand(
+    m: &mut Match<'_>,
+    atoms: &Atoms,
+    roles: &Roles,
+    masks: &[(ValueId, Layout)],
+    masking: Masking,
+    dtype: DType,
+    q: ValueId,
+) -> Result<ValueId, Skip> {
+    let all: Vec<usize> = masks.iter().flat_map(|(_, layout)| layout.concat()).collect();
+    let heads = roles.heads();
+    let lead = [&roles.batch, &heads];
+    let has_lead = lead.iter().any(|axis| axis.iter().any(|atom| all.contains(atom)));
+    let mut parts = Vec::new();
+    for (value, layout) in masks {
+        let has = layout.concat();
+        let kept = |axis: &Vec<usize>| match axis.iter().any(|atom| has.contains(atom)) {
+            true => axis.clone(),
+            false => Vec::new(),
+        };
+        let mut target = vec![kept(&roles.queries), kept(&roles.keys)];
+        if has_lead {
+            target.splice(0..0, lead.map(kept));
+        }
+        let steps = atoms.plan(layout, &target).ok_or("the mask cannot be moved")?;
+        parts.push(movement::emit(m, *value, &steps, &[])?);
+    }
+    let mut mask = match (parts.as_slice(), masking) {
+        ([mask], Masking::Truth) => *mask,
+        ([mask], _) if m.ty(*mask).dtype == DType::Bool => {
+            let zero = number(m, dtype, 0.0)?;
+            masked(m, *mask, zero, dtype)?
+        }
+        ([bias], _) => *bias,
+        ([mask, bias], _) => masked(m, *mask, *bias, dtype)?,
+        _ => return Err("there is no mask".into()),
+    };
+    if masking == Masking::Added && m.ty(mask).dtype != dtype {
+        mask = m.op("Cast", &[mask], attrs! { to: dtype })?;
+    }
+    let full = atoms.shape(&[roles.queries.clone(), roles.keys.clone()]);
+    let shape = m.ty(mask).shape.clone();
+    let lead = shape.len().saturating_sub(2);
+    if shape[lead..] != full {
+        let sizes = [&shape[..lead], &full].concat();
+        let sizes = m.sizes(&sizes, q)?;
+        mask = m.op("Expand", &[mask, sizes], Attrs::new())?;
+    }
+    Ok(mask)
+}
+
+/// `otherwise` where the mask is true, and so far below everything that all of it is the same.
+fn masked(
+    m: &mut Match<'_>,
+    mask: ValueId,
+    otherwise: ValueId,
+    dtype: DType,
+) -> Result<ValueId, Skip> {
+    let fill = number(m, dtype, f64::from(f32::MIN) * 0.7)?;
+    m.op("Where", &[mask, otherwise, fill], Attrs::new())
+}
+
+fn number(m: &mut Match<'_>, dtype: DType, value: f64) -> Result<ValueId, Skip> {
+    let tensor = Tensor::scalar(dtype, value).ok_or("the constant has no such type")?;
+    Ok(m.tensor(tensor))
+}

@@ -1,0 +1,400 @@
+//! Rotary embeddings: which axis holds the positions, what stands beside it, and tables of cosines and
+//! sines with one row for each position.
+
+use onnx::{Node, ValueId, attrs};
+use tensor::division::product;
+use tensor::{DType, Dim, Tensor};
+
+use super::missed;
+use crate::movement::{self, Step};
+use crate::recognize::found::Found;
+use crate::recognize::parts::{self, Part};
+use crate::recognize::placement::Placement;
+use crate::{Match, Skip};
+
+/// How the tables are written, and how to get at half of them.
+const TABLES: [(&str, &str, Written); 3] = [
+    ("cos", "sin", Written::Once),
+    ("cos_twice", "sin_twice", Written::Twice),
+    ("each_cos_twice", "each_sin_twice", Written::EachTwice),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    Once,
+    /// The whole table, and the whole table again.
+    Twice,
+    /// Each element, and the same element again.
+    EachTwice,
+}
+
+/// A table of cosines or sines.
+struct Table {
+    value: ValueId,
+    placement: Placement,
+}
+
+/// ONNX wants `[batch, positions, heads·features]` or `[batch, heads, positions, features]`.
+pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let mut shape = found.shape()?;
+    let pairs = found.has("pair");
+    let axis = found.int("axis").or_else(|| found.int("pair"));
+    let last = shape.len() as i64 - 1;
+    if axis.is_some_and(|axis| axis != -1 && axis != last) {
+        return Err("it is put together along another axis".into());
+    }
+    let whole = shape.clone();
+    if pairs {
+        let two = shape.pop().ok_or("there are no pairs")?;
+        let half = shape.pop().ok_or("there are no pairs")?;
+        shape.push(half * two);
+    }
+    let (features, lead) = shape.split_last().ok_or("there is no axis")?;
+    let features = features.as_known().ok_or("the number of features is not known")?;
+    let x = found.value("x").ok_or("there is no operand")?;
+    if !is_same(&found.m.ty(x).shape, &shape) || shape.contains(&Dim::Known(0)) {
+        return Err(missed("what is turned is broadcast"));
+    }
+    if found.int("turned").is_none() && is_front_of_more(found.m, x)? {
+        return Err("it is part of something larger".into());
+    }
+    let turned = found.int("turned").unwrap_or(features);
+    if turned % 2 != 0 {
+        return Err("an odd number of features".into());
+    }
+
+    let (mut cos, mut sin) = (None, None);
+    for (first, second, written) in TABLES {
+        if let (Some(_), Some(_)) = (found.placed(first), found.placed(second)) {
+            cos = Some(table(found, first, written, turned / 2)?);
+            sin = Some(table(found, second, written, turned / 2)?);
+        }
+    }
+    let (Some(cos), Some(sin)) = (cos, sin) else { return Err("there are no angles".into()) };
+    let dtype = found.m.ty(cos.value).dtype;
+    if found.m.ty(sin.value).dtype != dtype {
+        return Err("the tables have different types".into());
+    }
+    let varies = along(found.m, [&cos, &sin], lead.len())?;
+    let form = Form::of(lead, &varies);
+    let width =
+        |dim: &Dim| dim.as_known().ok_or_else(|| missed("the number of heads is not known"));
+    let rows: Vec<Dim> = match form.heads_last {
+        true => {
+            found.set_attr("heads", width(&form.heads)?);
+            let all = form.heads.clone() * Dim::Known(features);
+            vec![form.batch.clone(), form.positions.clone(), all]
+        }
+        false => {
+            if let (true, Some(heads)) = (found.has("turned"), form.heads.as_known()) {
+                found.set_attr("heads", heads);
+            }
+            let features = Dim::Known(features);
+            vec![form.batch.clone(), form.heads.clone(), form.positions.clone(), features]
+        }
+    };
+    let x = if found.m.ty(x).dtype == dtype {
+        x
+    } else {
+        found.m.op("Cast", &[x], attrs! { to: dtype })?
+    };
+    let x = reshaped(found.m, x, &rows)?;
+    found.set_value("rows", x);
+    let half = Dim::Known(turned / 2);
+    let one = Dim::Known(1);
+    // Rows that all examples share are looked up by their positions.
+    let shared = !form.varies_by_batch && form.batch != one;
+    let rows = match (shared, form.varies_by_batch) {
+        (true, _) => vec![form.positions.clone(), half.clone()],
+        (false, true) => vec![form.batch.clone(), form.positions.clone(), half.clone()],
+        (false, false) => vec![one, form.positions.clone(), half.clone()],
+    };
+    for (name, table) in [("cosines", cos), ("sines", sin)] {
+        let table = match &form.spread {
+            Some((from, to)) => {
+                let [from, to] = [from, to].map(|dims| {
+                    dims.iter().chain([&form.positions, &half]).cloned().collect::<Vec<_>>()
+                });
+                let table = reshaped(found.m, table.value, &from)?;
+                let sizes = found.m.sizes(&to, x)?;
+                found.m.op("Expand", &[table, sizes], attrs! {})?
+            }
+            None => table.value,
+        };
+        let table = reshaped(found.m, table, &rows)?;
+        found.set_value(name, table);
+    }
+    if shared {
+        let positions = positions(found.m, x, &form)?;
+        found.set_value("positions", positions);
+    }
+    let rotated = found.m.ty(x).shape.clone();
+    if rotated != whole {
+        found.move_result(vec![Step::Reshape(rotated, whole)]);
+    }
+    Ok(())
+}
+
+/// Whether a value has these axes, or the last one as pairs.
+fn is_same(of_x: &[Dim], shape: &[Dim]) -> bool {
+    let pairs = || match of_x {
+        [front @ .., half, two] => match shape.split_last() {
+            Some((all, others)) => {
+                others == front && *two == Dim::Known(2) && *all == half.clone() * two.clone()
+            }
+            None => false,
+        },
+        _ => false,
+    };
+    of_x == shape || pairs()
+}
+
+/// Whether `x` are the first features of something, and the result is put before the others.
+fn is_front_of_more(m: &Match<'_>, x: ValueId) -> Result<bool, Skip> {
+    let graph = m.graph();
+    let Some(node) = graph.producer(x).map(|id| graph.node(id)) else { return Ok(false) };
+    let Some((source, run)) = parts::taken(graph, node, x) else { return Ok(false) };
+    let size = graph.ty(source).shape.last().and_then(Dim::as_known).unwrap_or(0);
+    let is_front = Part::Front.whole(run, size).is_some();
+    let mut reader = m.result()?;
+    loop {
+        let mut uses = graph.value(reader).uses();
+        let (Some(onnx::Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else {
+            return Ok(false);
+        };
+        let node = graph.node(id);
+        match (node.op.name, &*node.outputs) {
+            ("Reshape", [next]) => reader = *next,
+            ("Concat", [all]) => {
+                let rank = graph.ty(*all).rank() as i64;
+                let axis = node.int("axis", 0);
+                return Ok(is_front && (axis == -1 || axis == rank - 1));
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// The table called `name`, with one element for each pair of features.
+fn table(
+    found: &mut Found<'_, '_>,
+    name: &str,
+    written: Written,
+    half: i64,
+) -> Result<Table, Skip> {
+    let (value, placement) = found.placed(name).ok_or("there is no such table")?;
+    let mut table = Table { value, placement: placement.clone() };
+    // Axes of size one are put where the operator wants them.
+    while let Some(node) = found.m.producer(table.value, &["Reshape", "Squeeze", "Unsqueeze"])
+        && let Some(source) = node.input(0)
+        && let (from, to) = (&found.m.ty(source).shape, &found.m.ty(table.value).shape)
+        && from.last() == to.last()
+        && let Some(placement) = table.placement.reshaped(from, to)
+    {
+        table = Table { value: source, placement };
+    }
+    if written != Written::Once {
+        table.value = once(found.m, table.value, written, 0)?;
+    }
+    let size = found.m.ty(table.value).shape.last().cloned();
+    if size != Some(Dim::Known(half)) {
+        return Err(missed("there is not one angle for each pair of features"));
+    }
+    Ok(table)
+}
+
+/// Tables are made in a few steps.
+const STEPS: usize = 8;
+
+/// What `table` repeats.
+fn once(
+    m: &mut Match<'_>,
+    table: ValueId,
+    written: Written,
+    steps: usize,
+) -> Result<ValueId, Skip> {
+    let unknown =
+        || missed("the angles of the two features of a pair are not known to be the same");
+    let size = m.ty(table).shape.last().and_then(Dim::as_known).ok_or_else(unknown)?;
+    let rank = m.ty(table).rank() as i64;
+    if steps > STEPS || size % 2 != 0 {
+        return Err(unknown());
+    }
+    if let Some(tensor) = m.constant(table) {
+        let elements = tensor.to_f64s().ok_or_else(unknown)?;
+        let row = usize::try_from(size).ok().filter(|size| *size > 0).ok_or_else(unknown)?;
+        let repeats = elements.chunks(row).all(|row| match written {
+            Written::EachTwice => row.chunks(2).all(|pair| pair[0] == pair[1]),
+            _ => row[..row.len() / 2] == row[row.len() / 2..],
+        });
+        return if repeats { slice(m, table, written, size) } else { Err(unknown()) };
+    }
+    let node =
+        m.graph().producer(table).map(|id| m.graph().node(id).clone()).ok_or_else(unknown)?;
+    let is_last = |axis: i64| axis == -1 || axis == rank - 1;
+    let operand = node.input(0).ok_or_else(unknown)?;
+    match node.op.name {
+        "Concat" if written == Written::Twice && is_last(node.int("axis", 0)) => {
+            match *node.inputs.as_slice() {
+                [Some(a), Some(b)] if a == b => Ok(a),
+                _ => Err(unknown()),
+            }
+        }
+        "Cos" | "Sin" | "Cast" | "Identity" | "Neg" => {
+            let inner = once(m, operand, written, steps + 1)?;
+            m.like(&node, vec![Some(inner)])
+        }
+        "Mul" | "Add" | "Div" | "Sub" => {
+            let mut inputs = Vec::new();
+            for input in node.inputs.iter().copied() {
+                let input = input.ok_or_else(unknown)?;
+                let ty = m.ty(input);
+                let spread = ty.shape.last().is_none_or(|dim| *dim == Dim::Known(1));
+                inputs.push(Some(if spread { input } else { once(m, input, written, steps + 1)? }));
+            }
+            m.like(&node, inputs)
+        }
+        "Gather" if m.ty(operand).rank() > 1 && node.int("axis", 0) == 0 => {
+            let inner = once(m, operand, written, steps + 1)?;
+            m.like(&node, vec![Some(inner), node.input(1)])
+        }
+        "Reshape" | "Squeeze" | "Unsqueeze"
+            if m.ty(operand).shape.last() == m.ty(table).shape.last() =>
+        {
+            let inner = once(m, operand, written, steps + 1)?;
+            let mut shape = m.ty(table).shape.clone();
+            shape.pop();
+            shape.push(Dim::Known(size / 2));
+            reshaped(m, inner, &shape)
+        }
+        "Reshape" => {
+            let single = expanded(m, &node, table, written).ok_or_else(unknown)?;
+            let mut shape = m.ty(table).shape.clone();
+            shape.pop();
+            shape.push(Dim::Known(size / 2));
+            reshaped(m, single, &shape)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// What was repeated by an axis of size one that was expanded to two and merged with the one beside
+/// it.
+fn expanded(m: &Match<'_>, node: &Node, table: ValueId, written: Written) -> Option<ValueId> {
+    let shape = |value| m.ty(value).shape.as_slice();
+    let wide = node.input(0)?;
+    let single = m.producer(wide, &["Expand"])?.input(0)?;
+    let ([front @ .., a, b], (last, others)) = (shape(wide), shape(table).split_last()?) else {
+        return None;
+    };
+    let [before @ .., c, d] = shape(single) else { return None };
+    let (one, two) = (Dim::Known(1), Dim::Known(2));
+    let fits = match written {
+        Written::EachTwice => *b == two && *d == one && a == c,
+        _ => *a == two && *c == one && b == d,
+    };
+    let fits = fits && others == front && before == front && *last == a.clone() * b.clone();
+    fits.then_some(single)
+}
+
+/// One of each two elements that are the same.
+fn slice(m: &mut Match<'_>, table: ValueId, written: Written, size: i64) -> Result<ValueId, Skip> {
+    let (end, step) = if written == Written::Twice { (size / 2, 1) } else { (size, 2) };
+    let axis = m.ty(table).rank() as i64 - 1;
+    let operands = [0, end, axis, step].map(|number| m.i64s(&[number]));
+    let [start, end, axis, step] = operands;
+    m.op("Slice", &[table, start, end, axis, step], attrs! {})
+}
+
+/// The axes, of `rank` axes before the features, along which angles change.
+fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, Skip> {
+    let mut all = Vec::new();
+    for table in tables {
+        let shape = &m.ty(table.value).shape;
+        let axes = table.placement.axes(shape);
+        let (last, others) = axes.split_last().ok_or("a table without axes")?;
+        if last.is_some_and(|axis| axis != rank) {
+            return Err("the angles lie along another axis".into());
+        }
+        let others: Vec<usize> = others.iter().flatten().copied().collect();
+        if others.iter().any(|axis| *axis >= rank) || !others.is_sorted() {
+            return Err("the angles lie along another axis".into());
+        }
+        all.push(others);
+    }
+    let [cos, sin] = all.as_slice() else { return Err("there are two tables".into()) };
+    if cos != sin {
+        return Err("cosines and sines change along different axes".into());
+    }
+    Ok(cos.clone())
+}
+
+/// What the axes before the features are.
+struct Form {
+    batch: Dim,
+    positions: Dim,
+    heads: Dim,
+    /// Whether heads come after positions.
+    heads_last: bool,
+    /// Whether angles are not the same in all of the batch.
+    varies_by_batch: bool,
+    /// The axes of the batch as they are in tables and as they have to be, if some share angles.
+    spread: Option<(Vec<Dim>, Vec<Dim>)>,
+}
+
+impl Form {
+    /// `varies` are the axes along which angles change; the last one is that of the positions.
+    fn of(lead: &[Dim], varies: &[usize]) -> Self {
+        let one = Dim::Known(1);
+        let Some((&at, before)) = varies.split_last() else {
+            // One position. It may have an axis of its own.
+            let at = lead.iter().position(|dim| *dim == one).unwrap_or(0);
+            let (batch, heads) = (product(&lead[..at]), product(&lead[at..]));
+            let (heads_last, varies_by_batch, spread) = (true, false, None);
+            return Self { batch, positions: one, heads, heads_last, varies_by_batch, spread };
+        };
+        let heads = product(&lead[at + 1..]);
+        let heads_last = heads != one || lead.len() == 1;
+        // Heads that come first are the axes between those of the batch and the positions.
+        let batch = match before.last() {
+            _ if heads_last => &lead[..at],
+            Some(last) => &lead[..=*last],
+            None => &lead[..usize::from(at > 1)],
+        };
+        let heads = if heads_last { heads } else { product(&lead[batch.len()..at]) };
+        let in_tables = |(axis, dim): (usize, &Dim)| {
+            if before.contains(&axis) { dim.clone() } else { one.clone() }
+        };
+        let in_tables: Vec<Dim> = batch.iter().enumerate().map(in_tables).collect();
+        let varies_by_batch = !before.is_empty();
+        let spread = (varies_by_batch && in_tables != batch).then(|| (in_tables, batch.to_vec()));
+        let (batch, positions) = (product(batch), lead[at].clone());
+        Self { batch, positions, heads, heads_last, varies_by_batch, spread }
+    }
+}
+
+fn reshaped(m: &mut Match<'_>, value: ValueId, to: &[Dim]) -> Result<ValueId, Skip> {
+    let from = m.ty(value).shape.clone();
+    if from == to {
+        return Ok(value);
+    }
+    movement::emit(m, value, &[Step::Reshape(from, to.to_vec())], &[])
+}
+
+/// `0, 1, 2, …` for each example.
+fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip> {
+    let positions = match form.positions.as_known() {
+        Some(count) => m.i64s(&(0..count).collect::<Vec<_>>()),
+        None => {
+            let count = m.sizes(std::slice::from_ref(&form.positions), x)?;
+            let axis = m.i64s(&[0]);
+            let count = m.op("Squeeze", &[count, axis], attrs! {})?;
+            let number = |value| Tensor::int_scalar(DType::I64, value).ok_or("a strange number");
+            let (start, step) = (number(0)?, number(1)?);
+            let (start, step) = (m.tensor(start), m.tensor(step));
+            m.op("Range", &[start, count, step], attrs! {})?
+        }
+    };
+    let sizes = m.sizes(&[form.batch.clone(), form.positions.clone()], x)?;
+    m.op("Expand", &[positions, sizes], attrs! {})
+}

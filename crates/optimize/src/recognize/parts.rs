@@ -1,0 +1,129 @@
+//! Parts of the last axis of a value: halves, every second element, what comes first and the rest.
+
+use onnx::{Graph, Node, ValueId};
+
+/// A part of a whole. The whole is the last axis, or the first elements of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    FirstHalf,
+    SecondHalf,
+    /// Every second element from the first one on.
+    Even,
+    /// Every second element from the second one on.
+    Odd,
+    /// The whole itself.
+    Front,
+    /// What follows the whole.
+    Rest,
+}
+
+impl Part {
+    /// The part that patterns call `name`.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "first_half" => Part::FirstHalf,
+            "second_half" => Part::SecondHalf,
+            "even" => Part::Even,
+            "odd" => Part::Odd,
+            "front" => Part::Front,
+            "rest" => Part::Rest,
+            _ => return None,
+        })
+    }
+
+    /// The number of elements that these are such a part of, along an axis of `size` elements.
+    pub(super) fn whole(self, run: Run, size: i64) -> Option<i64> {
+        let Run { start, step, count } = run;
+        let (expected, whole) = match self {
+            Part::FirstHalf => ((0, 1), 2 * count),
+            Part::SecondHalf => ((count, 1), 2 * count),
+            Part::Even => ((0, 2), 2 * count),
+            Part::Odd => ((1, 2), 2 * count),
+            Part::Front => ((0, 1), count),
+            Part::Rest => ((size - count, 1), size - count),
+        };
+        ((start, step) == expected && count > 0 && whole <= size).then_some(whole)
+    }
+}
+
+/// Elements of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: i64,
+    pub(super) step: i64,
+    pub(super) count: i64,
+}
+
+impl Run {
+    /// The elements at these places, if they are evenly spaced.
+    fn of(places: &[i64]) -> Option<Self> {
+        let (start, count) = (*places.first()?, i64::try_from(places.len()).ok()?);
+        let step = places.get(1).map_or(1, |second| second - start);
+        let fits = step > 0 && places.windows(2).all(|pair| pair[1] - pair[0] == step);
+        fits.then_some(Self { start, step, count })
+    }
+
+    /// These elements of a value that is itself a run of another one.
+    pub(super) fn within(self, outer: Run) -> Run {
+        let start = outer.start + self.start * outer.step;
+        Run { start, step: self.step * outer.step, count: self.count }
+    }
+}
+
+/// If `node` takes `value` from the last axis of its operand: the operand, and which elements.
+pub(super) fn taken(graph: &Graph, node: &Node, value: ValueId) -> Option<(ValueId, Run)> {
+    let source = node.input(0)?;
+    let shape = &graph.ty(source).shape;
+    let size = shape.last()?.as_known()?;
+    let rank = i64::try_from(shape.len()).ok()?;
+    let is_last = |axis: i64| axis == -1 || axis == rank - 1;
+    let count_of = |value| graph.ty(value).shape.last()?.as_known();
+    if node.is("Split") {
+        let at = node.outputs.iter().position(|output| *output == value)?;
+        let before = node.outputs[..at].iter().map(|output| count_of(*output));
+        let start = before.sum::<Option<i64>>()?;
+        let run = Run { start, step: 1, count: count_of(value)? };
+        return is_last(node.int("axis", 0)).then_some((source, run));
+    }
+    if node.is("Gather") && is_last(node.int("axis", 0)) {
+        let indices = graph.constant(node.input(1)?).filter(|indices| indices.shape().len() == 1);
+        let run = Run::of(&indices?.to_i64s()?)?;
+        return (run.start >= 0).then_some((source, run));
+    }
+    if !node.is("Slice") {
+        return None;
+    }
+    let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
+    let (starts, axes) = (ints(1)?, ints(3)?);
+    let steps = if node.input(4).is_some() { ints(4)? } else { vec![1] };
+    let (&[start], &[axis], &[step]) = (starts.as_slice(), axes.as_slice(), steps.as_slice())
+    else {
+        return None;
+    };
+    let start = if start < 0 { (start + size).max(0) } else { start.min(size) };
+    let run = Run { start, step, count: count_of(value)? };
+    (is_last(axis) && step > 0).then_some((source, run))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_apart() {
+        let run = |start, step, count| Run { start, step, count };
+        assert_eq!(Part::FirstHalf.whole(run(0, 1, 4), 8), Some(8));
+        assert_eq!(Part::FirstHalf.whole(run(0, 1, 3), 8), Some(6));
+        assert_eq!(Part::FirstHalf.whole(run(0, 1, 5), 8), None);
+        assert_eq!(Part::SecondHalf.whole(run(3, 1, 3), 8), Some(6));
+        assert_eq!(Part::SecondHalf.whole(run(4, 1, 3), 8), None);
+        assert_eq!(Part::Odd.whole(run(1, 2, 4), 8), Some(8));
+        assert_eq!(Part::Even.whole(run(1, 2, 4), 8), None);
+        assert_eq!(Part::Rest.whole(run(6, 1, 2), 8), Some(6));
+        assert_eq!(Part::Rest.whole(run(5, 1, 2), 8), None);
+        assert_eq!(Run::of(&[1, 3, 5]), Some(run(1, 2, 3)));
+        assert_eq!(Run::of(&[1, 3, 4]), None);
+        assert_eq!(Run::of(&[3, 1]), None);
+        assert_eq!(run(1, 2, 2).within(run(4, 1, 4)), run(5, 2, 2));
+    }
+}

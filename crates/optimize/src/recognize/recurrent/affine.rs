@@ -1,0 +1,291 @@
+//! Values as sums of products: what a gate is made of, `x · W + h · R + b`, however it is spelled.
+
+use std::ops::Range;
+
+use onnx::{Graph, Node, ValueId};
+use tensor::Dim;
+
+use crate::loops::Loop;
+
+/// A sum of products, along one axis of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Affine {
+    /// The axis of the features.
+    axis: usize,
+    pub(super) terms: Vec<Term>,
+    pub(super) biases: Vec<Bias>,
+}
+
+/// Values of a round, multiplied by a matrix.
+#[derive(Clone, Debug)]
+pub(super) struct Term {
+    /// What is multiplied.
+    pub(super) base: ValueId,
+    /// `None` for the values as they are.
+    pub(super) weight: Option<Weight>,
+    /// The columns of the product that are meant.
+    pub(super) columns: Range<usize>,
+}
+
+/// A part of a matrix that is the same in every round.
+#[derive(Clone, Debug)]
+pub(super) struct Weight {
+    pub(super) matrix: ValueId,
+    /// The features that it multiplies, among those that are multiplied.
+    pub(super) rows: Range<usize>,
+    /// Whether rows and columns are the other way round.
+    pub(super) is_transposed: bool,
+}
+
+/// Something that is the same in every round, and for each example.
+#[derive(Clone, Debug)]
+pub(super) struct Bias {
+    pub(super) value: ValueId,
+    /// The elements that are meant; `None` if one number stands for all.
+    pub(super) columns: Option<Range<usize>>,
+}
+
+/// How deep sums are followed.
+const DEPTH: usize = 32;
+
+/// What is computed in a loop, as sums of products.
+#[derive(Clone, Copy)]
+pub(super) struct Analysis<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) scan: &'g Loop,
+}
+
+impl<'g> Analysis<'g> {
+    /// A gate: the sum that `activation` is applied to, before or after gates are split.
+    pub(super) fn gate(&self, value: ValueId, activation: &str) -> Option<Affine> {
+        let node = self.node(value)?;
+        if node.is(activation) {
+            return self.affine(node.input(0)?);
+        }
+        let columns = self.part(node, value)?;
+        let whole = self.node(node.input(0)?)?;
+        let axis = self.graph.ty(value).rank().checked_sub(1)?;
+        let sum = self.affine(whole.input(0).filter(|_| whole.is(activation))?)?;
+        (columns.0 == axis && sum.axis == axis).then(|| sum.part(&columns.1))
+    }
+
+    /// A value as a sum; itself if it is none.
+    pub(super) fn affine(&self, value: ValueId) -> Option<Affine> {
+        self.sum(value, 0)
+    }
+
+    /// The node of the loop that computes `value`.
+    pub(super) fn node(&self, value: ValueId) -> Option<&'g Node> {
+        let node = self.graph.node(self.graph.producer(value)?);
+        (node.block() == self.scan.body && node.op.domain.is_empty()).then_some(node)
+    }
+
+    fn sum(&self, value: ValueId, depth: usize) -> Option<Affine> {
+        if depth > DEPTH {
+            return None;
+        }
+        let inner = |node: &Node, index: usize| self.sum(node.input(index)?, depth + 1);
+        let found = match self.node(value) {
+            None => None,
+            Some(node) => match node.op.name {
+                "Add" => self.add(node, depth),
+                "MatMul" => self.product(node, depth),
+                "Gemm" if node.attrs.is_empty() => self.gemm(node, depth),
+                "Split" | "Slice" => self.part(node, value).and_then(|(axis, columns)| {
+                    let whole = inner(node, 0)?;
+                    (whole.axis == axis).then(|| whole.part(&columns))
+                }),
+                "Transpose" => node.ints("perm").and_then(|perm| {
+                    let whole = inner(node, 0)?;
+                    let axis = perm.iter().position(|p| usize::try_from(*p) == Ok(whole.axis))?;
+                    Some(Affine { axis, ..whole })
+                }),
+                "Reshape" | "Squeeze" | "Unsqueeze" => self.reshaped(node, value, depth),
+                "Identity" => inner(node, 0),
+                _ => None,
+            },
+        };
+        found.or_else(|| self.itself(value))
+    }
+
+    /// A value of the loop that is not a sum.
+    fn itself(&self, value: ValueId) -> Option<Affine> {
+        if !self.scan.is_inside(self.graph, value) {
+            return None;
+        }
+        let axis = self.graph.ty(value).rank().checked_sub(1)?;
+        let term = Term { base: value, weight: None, columns: 0..self.size(value, axis)? };
+        Some(Affine { axis, terms: vec![term], biases: Vec::new() })
+    }
+
+    fn size(&self, value: ValueId, axis: usize) -> Option<usize> {
+        usize::try_from(self.graph.ty(value).shape.get(axis)?.as_known()?).ok()
+    }
+
+    /// The axis and the elements along it that a `Split` or a `Slice` takes for `value`.
+    fn part(&self, node: &Node, value: ValueId) -> Option<(usize, Range<usize>)> {
+        let whole = node.input(0)?;
+        let rank = self.graph.ty(whole).rank();
+        let ints = |index| node.input(index).and_then(|v| self.graph.constant(v)?.to_i64s());
+        match node.op.name {
+            "Split" => {
+                let axis = onnx::fold::axis(node.int("axis", 0), rank).ok()?;
+                let mut start = 0;
+                for output in &node.outputs {
+                    let size = self.size(*output, axis)?;
+                    if *output == value {
+                        return Some((axis, start..start + size));
+                    }
+                    start += size;
+                }
+                None
+            }
+            "Slice" => {
+                let (starts, axes) = (ints(1)?, ints(3)?);
+                let steps = if node.input(4).is_some() { ints(4)? } else { vec![1] };
+                let ([start], [axis], [1]) = (&*starts, &*axes, &*steps) else { return None };
+                let axis = onnx::fold::axis(*axis, rank).ok()?;
+                let size = i64::try_from(self.size(whole, axis)?).ok()?;
+                let start = if *start < 0 { start + size } else { *start };
+                let start = usize::try_from(start).ok()?;
+                Some((axis, start..start + self.size(value, axis)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn add(&self, node: &Node, depth: usize) -> Option<Affine> {
+        let [Some(a), Some(b)] = *node.inputs.as_slice() else { return None };
+        let rank = self.graph.ty(node.outputs[0]).rank();
+        let is_inside = |v| self.scan.is_inside(self.graph, v);
+        match (is_inside(a), is_inside(b)) {
+            (true, true) => {
+                let (a_rank, b_rank) = (self.graph.ty(a).rank(), self.graph.ty(b).rank());
+                let (mut one, other) = (self.sum(a, depth + 1)?, self.sum(b, depth + 1)?);
+                if one.axis != other.axis || a_rank != b_rank {
+                    return None;
+                }
+                one.terms.extend(other.terms);
+                one.biases.extend(other.biases);
+                Some(one)
+            }
+            (true, false) => self.sum(a, depth + 1)?.with_bias(self.graph, b, rank),
+            (false, true) => self.sum(b, depth + 1)?.with_bias(self.graph, a, rank),
+            (false, false) => None,
+        }
+    }
+
+    fn gemm(&self, node: &Node, depth: usize) -> Option<Affine> {
+        let sum = self.product(node, depth)?;
+        let Some(added) = node.input(2) else { return Some(sum) };
+        if !self.scan.is_inside(self.graph, added) {
+            return sum.with_bias(self.graph, added, 2);
+        }
+        let other = self.sum(added, depth + 1).filter(|other| other.axis == sum.axis)?;
+        let (mut terms, mut biases) = (sum.terms, sum.biases);
+        terms.extend(other.terms);
+        biases.extend(other.biases);
+        Some(Affine { terms, biases, ..sum })
+    }
+
+    /// `x · W`, `W · xᵀ`, and `[x, h] · W`.
+    fn product(&self, node: &Node, depth: usize) -> Option<Affine> {
+        let (a, b) = (node.input(0)?, node.input(1)?);
+        let rank = |v: ValueId| self.graph.ty(v).rank();
+        let (is_transposed, matrix, factor) =
+            match (self.scan.is_inside(self.graph, a), self.scan.is_inside(self.graph, b)) {
+                (true, false) if rank(b) == 2 => (false, b, a),
+                (false, true) if rank(a) == 2 && rank(b) == 2 => (true, a, b),
+                _ => return None,
+            };
+        let of = if is_transposed { 0 } else { rank(factor).checked_sub(1)? };
+        let outputs = self.size(matrix, usize::from(!is_transposed))?;
+        let mut start = 0;
+        let mut terms = Vec::new();
+        for part in self.joined(factor, depth) {
+            let whole = self.sum(part, depth + 1)?;
+            let [Term { base, weight: None, columns }] = whole.terms.as_slice() else {
+                return None;
+            };
+            let size = columns.len();
+            let is_whole = *columns == (0..self.size(*base, rank(*base).checked_sub(1)?)?);
+            if !whole.biases.is_empty() || whole.axis != of || !is_whole {
+                return None;
+            }
+            let weight = Weight { matrix, rows: start..start + size, is_transposed };
+            terms.push(Term { base: *base, weight: Some(weight), columns: 0..outputs });
+            start += size;
+        }
+        let rows = self.size(matrix, usize::from(is_transposed))?;
+        (start == rows).then_some(Affine { axis: of, terms, biases: Vec::new() })
+    }
+
+    /// The values that are joined along the last axis.
+    fn joined(&self, value: ValueId, _depth: usize) -> Vec<ValueId> {
+        let last = self.graph.ty(value).rank().saturating_sub(1);
+        match self.node(value) {
+            Some(node)
+                if node.is("Concat")
+                    && onnx::fold::axis(node.int("axis", 0), last + 1) == Ok(last) =>
+            {
+                node.inputs.iter().flatten().copied().collect()
+            }
+            _ => vec![value],
+        }
+    }
+
+    /// Axes of size one come and go.
+    fn reshaped(&self, node: &Node, value: ValueId, depth: usize) -> Option<Affine> {
+        let from = node.input(0)?;
+        let whole = self.sum(from, depth + 1)?;
+        let one = Dim::Known(1);
+        let (old, new) = (&self.graph.ty(from).shape, &self.graph.ty(value).shape);
+        let axis = match old[whole.axis] {
+            Dim::Known(1) => return None,
+            _ => {
+                let kept = |shape: &[Dim]| -> Vec<usize> {
+                    (0..shape.len()).filter(|i| shape[*i] != one).collect()
+                };
+                let (before, after) = (kept(old), kept(new));
+                let same = before.len() == after.len()
+                    && before.iter().zip(&after).all(|(i, j)| old[*i] == new[*j]);
+                let place = before.iter().position(|axis| *axis == whole.axis)?;
+                *after.get(place).filter(|_| same)?
+            }
+        };
+        Some(Affine { axis, ..whole })
+    }
+}
+
+impl Affine {
+    /// Some of the columns.
+    pub(super) fn part(mut self, columns: &Range<usize>) -> Self {
+        let shift = |old: &Range<usize>| old.start + columns.start..old.start + columns.end;
+        for term in &mut self.terms {
+            term.columns = shift(&term.columns);
+        }
+        for bias in &mut self.biases {
+            bias.columns = bias.columns.as_ref().map(shift);
+        }
+        self
+    }
+
+    /// Adds a value that is the same in every round. It must be the same for each example, too.
+    fn with_bias(mut self, graph: &Graph, value: ValueId, rank: usize) -> Option<Self> {
+        let shape = &graph.ty(value).shape;
+        let missing = rank.checked_sub(shape.len())?;
+        let own = self.axis.checked_sub(missing).filter(|axis| *axis < shape.len());
+        let is_one = |(i, dim): (usize, &Dim)| Some(i) == own || *dim == Dim::Known(1);
+        if !shape.iter().enumerate().all(is_one) {
+            return None;
+        }
+        let size = own.and_then(|axis| shape[axis].as_known());
+        let columns = match size {
+            None if own.is_some() => return None,
+            None | Some(1) => None,
+            Some(size) => Some(0..usize::try_from(size).ok()?),
+        };
+        self.biases.push(Bias { value, columns });
+        Some(self)
+    }
+}

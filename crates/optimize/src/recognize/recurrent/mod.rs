@@ -1,0 +1,445 @@
+//! Recurrent layers: scans whose bodies are the cells of `LSTM`, `GRU` or `RNN`.
+//!
+//! `patterns/cells.txt` says what a cell makes of its gates. The gates are sums of products in many
+//! spellings (one matrix for all of them or one for each, for the input and the state or for both),
+//! which `affine` takes apart and `weights` puts together in ONNX's order.
+
+mod affine;
+mod weights;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use onnx::{Attr, Attrs, Graph, Producer, ValueId, attrs};
+use tensor::{DType, Dim, Tensor};
+
+use self::affine::{Affine, Analysis, Bias, Term, Weight};
+use self::weights::Rows;
+use super::choice::{Form, check_form};
+use super::matcher::{self, Bound, Finding};
+use super::pattern::{self, Attribute, Spelling};
+use super::placement::Placement;
+use super::syntax;
+use crate::loops::{Carried, Loop};
+use crate::runner::Rule;
+use crate::{Match, Skip};
+
+/// One way to spell a cell.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    op: &'static str,
+    spelling: Spelling,
+}
+
+static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
+    let entries = syntax::parse(include_str!("../patterns/cells.txt"))
+        .map_err(|error| format!("cells.txt, {error}"))?;
+    let spellings = pattern::compile(&entries)?.into_iter();
+    Ok(spellings.map(|spelling| Cell { op: spelling.replacement.op, spelling }).collect())
+});
+
+/// All cells; the reason if they cannot be read, which is a bug in this project.
+pub(crate) fn all() -> Result<&'static [Cell], &'static str> {
+    CELLS.as_deref().map_err(String::as_str)
+}
+
+/// The layers that cells belong to.
+pub(super) fn operators() -> impl Iterator<Item = &'static str> {
+    all().unwrap_or_default().iter().map(|cell| cell.op)
+}
+
+/// A gate: what it multiplies the input and the state by, and what it adds.
+struct Gate {
+    input: Option<(Weight, Range<usize>)>,
+    state: (Weight, Range<usize>),
+    biases: Vec<Bias>,
+    /// What is added to the product with the state before that is multiplied further.
+    state_biases: Vec<Bias>,
+    sign: f64,
+}
+
+/// A layer that was found.
+struct Layer {
+    /// In ONNX's order.
+    gates: Vec<Gate>,
+    attrs: Attrs,
+}
+
+impl Rule for Cell {
+    fn name(&self) -> &'static str {
+        self.op
+    }
+
+    fn roots(&self) -> &[&'static str] {
+        &["Scan"]
+    }
+
+    fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+        let graph = m.graph();
+        let scan = Loop::at(graph, m.id()).ok_or("the loop is incomplete")?;
+        let round = Round::of(graph, &scan, self.op == "LSTM")?;
+        let found = round.find(graph, &scan, &self.spelling).ok_or("it is another cell")?;
+        let dtype = graph.ty(round.hidden.inside).dtype;
+        let mut attrs = self.attrs();
+        check_form(m.forms(), self.op, "", dtype, &attrs)?;
+        if dtype == DType::F64 {
+            return Err(missed("the runtime lacks it for float64"));
+        }
+        let direction = round.direction(graph, &scan)?;
+        round.check_results(graph, &scan)?;
+        let analysis = Analysis { graph, scan: &scan };
+        let reading = Reading { analysis, round: &round, spelling: &self.spelling, found: &found };
+        let gates = match self.op {
+            "LSTM" => reading.lstm(),
+            "GRU" => reading.gru(),
+            _ => reading.rnn(),
+        };
+        let gates = gates.ok_or_else(|| missed("a gate is more than a sum of products"))?;
+        attrs.extend(attrs! { hidden_size: round.units(graph)? as i64 });
+        if direction != "forward" {
+            attrs.extend(attrs! { direction: direction });
+        }
+        round.emit(m, &scan, self.op, Layer { gates, attrs })
+    }
+}
+
+impl Cell {
+    fn attrs(&self) -> Attrs {
+        let given = self.spelling.replacement.attrs.iter();
+        given
+            .filter_map(|(name, attr)| match attr {
+                Attribute::Is(Attr::String(text)) => {
+                    Some((*name, Attr::Strings(vec![text.clone()])))
+                }
+                Attribute::Is(attr) => Some((*name, attr.clone())),
+                Attribute::Hole(_) => None,
+            })
+            .collect()
+    }
+}
+
+fn missed(reason: &str) -> Skip {
+    Skip::Missed(reason.to_owned())
+}
+
+/// What a round gets and leaves.
+struct Round {
+    /// What is scanned: the operand of the loop, and what a round gets of it.
+    sequence: ValueId,
+    input: ValueId,
+    hidden: Carried,
+    cell: Option<Carried>,
+    state: Vec<Carried>,
+}
+
+impl Round {
+    fn of(graph: &Graph, scan: &Loop, has_cell: bool) -> Result<Self, Skip> {
+        let state = scan.state(graph);
+        let (hidden, cell) = match *state.as_slice() {
+            [hidden] if !has_cell => (hidden, None),
+            [a, b] if has_cell => {
+                // The hidden state is computed of the cell.
+                let reads = |from: Carried, value| {
+                    let tanh = graph.producer(from.next).map(|id| graph.node(id))?;
+                    let mut operands = tanh.inputs.iter().flatten();
+                    operands.find(|v| {
+                        let node = graph.producer(**v).map(|id| graph.node(id));
+                        node.is_some_and(|n| n.is("Tanh") && n.input(0) == Some(value))
+                    })
+                };
+                match (reads(a, b.next), reads(b, a.next)) {
+                    (Some(_), None) => (a, Some(b)),
+                    (None, Some(_)) => (b, Some(a)),
+                    _ => return Err("no state is computed of the other".into()),
+                }
+            }
+            _ => return Err("the state is another".into()),
+        };
+        let node = graph.node(scan.id);
+        let ([sequence], [input]) =
+            (&node.inputs[state.len()..], &graph.block(scan.body).inputs[state.len()..])
+        else {
+            return Err("several sequences are scanned".into());
+        };
+        let sequence = sequence.ok_or("nothing is scanned")?;
+        let ranks = (graph.ty(*input).rank(), graph.ty(hidden.inside).rank());
+        if !matches!(ranks, (1, 1) | (2, 2)) {
+            return Err("there are several axes of examples".into());
+        }
+        Ok(Self { sequence, input: *input, hidden, cell, state })
+    }
+
+    fn find(&self, graph: &Graph, scan: &Loop, spelling: &Spelling) -> Option<Finding> {
+        let root = graph.producer(self.hidden.next)?;
+        if graph.node(root).block() != scan.body {
+            return None;
+        }
+        let placement = Placement::identity(graph.ty(self.hidden.inside).rank())?;
+        let named = [("hidden", Some(self.hidden)), ("cell", self.cell)];
+        let given = named.into_iter().filter_map(|(name, carried)| {
+            let name = spelling.names.iter().position(|known| known == name)?;
+            Some((name, Bound::Value(carried?.inside, placement.clone())))
+        });
+        matcher::find_given(graph, root, spelling, given.collect())
+    }
+
+    fn direction(&self, graph: &Graph, scan: &Loop) -> Result<&'static str, Skip> {
+        let node = graph.node(scan.id);
+        if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
+            return Err("another axis is scanned".into());
+        }
+        let ins = node.ints("scan_input_directions").unwrap_or(&[]);
+        let outs = node.ints("scan_output_directions").unwrap_or(&[]);
+        let backwards = ins.first() == Some(&1);
+        if outs.iter().any(|out| (*out == 1) != backwards) {
+            return Err(missed("its results are stacked in another order than it reads"));
+        }
+        Ok(if backwards { "reverse" } else { "forward" })
+    }
+
+    /// A layer stacks its hidden states and nothing else.
+    fn check_results(&self, graph: &Graph, scan: &Loop) -> Result<(), Skip> {
+        let source = |value: ValueId| {
+            let node = graph.producer(value).map(|id| graph.node(id));
+            node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
+        };
+        if scan.other_results(graph).all(|value| source(value) == self.hidden.next) {
+            return Ok(());
+        }
+        Err(missed("it stacks more than its hidden states"))
+    }
+
+    fn units(&self, graph: &Graph) -> Result<usize, Skip> {
+        let size = graph.ty(self.hidden.inside).shape.last().and_then(Dim::as_known);
+        let size = size.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+        size.ok_or_else(|| missed("the size of its state is not known"))
+    }
+
+    fn emit(
+        &self,
+        m: &mut Match<'_>,
+        scan: &Loop,
+        op: &'static str,
+        layer: Layer,
+    ) -> Result<Vec<ValueId>, Skip> {
+        let graph = m.graph();
+        let dtype = graph.ty(self.hidden.inside).dtype;
+        let units = self.units(graph)?;
+        let features = graph.ty(self.input).shape.last().and_then(Dim::as_known);
+        let features = features.and_then(|n| usize::try_from(n).ok());
+        let features = features.ok_or_else(|| missed("the size of its input is not known"))?;
+        let is_single = graph.ty(self.input).rank() == 1;
+        let (mut w, mut r) = (Rows::default(), Rows::default());
+        let (mut b, mut rb) = (Rows::default(), Rows::default());
+        let computed = || missed("its weights are computed in the model");
+        for gate in &layer.gates {
+            match &gate.input {
+                Some((weight, columns)) => {
+                    w.push(graph, weight, columns, gate.sign).ok_or_else(computed)?;
+                }
+                None => w.numbers.extend(std::iter::repeat_n(0.0, units * features)),
+            }
+            let (weight, columns) = &gate.state;
+            r.push(graph, weight, columns, gate.sign).ok_or_else(computed)?;
+            b.push_biases(graph, &gate.biases, units, gate.sign).ok_or_else(computed)?;
+            rb.push_biases(graph, &gate.state_biases, units, gate.sign).ok_or_else(computed)?;
+        }
+        let rows = layer.gates.len() * units;
+        let is_biased = [&b, &rb].iter().any(|biases| biases.is_something());
+        let mut sequence = self.sequence;
+        if is_single {
+            let axes = m.i64s(&[1]);
+            sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
+        }
+        let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
+        if is_biased && m.forms().of(op) == Form::Native {
+            parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
+        } else if is_biased {
+            // onnxruntime loses NaN when it adds biases, so they are weights of a further input.
+            if rb.is_something() {
+                return Err(missed("the runtime would lose NaN where it adds a bias to the state"));
+            }
+            let weights = std::mem::take(&mut parts[0].1);
+            parts[0] = ("W", weights.beside(&b.numbers, features), vec![1, rows, features + 1]);
+            let pads = m.i64s(&[0, 0, 0, 0, 0, 1]);
+            let one = Tensor::scalar(dtype, 1.0).ok_or("the type has no one")?;
+            let one = m.tensor(one);
+            sequence = m.op("Pad", &[sequence, pads, one], Attrs::new())?;
+        }
+        let mut made = Vec::new();
+        let all: Vec<ValueId> = parts.iter().flat_map(|part| part.1.parameters.clone()).collect();
+        for (what, weights, shape) in parts {
+            let name = weights.name(m.graph(), what);
+            let is_own = |parameter| {
+                all.iter().filter(|other| **other == parameter).count() == 1
+                    && is_read_only_by(m.graph(), parameter, scan)
+            };
+            let sole = match *weights.parameters.as_slice() {
+                [parameter] if is_own(parameter) => Some(parameter),
+                _ => None,
+            };
+            let tensor = weights.into_tensor(dtype, &shape).ok_or("the type has no weights")?;
+            made.push(Some(match (sole, name) {
+                (Some(parameter), _) => m.rename(parameter, tensor),
+                (None, Some(name)) => m.named(name, tensor),
+                (None, None) => m.tensor(tensor),
+            }));
+        }
+        made.resize(3, None);
+        let mut inputs = vec![Some(sequence)];
+        inputs.extend(made);
+        inputs.push(None);
+        for carried in [Some(self.hidden), self.cell].into_iter().flatten() {
+            inputs.push(if is_zero(m.graph(), carried.initial) {
+                None
+            } else {
+                let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+                Some(m.op("Unsqueeze", &[carried.initial, axes], Attrs::new())?)
+            });
+        }
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        let count = if self.cell.is_some() { 3 } else { 2 };
+        let results = m.op_many(op, inputs, layer.attrs, count)?;
+        let mut replaced = Vec::new();
+        for carried in &self.state {
+            let is_hidden = carried.inside == self.hidden.inside;
+            let axes = m.i64s(if is_single { &[0, 1] } else { &[0] });
+            let result = results[if is_hidden { 1 } else { 2 }];
+            replaced.push(m.op("Squeeze", &[result, axes], Attrs::new())?);
+        }
+        let stacked = m.root().outputs.len() - self.state.len();
+        for _ in 0..stacked {
+            let axes = m.i64s(if is_single { &[1, 2] } else { &[1] });
+            replaced.push(m.op("Squeeze", &[results[0], axes], Attrs::new())?);
+        }
+        Ok(replaced)
+    }
+}
+
+/// Whether nothing but the loop reads a value, directly or by way of what is computed of it alone.
+fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
+    graph.value(value).uses().all(|place| match place {
+        onnx::Use::Operand(id, _) => {
+            let node = graph.node(id);
+            let mut results = node.outputs.iter();
+            node.block() == scan.body
+                || (id != scan.id && results.all(|v| is_read_only_by(graph, *v, scan)))
+        }
+        onnx::Use::Output(..) => false,
+    })
+}
+
+/// Whether a state starts with zeros.
+fn is_zero(graph: &Graph, value: ValueId) -> bool {
+    match graph.value(value).producer() {
+        Producer::Constant(tensor) => {
+            graph.value(value).name.is_empty() && tensor.splat() == Some(0.0)
+        }
+        Producer::Node(id, _) => {
+            let node = graph.node(*id);
+            node.is("Expand") && node.input(0).is_some_and(|from| is_zero(graph, from))
+        }
+        _ => false,
+    }
+}
+
+/// What was found of a cell, to be read gate by gate.
+struct Reading<'r> {
+    analysis: Analysis<'r>,
+    round: &'r Round,
+    spelling: &'r Spelling,
+    found: &'r Finding,
+}
+
+impl Reading<'_> {
+    fn value(&self, name: &str) -> Option<ValueId> {
+        let name = self.spelling.names.iter().position(|known| known == name)?;
+        let bound = self.found.bound.iter().rev().find(|(known, _)| *known == name)?;
+        match bound.1 {
+            Bound::Value(value, _) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The gate `name`, a sigmoid.
+    fn sigmoid(&self, name: &str) -> Option<Gate> {
+        self.gate(self.analysis.gate(self.value(name)?, "Sigmoid")?, self.round.hidden.inside)
+    }
+
+    fn sum(&self, name: &str) -> Option<Gate> {
+        self.gate(self.analysis.affine(self.value(name)?)?, self.round.hidden.inside)
+    }
+
+    /// A sum of products of the input and of `state`.
+    fn gate(&self, sum: Affine, state: ValueId) -> Option<Gate> {
+        let (mut of_input, mut of_state) = (None, None);
+        for Term { base, weight, columns } in sum.terms {
+            let place = match base {
+                base if base == self.round.input => &mut of_input,
+                base if base == state => &mut of_state,
+                _ => return None,
+            };
+            if place.replace((weight?, columns)).is_some() {
+                return None;
+            }
+        }
+        let (biases, state_biases) = (sum.biases, Vec::new());
+        Some(Gate { input: of_input, state: of_state?, biases, state_biases, sign: 1.0 })
+    }
+
+    fn lstm(&self) -> Option<Vec<Gate>> {
+        let gates = [self.sigmoid("i"), self.sigmoid("o"), self.sigmoid("f"), self.sum("c")];
+        gates.into_iter().collect()
+    }
+
+    fn gru(&self) -> Option<Vec<Gate>> {
+        let z = match self.value("z") {
+            Some(_) => self.sigmoid("z")?,
+            None => Gate { sign: -1.0, ..self.sigmoid("inverse_z")? },
+        };
+        if self.value("reset").is_none() {
+            let (r, h) = self.reset_state()?;
+            return Some(vec![z, r, h]);
+        }
+        let either = self.sigmoid("r").map(|r| (r, "reset"));
+        let (r, product) = either.or_else(|| Some((self.sigmoid("reset")?, "r")))?;
+        let product = self.analysis.affine(self.value(product)?)?;
+        let input = self.analysis.affine(self.value("h")?)?;
+        let of_state = self.gate(product, self.round.hidden.inside)?;
+        let [Term { base, weight: Some(weight), columns }] = input.terms.as_slice() else {
+            return None;
+        };
+        if of_state.input.is_some() || *base != self.round.input {
+            return None;
+        }
+        let h = Gate {
+            input: Some((weight.clone(), columns.clone())),
+            biases: input.biases,
+            state_biases: of_state.biases,
+            ..of_state
+        };
+        Some(vec![z, r, h])
+    }
+
+    /// The gates of a cell that resets the state before it is multiplied.
+    fn reset_state(&self) -> Option<(Gate, Gate)> {
+        let sum = self.analysis.affine(self.value("h")?)?;
+        let is_input = |term: &&Term| term.base == self.round.input;
+        let reset = sum.terms.iter().find(|term| !is_input(term))?.base;
+        let product = self.analysis.node(reset).filter(|node| node.is("Mul"))?;
+        let [Some(a), Some(b)] = *product.inputs.as_slice() else { return None };
+        let hidden = self.round.hidden.inside;
+        let other = if a == hidden { b } else { a };
+        if a != hidden && b != hidden {
+            return None;
+        }
+        let r = self.gate(self.analysis.gate(other, "Sigmoid")?, hidden)?;
+        Some((r, self.gate(sum, reset)?))
+    }
+
+    fn rnn(&self) -> Option<Vec<Gate>> {
+        Some(vec![self.sum("i")?])
+    }
+}

@@ -1,0 +1,74 @@
+//! A `Concat` of what was put together along the same axis, and is read by nothing else → one
+//! `Concat` of all parts.
+
+use onnx::{ValueId, attrs};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "compose_concats", roots: &["Concat"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let rank = m.ty(m.result()?).rank() as i64;
+    let axis_of = |axis: i64| if axis < 0 { axis + rank } else { axis };
+    let axis = axis_of(m.root().int("axis", 0));
+    let mut parts = Vec::new();
+    let mut composed = false;
+    for operand in m.root().inputs.iter().copied() {
+        let operand = operand.ok_or("an operand is missing")?;
+        let inner = m.producer(operand, &["Concat"]).filter(|inner| {
+            axis_of(inner.int("axis", 0)) == axis
+                && inner.block() == m.root().block()
+                && m.is_used_once(operand)
+        });
+        match inner {
+            Some(inner) => {
+                composed = true;
+                parts.extend(inner.inputs.iter().copied().flatten());
+            }
+            None => parts.push(operand),
+        }
+    }
+    if !composed {
+        return Err("the operands are put together otherwise".into());
+    }
+    Ok(vec![m.op("Concat", &parts, attrs! { axis: axis })?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_is_put_together_twice_is_put_together_once() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,3] x, float[2,4] y, float[2,5] z) => (float[2,12] r) {
+                a = Concat <axis = -1> (x, y)
+                r = Concat <axis = 1> (a, z)
+            }",
+            "g (float[2,3] x, float[2,4] y, float[2,5] z) => (float[2,12] r) {
+                r = Concat <axis = 1> (x, y, z)
+            }",
+        );
+    }
+
+    #[test]
+    fn along_other_axes_or_read_twice_it_stays() {
+        stays(
+            &REWRITE,
+            "g (float[2,3] x, float[2,4] y, float[2,7] z) => (float[4,7] r) {
+                a = Concat <axis = 1> (x, y)
+                r = Concat <axis = 0> (a, z)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[2,3] x, float[2,4] y) => (float[2,14] r) {
+                a = Concat <axis = 1> (x, y)
+                r = Concat <axis = 1> (a, a)
+            }",
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! `i < 0 ? i + n : i` → `i` where it indexes an axis of size `n`, for indices that are promised to be inside: ONNX counts
+//! negative ones from the end by itself.
+
+use onnx::{Assumption, NodeId, ValueId};
+use tensor::Dim;
+
+use crate::movement::is_movement;
+use crate::ranges::Range;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "drop_counting_from_the_end",
+    roots: &["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"],
+    try_at,
+};
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    if !m.graph().assumptions.contains(Assumption::IndicesInRange) {
+        return Err("an index may be outside".into());
+    }
+    let root = m.root().clone();
+    let sizes = indexed_sizes(m)?;
+    let at = plain(m, m.operand(1)?, &sizes)?.ok_or("no index is counted from the end")?;
+    let mut inputs = root.inputs.clone();
+    inputs[1] = Some(at);
+    Ok(vec![m.like(&root, inputs)?])
+}
+
+/// The sizes of the axes that each element of an index vector counts along; of a single index, one.
+fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
+    let (root, shape) = (m.root(), &m.ty(m.operand(0)?).shape);
+    if !matches!(root.op.name, "GatherND" | "ScatterND") {
+        let axis = root.int("axis", 0);
+        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+        let size = usize::try_from(axis).ok().and_then(|axis| shape.get(axis));
+        return Ok(vec![size.cloned().ok_or("there is no such axis")?]);
+    }
+    let width = m.ty(m.operand(1)?).shape.last().and_then(Dim::as_known);
+    let width = width.and_then(|n| usize::try_from(n).ok()).ok_or("the vectors are of any size")?;
+    let skipped = usize::try_from(root.int("batch_dims", 0)).unwrap_or(0);
+    let sizes = shape.get(skipped..skipped + width).ok_or("there are not so many axes")?;
+    Ok(sizes.to_vec())
+}
+
+/// The same indices with nothing counted from the end; `None` if nothing is.
+fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<ValueId>, Skip> {
+    let Some(id) = m.graph().producer(value) else { return Ok(None) };
+    let node = m.graph().node(id).clone();
+    if node.block() != m.root().block() {
+        return Ok(None);
+    }
+    let mut inputs = node.inputs.clone();
+    let changed = match (node.op.name, sizes) {
+        ("Where", [size]) => return Ok(counted(m, id, size)),
+        ("Concat", _) if is_last_axis(m, id) && inputs.len() == sizes.len() => {
+            let mut changed = false;
+            for (input, size) in inputs.iter_mut().zip(sizes) {
+                let Some(part) = *input else { return Ok(None) };
+                if m.ty(part).shape.last() == Some(&Dim::Known(1))
+                    && let Some(new) = plain(m, part, std::slice::from_ref(size))?
+                {
+                    *input = Some(new);
+                    changed = true;
+                }
+            }
+            changed
+        }
+        // Offsets within a window.
+        ("Add", _) => {
+            let mut changed = false;
+            for index in 0..2 {
+                let (Some(one), Some(other)) = (inputs[index], inputs[1 - index]) else {
+                    return Ok(None);
+                };
+                if is_offset(m, other)
+                    && let Some(new) = plain(m, one, sizes)?
+                {
+                    inputs[index] = Some(new);
+                    changed = true;
+                    break;
+                }
+            }
+            changed
+        }
+        ("Cast", _) if inputs[0].is_some_and(|from| m.ty(from).dtype.is_integer()) => {
+            follow(m, &mut inputs, sizes)?
+        }
+        ("Unsqueeze", _) => follow(m, &mut inputs, sizes)?,
+        (_, [_]) if is_movement(&node) || node.is("Expand") => follow(m, &mut inputs, sizes)?,
+        _ => false,
+    };
+    if changed { Ok(Some(m.like(&node, inputs)?)) } else { Ok(None) }
+}
+
+fn follow(m: &mut Match<'_>, inputs: &mut [Option<ValueId>], sizes: &[Dim]) -> Result<bool, Skip> {
+    let Some(from) = inputs[0] else { return Ok(false) };
+    let new = plain(m, from, sizes)?;
+    inputs[0] = new.or(Some(from));
+    Ok(new.is_some())
+}
+
+fn is_last_axis(m: &Match<'_>, concat: NodeId) -> bool {
+    let node = m.graph().node(concat);
+    let axis = node.int("axis", 0);
+    axis == -1 || axis + 1 == m.ty(node.outputs[0]).rank() as i64
+}
+
+/// Whether a value is a constant or counts upwards from zero.
+fn is_offset(m: &Match<'_>, value: ValueId) -> bool {
+    m.constant(value).is_some() || m.producer(value, &["Range", "Reshape", "Mul"]).is_some()
+}
+
+/// `index` of `Where(index < 0, index + size, index)`.
+fn counted(m: &Match<'_>, choice: NodeId, size: &Dim) -> Option<ValueId> {
+    let choice = m.graph().node(choice);
+    let (condition, sum, index) = (choice.input(0)?, choice.input(1)?, choice.input(2)?);
+    let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
+    let is = |value: Option<ValueId>, dim: &Dim| {
+        let range = value.map(|value| Range::of(m.graph(), value));
+        range.is_some_and(|Range { low, high }| low.as_ref() == Some(dim) && low == high)
+    };
+    let tests = less.input(0) == Some(index) && is(less.input(1), &Dim::Known(0));
+    let adds = add.input(0) == Some(index) && is(add.input(1), size)
+        || add.input(1) == Some(index) && is(add.input(0), size);
+    (tests && adds && m.ty(index) == m.ty(choice.outputs[0])).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx::Assumption;
+    use provenance::Origins;
+
+    use super::REWRITE;
+    use crate::testing::{graph, stays};
+    use crate::{Editor, Options, runner};
+
+    const LOOKUP: &str = "g (float[9,4] x, int32[B] i) => (float[B,4] y) {
+        zero = Constant <value = int32 {0}> ()
+        nine = Constant <value = int32 {9}> ()
+        n = Less (i, zero)
+        s = Add (i, nine)
+        w = Where (n, s, i)
+        y = Gather (x, w)
+    }";
+
+    fn rewritten(text: &str) -> String {
+        let mut origins = Origins::default();
+        let mut graph = graph(text, &mut origins);
+        graph.assumptions = [Assumption::IndicesInRange].into_iter().collect();
+        let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+        runner::run(&mut edit, "rewrites", [&REWRITE]).unwrap();
+        edit.finish();
+        onnx::verify(&graph, None).unwrap();
+        let ops = graph.nodes_of(onnx::Graph::MAIN).map(|id| graph.node(id).op.name);
+        ops.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn onnx_counts_by_itself() {
+        assert_eq!(rewritten(LOOKUP), "Gather");
+        let pairs = "g (float[9,4] x, int64[B] i, int64[B] j) => (float[B] y) {
+            zero = Constant <value_int = 0> ()
+            nine = Constant <value_int = 9> ()
+            a = Constant <value_ints = [1]> ()
+            n = Less (i, zero)
+            s = Add (i, nine)
+            w = Where (n, s, i)
+            u = Unsqueeze (w, a)
+            v = Unsqueeze (j, a)
+            c = Concat <axis = 1> (u, v)
+            y = GatherND (x, c)
+        }";
+        assert_eq!(rewritten(pairs), "Unsqueeze Unsqueeze Concat GatherND");
+    }
+
+    #[test]
+    fn other_sizes_stay() {
+        assert_eq!(rewritten(&LOOKUP.replace("{9}", "{8}")), "Less Add Where Gather");
+        stays(&REWRITE, LOOKUP);
+    }
+}

@@ -1,0 +1,112 @@
+//! A `Transpose` of an `Expand`, or a `Reshape` of one that only adds or removes axes of size one → an
+//! `Expand` of what is moved: less is moved, and who reads it may broadcast by itself.
+
+use onnx::{ValueId, attrs};
+use tensor::Dim;
+
+use super::compose_transposes::permutation;
+use crate::movement::{Step, emit};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "expand_what_is_moved",
+    roots: &["Reshape", "Squeeze", "Transpose", "Unsqueeze"],
+    try_at,
+};
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (wide, y) = (m.operand(0)?, m.result()?);
+    let node = m.producer(wide, &["Expand"]).ok_or("the operand is not expanded")?;
+    let x = node.input(0).ok_or("an operand is missing")?;
+    if node.block() != m.root().block() || !m.is_used_once(wide) {
+        return Err("the expanded value has other readers".into());
+    }
+    let target = m.ty(y).static_shape().ok_or("a size is symbolic")?;
+    let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
+    if narrow.len() > expanded.len() {
+        return Err("the operand has more axes".into());
+    }
+    let one = Dim::Known(1);
+    let missing = expanded.len() - narrow.len();
+    let full = [vec![one.clone(); missing], narrow.clone()].concat();
+    let steps = if m.root().is("Transpose") {
+        let perm = permutation(m.root(), expanded.len())?;
+        let mut steps = vec![Step::Transpose(perm)];
+        if missing > 0 {
+            steps.insert(0, Step::Reshape(narrow, full));
+        }
+        steps
+    } else {
+        let mut axes = full.iter().zip(&expanded).filter(|(_, wide)| **wide != one);
+        let mut moved = Vec::new();
+        for dim in &m.ty(y).shape {
+            moved.push(if *dim == one {
+                one.clone()
+            } else {
+                let (narrow, wide) = axes.next().ok_or("elements change places")?;
+                if wide != dim {
+                    return Err("elements change places".into());
+                }
+                narrow.clone()
+            });
+        }
+        if axes.next().is_some() {
+            return Err("elements change places".into());
+        }
+        if moved == narrow { Vec::new() } else { vec![Step::Reshape(narrow, moved)] }
+    };
+    let moved = emit(m, x, &steps, &[m.id()])?;
+    let target = m.i64s(&target);
+    Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_is_expanded_last_is_moved_while_it_is_small() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[1,5] x) => (bool[5,2,3] y) {
+                a = Constant <value_ints = [2, 3, 5]> ()
+                e = Expand (x, a)
+                y = Transpose <perm = [2, 0, 1]> (e)
+            }",
+            "g (bool[1,5] x) => (bool[5,2,3] y) {
+                v0 = Constant <value_ints = [1, 1, 5]> ()
+                v1 = Reshape (x, v0)
+                v2 = Transpose <perm = [2, 0, 1]> (v1)
+                v3 = Constant <value_ints = [5, 2, 3]> ()
+                y = Expand (v2, v3)
+            }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (bool[1,1,5] x) => (bool[2,1,5] y) {
+                a = Constant <value_ints = [1, 2, 5]> ()
+                e = Expand (x, a)
+                b = Constant <value_ints = [2, 1, 5]> ()
+                y = Reshape (e, b)
+            }",
+            "g (bool[1,1,5] x) => (bool[2,1,5] y) {
+                b = Constant <value_ints = [2, 1, 5]> ()
+                y = Expand (x, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn axes_that_merge_stay() {
+        stays(
+            &REWRITE,
+            "g (bool[1,5] x) => (bool[10] y) {
+                a = Constant <value_ints = [2, 5]> ()
+                e = Expand (x, a)
+                b = Constant <value_ints = [10]> ()
+                y = Reshape (e, b)
+            }",
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! `Squeeze(Gather(x, Unsqueeze(i)))` → `Gather(x, i)` for a single place `i`, and an index that is cast before it is read →
+//! the index.
+
+use onnx::ValueId;
+use tensor::{DType, Dim};
+
+use crate::ranges::Range;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "gather_one_place",
+    roots: &["Gather", "GatherElements", "ScatterElements", "Squeeze"],
+    try_at,
+};
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    if m.root().is("Squeeze") { single(m) } else { narrow(m) }
+}
+
+fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let cast = m.producer(m.operand(1)?, &["Cast"]).ok_or("the index is not cast")?;
+    let index = cast.input(0).ok_or("nothing is cast")?;
+    if cast.block() != m.root().block() {
+        return Err("it is cast elsewhere".into());
+    }
+    let Range { low, high } = Range::of(m.graph(), index);
+    let fits = |bound: Option<Dim>| match bound {
+        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
+        bound => bound.is_some(),
+    };
+    // What is counted in 64 bits may be another place in 32.
+    match m.ty(index).dtype {
+        DType::I32 => {}
+        DType::I64 if fits(low) && fits(high) => {}
+        _ => return Err("the index may be another one without the cast".into()),
+    }
+    let root = m.root().clone();
+    let mut inputs = root.inputs.clone();
+    inputs[1] = Some(index);
+    Ok(vec![m.like(&root, inputs)?])
+}
+
+fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let axes = m.ints(m.operand(1)?).ok_or("the axes are not known")?;
+    let gather = m.producer(m.operand(0)?, &["Gather"]).ok_or("nothing is gathered")?.clone();
+    let (Some(data), Some(index)) = (gather.input(0), gather.input(1)) else {
+        return Err("an operand is missing".into());
+    };
+    let rank = m.ty(data).rank() as i64;
+    let from_start = |axis: i64| if axis < 0 { axis + rank } else { axis };
+    let axis = from_start(gather.int("axis", 0));
+    if axes.len() != 1 || from_start(axes[0]) != axis || *m.ty(index).shape != [Dim::Known(1)] {
+        return Err("it is not the only place that is gathered".into());
+    }
+    if !m.is_used_once(gather.outputs[0]) {
+        return Err("the axis of size one is used elsewhere".into());
+    }
+    let place = match m.producer(index, &["Unsqueeze", "Reshape"]).and_then(|node| node.input(0)) {
+        Some(place) if m.ty(place).rank() == 0 => place,
+        _ => {
+            let place = m.constant(index).and_then(|tensor| tensor.clone().reshaped(&[]).ok());
+            m.tensor(place.ok_or("the place is no scalar")?)
+        }
+    };
+    let found = m.op("Gather", &[data, place], gather.attrs.clone())?;
+    Ok(vec![found])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn one_place_has_no_axis() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T,8] x, int32 i) => (float[2,8] y) {
+                wide = Cast <to = 7> (i)
+                first = Constant <value_ints = [0]> ()
+                u = Unsqueeze (wide, first)
+                g = Gather <axis = 1> (x, u)
+                one = Constant <value_ints = [1]> ()
+                y = Squeeze (g, one)
+            }",
+            "g (float[2,T,8] x, int32 i) => (float[2,8] y) { y = Gather <axis = 1> (x, i) }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T,8] x) => (float[2,8] y) {
+                last = Constant <value_ints = [-1]> ()
+                g = Gather <axis = 1> (x, last)
+                one = Constant <value_ints = [1]> ()
+                y = Squeeze (g, one)
+            }",
+            "g (float[2,T,8] x) => (float[2,8] y) {
+                last = Constant <value_int = -1> ()
+                y = Gather <axis = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_axes_stay() {
+        stays(
+            &REWRITE,
+            "g (float[1,T,8] x, int64[1] i) => (float[1,8] y) {
+                g = Gather <axis = 1> (x, i)
+                first = Constant <value_ints = [0]> ()
+                y = Squeeze (g, first)
+            }",
+        );
+    }
+}

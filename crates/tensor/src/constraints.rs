@@ -1,0 +1,62 @@
+//! What is known about dimension variables besides that they are at least one.
+
+use crate::{Dim, DimError};
+
+/// The constraints of a scope of dimension variables, such as `T >= 4` or `mod(T, 2) == 0`.
+///
+/// Variables carry the constraints of their scope, so whoever compares sizes need not know them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Constraints(Vec<Constraint>);
+
+/// A constraint on one expression. Its variables have no constraints of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Constraint {
+    /// As it was given.
+    text: String,
+    dim: Dim,
+    relation: Relation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    AtLeastZero,
+    Zero,
+}
+
+impl Constraints {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a constraint, such as `T >= 4`: two expressions and `>=`, `<=` or `==`.
+    pub fn add(&mut self, text: &str) -> Result<(), DimError> {
+        let found = ["==", ">=", "<="]
+            .iter()
+            .find_map(|sign| text.split_once(sign).map(|(left, right)| (*sign, left, right)));
+        let Some((sign, left, right)) = found else {
+            return Err(DimError::new(text, "expected `>=`, `<=` or `==`", text.len()));
+        };
+        let difference = Dim::parse(left)? - Dim::parse(right)?;
+        let (dim, relation) = match sign {
+            "==" => (difference, Relation::Zero),
+            ">=" => (difference, Relation::AtLeastZero),
+            _ => (-difference, Relation::AtLeastZero),
+        };
+        self.0.push(Constraint { text: text.trim().to_owned(), dim, relation });
+        Ok(())
+    }
+
+    /// Expressions that are at least zero.
+    pub(crate) fn facts(&self) -> impl Iterator<Item = Dim> + '_ {
+        self.0.iter().flat_map(|Constraint { dim, relation, .. }| {
+            let other = (*relation == Relation::Zero).then(|| -dim.clone());
+            std::iter::once(dim.clone()).chain(other)
+        })
+    }
+
+    /// The constraints as they were added.
+    pub fn texts(&self) -> impl Iterator<Item = &str> + '_ {
+        self.0.iter().map(|constraint| constraint.text.as_str())
+    }
+}

@@ -1,0 +1,130 @@
+"""What runtimes get wrong in models that are right: that they do, and that our models avoid it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+from checking import check_model, check_sizes, run
+from jax2onnx import to_onnx
+
+FOLDER = Path(__file__).parents[1] / "crates/optimize/src/legalize/runtime_bugs/programs"
+PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.onnxtxt"))
+
+
+def sample(name: str) -> onnx.ModelProto:
+    header = '<ir_version: 10, opset_import: ["" : 23]>\n'
+    return parser.parse_model(header + (FOLDER / f"{name}.onnxtxt").read_text())
+
+
+def results(name: str, *, optimised: bool) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
+    model = sample(name).SerializeToString()
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": float}
+    feeds = {v.name: rng.normal(size=v.shape).astype(types[v.type]) for v in session.get_inputs()}
+    return session.run(None, feeds)
+
+
+def shows(name: str) -> bool:
+    """Whether this version of onnxruntime has the bug. Some bugs end the process."""
+    test = f"import test_runtime_bugs as t; t.compare({name!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", test], cwd=Path(__file__).parent, capture_output=True, check=False
+    )
+    return done.returncode != 0
+
+
+def compare(name: str) -> None:
+    plain, fast = results(name, optimised=False), results(name, optimised=True)
+    for one, other in zip(plain, fast, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_shows_the_bug(name: str) -> None:
+    results(name, optimised=False)
+    if not shows(name):
+        pytest.skip(f"onnxruntime {ort.__version__} does not have this bug")
+
+
+def max_pool(x: jax.Array) -> jax.Array:
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
+
+
+def padded_then_pooled(x: jax.Array) -> jax.Array:
+    return max_pool(jnp.pad(x, ((0, 0), (1, 1), (1, 0), (0, 0))))
+
+
+def padded_channels_first(x: jax.Array) -> jax.Array:
+    padded = jnp.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    return max_pool(jnp.transpose(padded, (0, 2, 3, 1)))
+
+
+def with_moment_of_order(power: float) -> Callable[[jax.Array], jax.Array]:
+    def normalised(x: jax.Array) -> jax.Array:
+        d = x - jnp.mean(x, -1, keepdims=True)
+        scale = jnp.arange(1, 5, dtype=x.dtype)
+        return d / jnp.sqrt(jnp.mean(d**power, -1, keepdims=True) + 1e-5) * scale + scale
+
+    return normalised
+
+
+SOME = np.random.default_rng(0).normal(size=(2, 4))
+
+
+def wide_after_transpose(x: jax.Array) -> jax.Array:
+    return jnp.transpose(x, (1, 2, 0)).astype(jnp.float32) @ jnp.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("fn", "x"),
+    [
+        (padded_then_pooled, -np.ones((1, 6, 6, 2), np.float32)),
+        (padded_channels_first, -np.ones((1, 2, 6, 6), np.float32)),
+        (wide_after_transpose, np.ones((3, 3, 3), np.float16)),
+        (with_moment_of_order(4.0), SOME.astype(np.float32)),
+        (with_moment_of_order(4.0), SOME.astype(np.float16)),
+        (lambda x: jnp.reciprocal(x * -0.0 + 0.0), np.ones(3, np.float32)),
+    ],
+)
+def test_our_models_do_not(fn: Callable[[Any], Any], x: np.ndarray) -> None:
+    check_model(fn, [x])
+
+
+WEIGHT = np.random.default_rng(1).normal(size=(4, 3))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.clip(jax.nn.relu(x), 0.25, 1),
+        lambda x: (x * 0.1) @ WEIGHT,
+        lambda x: (x @ WEIGHT) / 3,
+        lambda x: (x * 1e300) @ WEIGHT,
+        lambda x: ((x @ WEIGHT) * 0.1) @ WEIGHT.T,
+        lambda x: (0.1 * x) @ jnp.swapaxes(x, 0, 1),
+        with_moment_of_order(2.0),
+    ],
+)
+def test_double_precision_stays_double(fn: Callable[[Any], Any]) -> None:
+    with jax.enable_x64(True):
+        model = to_onnx(fn, [SOME], enable_double_precision=True)
+        np.testing.assert_allclose(run(model, [SOME])[0], fn(SOME), rtol=1e-13)
+
+
+def test_a_padded_pool_of_symbolic_size() -> None:
+    x = -np.ones((2, 7, 6, 2), np.float32)
+    check_sizes(padded_then_pooled, [("B", "H", "W", 2)], [x])

@@ -464,3 +464,23 @@ def test_what_is_skipped_is_said(model: Model, exported: onnx.ModelProto, tmp_pa
     assert found.skipped == sum(found.skipped_because.values()) > 0
     for why, count in found.skipped_because.items():
         assert f"not compared: {count} " in found.message, why
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_what_an_export_in_lower_precision_costs(dtype: str) -> None:
+    def make(dtype: str) -> Callable[[jax.Array], jax.Array]:
+        weights = jnp.asarray(X[:, :4], dtype)
+
+        def fn(x: jax.Array) -> jax.Array:
+            y = x.T @ weights  # product
+            return jnp.tanh(y)  # squash
+
+        return fn
+
+    low = to_onnx(make(dtype), [jax.ShapeDtypeStruct(X.shape, dtype)])
+    found = verify(make("float32"), low, [X])
+    assert found, found
+    places = [row.place.partition(" in ")[0] for row in found.by_line]
+    assert f"tests/test_wrong_models.py:{_line('product')}" in places
+    assert f"tests/test_wrong_models.py:{_line('squash')}" in places
+    assert all(30 < row.signal_to_noise < 100 for row in found.by_line)

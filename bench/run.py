@@ -1,7 +1,11 @@
 """Speed and memory, as ratios within one run: `make bench`.
 
+The last table says how fast exported models run: onnxruntime's time divided by that of `jax.jit`,
+on one thread and on all.
+
 `make bench REFERENCE=1` also measures the PyPI package of the same name on the same models, in
-separate environments, with and without Equinox installed.
+separate environments, with and without Equinox installed, and runs its models and, if torch is
+installed, torch.onnx's beside ours.
 """
 
 import argparse
@@ -10,6 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
@@ -37,6 +42,23 @@ def median(name, *arguments, rounds=5, python=sys.executable):
     """The median of a task's `seconds` over fresh processes."""
     runs = (task(name, *arguments, python=python)["seconds"] for _ in range(rounds))
     return statistics.median(runs)
+
+
+# The models that are run, and their sizes.
+RUN = (
+    "nnx/gpt:layers=12,width=256,heads=8,vocabulary=1000,length=128,batch=1",
+    "nnx/gpt:layers=48,width=64,heads=4,vocabulary=1000,length=64,batch=1",
+    "nnx/gpt_step:capacity=256,width=256",
+    "nnx/vit:batch=1,size=224,patch=16,width=384,heads=6,layers=12",
+    "nnx/resnet50:size=224",
+    "equinox/gpt",
+    "nnx/unet:size=64",
+    "nnx/rnn:length=64,width=128",
+    "nnx/moe",
+    "nnx/denoiser",
+    "nnx/flow",
+    "nnx/ode",
+)
 
 
 class Table:
@@ -92,6 +114,41 @@ def measure(table, layers):
     )
 
 
+def speed(*arguments, python=sys.executable, needed=True):
+    """Runs `speed.py` in a fresh process; None if it fails and is not needed."""
+    command = [python, str(HERE / "speed.py"), *map(str, arguments)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])
+    if needed:
+        sys.exit(f"bench: {' '.join(command)}\n{done.stderr}")
+    return None
+
+
+def measure_speed(table, names, *, reference):
+    """How fast models run, beside those of other exporters: one process for each model."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, name in enumerate(names):
+            others = []
+            if reference:
+                python = reference_python("reference-equinox", ["equinox"])
+                path = os.path.join(folder, f"{number}-package.onnx")
+                if speed("export", name, path, python=python, needed=False):
+                    others.append(f"the PyPI package={path}")
+                path = os.path.join(folder, f"{number}-torch.onnx")
+                made = speed("torch", name, path, needed=False)
+                if made is not None and made["path"]:
+                    others.append(f"torch.onnx={path}")
+            for threads in sorted({1, len(os.sched_getaffinity(0))}):
+                found = speed("run", name, threads, *others)
+                for label, (nodes, run) in found["nodes"].items():
+                    what = f"{name.partition(':')[0]}, {threads} threads, {label} ({nodes}→{run})"
+                    table.add(f"{what} ÷ jit", found["of_jit"][label], "×", None)
+                for label, why in found["failed"].items():
+                    print(f"{name}: the model of {label} does not run: {why}")
+
+
 def measure_models(table, names):
     """How long models of `tests/models` take, each in a separate process."""
     for name in names:
@@ -127,14 +184,23 @@ def main():
         choices=["all", *catalogue.NAMES],
         help="measure only these models of tests/models, such as nnx/vit; `all` for all of them",
     )
+    parser.add_argument(
+        "--speed",
+        nargs="*",
+        metavar="NAME[:SIZE=N,…]",
+        help="measure only how fast models run: these, such as nnx/vit:layers=4, or the usual ones",
+    )
     options = parser.parse_args()
     BUILD.mkdir(exist_ok=True)
     table = Table()
-    if options.models:
+    if options.speed is not None:
+        measure_speed(table, options.speed or RUN, reference=options.reference)
+    elif options.models:
         measure_models(table, catalogue.NAMES if "all" in options.models else options.models)
     else:
         measure(table, options.layers)
-    if options.reference:
+        measure_speed(table, RUN, reference=options.reference)
+    if options.reference and options.speed is None:
         compare(table, options.layers)
     (BUILD / "bench.json").write_text(json.dumps(table.rows, indent=1) + "\n")
 

@@ -41,14 +41,19 @@ def _ratio(numbers, others):
 
 
 def _model(name):
-    """A model of `tests/models` by its name there; a number is a GPT with that many layers."""
+    """A model of `tests/models` by its name there, with sizes if any: `nnx/gpt:layers=12`.
+
+    A number is a GPT with that many layers.
+    """
     if name.isdigit():
         from models.nnx import gpt
 
         return gpt.gpt(layers=int(name))
     from models import catalogue
 
-    return catalogue.build(name)
+    name, _, sizes = name.partition(":")
+    pairs = (size.split("=") for size in sizes.split(",") if size)
+    return catalogue.build(name, **{key: int(value) for key, value in pairs})
 
 
 def _tracer(model, inputs):

@@ -75,6 +75,27 @@ def _instance_norm(x: Any) -> Any:
     return (images - mean) * scale + _like(images, 0.25)
 
 
+def _attention(x: Any) -> Any:
+    # Values are finite: NaN among keys that are masked reaches nothing.
+    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
+    heads = x.reshape(1, 128, 8, 64)
+    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
+    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
+    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
+
+
+def _rotary(x: Any) -> Any:
+    heads = x.reshape(2, 32, 16, 64)
+    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
+    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
+    first, second = jnp.split(heads, 2, -1)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def _resize(method: str, rows: int, columns: int) -> Callable[[Any], Any]:
+    return lambda x: jax.image.resize(x.reshape(2, 64, 32, 16), (2, rows, columns, 16), method)
+
+
 def _group_norm(x: Any) -> Any:
     groups = x.reshape(4, 16, 16, 8, 8)
     mean = groups.mean((1, 2, 4), keepdims=True)
@@ -120,23 +141,6 @@ def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
     return lambda x: layer(x, True), lambda x: layer(x, False)
 
 
-def _attention(x: Any) -> Any:
-    # Values are finite: NaN among keys that are masked reaches nothing.
-    values = np.linspace(-1, 1, x.size).reshape(1, 128, 8, 64).astype(x.dtype)
-    heads = x.reshape(1, 128, 8, 64)
-    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.125
-    masked = jnp.where(jnp.tri(128, dtype=bool), scores, jnp.finfo(x.dtype).min)
-    return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(masked), values)
-
-
-def _rotary(x: Any) -> Any:
-    heads = x.reshape(2, 32, 16, 64)
-    angles = np.arange(32)[:, None] / 10000 ** (np.arange(32) / 32)
-    cos, sin = (f(angles)[:, None].astype(x.dtype) for f in (np.cos, np.sin))
-    first, second = jnp.split(heads, 2, -1)
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
-
-
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;
 # or two of them, if the native form is spelled otherwise.
 CASES: dict[tuple[str, str], Any] = {
@@ -163,6 +167,10 @@ CASES: dict[tuple[str, str], Any] = {
     ("ReduceMean", ""): lambda x: jnp.mean(x, -1),
     ("ReduceSumSquare", ""): lambda x: jnp.sum(x * x, -1),
     ("Relu", ""): jax.nn.relu,
+    ("Resize", "linear"): _resize("linear", 112, 60),
+    ("Resize", "linear, antialias"): _resize("linear", 42, 20),
+    ("Resize", "cubic"): _resize("cubic", 112, 60),
+    ("Resize", "cubic, antialias"): _resize("cubic", 42, 20),
     ("RotaryEmbedding", ""): _rotary,
     ("Selu", ""): jax.nn.selu,
     ("Softmax", ""): jax.nn.softmax,

@@ -12,6 +12,7 @@ from jax import lax
 from checking import assert_close, op_types, run
 from jax2onnx import allclose, to_onnx
 from jax2onnx.errors import InvalidInputError
+from models import catalogue
 
 ALL = ("indices_in_range", "no_nan", "casts_in_range")
 RNG = np.random.default_rng(0)
@@ -129,6 +130,16 @@ def test_in_loops_and_functions() -> None:
     model = to_onnx(fn, [ROWS], assume=ALL)
     assert_close(run(model, [ROWS]), [fn(ROWS)])
     assert "IsNaN" not in str(model)
+
+
+@pytest.mark.parametrize("name", ["nnx/gpt", "nnx/gpt_step", "nnx/moe"])
+def test_models_shrink_and_agree(name: str) -> None:
+    model, inputs = catalogue.build(name)
+    plain, trusting = (to_onnx(model, list(inputs), assume=names) for names in ((), ALL))
+    leaves = jax.tree_util.tree_leaves(inputs)
+    assert_close(run(trusting, leaves), run(plain, leaves))
+    assert len(trusting.graph.node) < len(plain.graph.node)
+    assert not {"Clip", "IsNaN"} & set(op_types(trusting))
 
 
 @pytest.mark.parametrize("wrong", ["indices_in_rage", ["no_nan", 3], 7])

@@ -99,6 +99,26 @@ def test_a_module_by_its_name_is_the_same_model(folder, monkeypatch):
     assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
 
 
+def test_assumptions_and_what_was_nearly_recognised(folder):
+    (folder / "norm.py").write_text("""import jax.numpy as jnp
+
+def norm(x):
+    d = x - x.mean(-1, keepdims=True)
+    variance = (d * d).mean(-1, keepdims=True)
+    return d / jnp.sqrt(variance + 1e-5), variance, x.max(-1)
+""")
+    arguments = ("norm.py:norm", "--input=f32[2,64]", "--missed", "--assume=no_nan")
+    done = export(folder, *arguments)
+    assert done.returncode == 0
+    assert "LayerNormalization at norm.py:6 stays elementary" in done.stderr
+    model = onnx.load(folder / "norm.onnx")
+    assert [p.value for p in model.metadata_props if p.key.endswith(".assume")] == ["no_nan"]
+    assert "IsNaN" not in [node.op_type for node in model.graph.node]
+    done = export(folder, "norm.py:norm", "--input=f32[2,64]", "--assume=no_nans")
+    assert done.returncode == 2
+    assert "did you mean 'no_nan'?" in done.stderr
+
+
 WRONG = {
     "no colon": (["model.py"], "write FILE.py:FUNCTION"),
     "no file": (["absent.py:f"], "there is no file `absent.py`"),

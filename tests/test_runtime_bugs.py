@@ -96,6 +96,7 @@ def wide_after_transpose(x: jax.Array) -> jax.Array:
         (padded_channels_first, -np.ones((1, 2, 6, 6), np.float32)),
         (wide_after_transpose, np.ones((3, 3, 3), np.float16)),
         (with_moment_of_order(4.0), SOME.astype(np.float32)),
+        (with_moment_of_order(4.0), SOME.astype(np.float16)),
         (lambda x: jnp.reciprocal(x * -0.0 + 0.0), np.ones(3, np.float32)),
     ],
 )

@@ -18,6 +18,7 @@ __all__ = [
     "Tensors",
     "Value",
     "__version__",
+    "assumptions",
     "convert",
     "expansions",
     "explain",
@@ -329,8 +330,8 @@ class Primitive:
         """JAX's name of it."""
 
     @property
-    def calls(self) -> str | None:
-        """The parameter that holds the jaxpr, if it does nothing but call one."""
+    def calls(self) -> list[str]:
+        """The names that the parameter with the jaxpr may have, if it does nothing but call it."""
 
     @property
     def without_complex(self) -> str | None:

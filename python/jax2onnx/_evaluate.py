@@ -9,7 +9,7 @@ import jax
 from jax2onnx import _core, _jax
 
 # The primitives that do nothing but call a jaxpr, and the parameter that it is.
-_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls is not None}
+_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls}
 
 Path = tuple[int, ...]
 SizeOf = Callable[[str], int]
@@ -69,8 +69,8 @@ class _Frame:
 
     def _equation(self, eqn: Any, path: Path) -> Any:
         name = eqn.primitive.name
-        if (param := _CALLS.get(name)) is not None:
-            called = eqn.params[param]
+        if (params := _CALLS.get(name)) is not None:
+            called = next(eqn.params[param] for param in params if param in eqn.params)
             consts = list(getattr(called, "consts", ()))
             frame = _Frame(_jax.open_jaxpr(called), self._size_of, path)
             results = yield from frame.run(consts, [self._read(atom) for atom in eqn.invars])

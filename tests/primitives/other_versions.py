@@ -2,7 +2,7 @@
 file, one that is alike and what to replace in it.
 """
 
-_CALLS = ("closed_call", "core_call", "call_hi_primitive")
+_CALLS = ("closed_call", "core_call", "call_hi_primitive", "eval_jaxpr")
 
 
 def _call(name: str) -> dict[str, str]:
@@ -11,7 +11,6 @@ def _call(name: str) -> dict[str, str]:
 
 PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
     **{f"calls/{name}": ("calls/jit", _call(name)) for name in _CALLS},
-    "calls/eval_jaxpr": ("calls/jit", {" jit[": " eval_jaxpr["}),
     "calls/pjit": ("calls/jit", {" jit[": " pjit["}),
     "calls/checkpoint": ("calls/remat2", {" remat2[": " checkpoint["}),
     "calls/remat": ("calls/remat2", {" remat2[": " remat["}),

@@ -55,12 +55,23 @@ pub(crate) enum Failure {
     /// The request does not fit the model.
     #[error("{0}")]
     Request(String),
+    /// The model does not have what was asked for.
+    #[error("{0}")]
+    Absent(String),
     /// The terminal cannot be written to.
     #[error("cannot write the output: {0}")]
     Output(io::Error),
 }
 
 impl Failure {
+    /// The exit status after it.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Failure::Absent(_) => Status::No,
+            _ => Status::Trouble,
+        }
+    }
+
     /// The failure of a model. Errors of the operating system name their own file.
     pub(crate) fn model(path: PathBuf, error: onnx::Error) -> Self {
         match error {

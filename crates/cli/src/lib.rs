@@ -93,7 +93,7 @@ pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
             let text = style::harmless(&text);
             // If even this cannot be written, there is nobody to tell.
             let _ = writeln!(terminal.errors, "error: {text}");
-            Status::Trouble
+            failure.status()
         }
     });
     status as u8

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, Index, Origin};
 use crate::style::{Style, Text};
+use crate::table::count;
 
 /// How many sources of a node are shown.
 const SOURCES: usize = 4;
@@ -91,7 +92,7 @@ pub(crate) fn sites(text: &mut Text, excerpts: &Excerpts<'_>, origins: &[Origin<
     let sites: FxHashSet<&Frame<'_>> = sites.collect();
     let hidden = sites.iter().filter(|site| !shown.contains(*site)).count();
     if hidden > 0 {
-        text.line(&format!("  … and {hidden} more sources"));
+        text.line(&format!("  … and {}", count(hidden, "more source")));
     }
     for note in notes {
         text.line(&format!("  note: {note}"));
@@ -116,7 +117,7 @@ pub(crate) fn callers(text: &mut Text, excerpts: &Excerpts<'_>, origin: &Origin<
     }
     let hidden = others.len().saturating_sub(SOURCES);
     if hidden > 0 {
-        text.line(&format!("  … or from {hidden} more places"));
+        text.line(&format!("  … or from {}", count(hidden, "more place")));
     }
 }
 

@@ -56,9 +56,20 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if length(&text) <= width {
         return text.into_owned();
     }
-    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    // The number of a line says more than the end of its file's name.
+    let end = match text.rsplit_once(':') {
+        Some((_, line)) if line.starts_with(|c: char| c.is_ascii_digit()) => format!(":{line}"),
+        _ => String::new(),
+    };
+    let end = if length(&end) + 3 <= width { end } else { String::new() };
+    let mut kept: String = text.chars().take(width.saturating_sub(length(&end) + 1)).collect();
     kept.push('…');
-    kept
+    kept + &end
+}
+
+/// `1 node`, `2 nodes`
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn fit(widths: &mut [usize], width: usize) {
@@ -99,6 +110,9 @@ mod tests {
     fn long_cells_are_cut_to_fit() {
         insta::assert_snapshot!(shown(36));
         assert!(shown(36).lines().all(|line| length(line) <= 36));
+        assert_eq!(cut("tests/models/nnx/gpt.py:41", 12), "tests/mo…:41");
+        assert_eq!(cut("tests/models/nnx/gpt.py:41 or 42", 12), "te…:41 or 42");
+        assert_eq!(cut("a long sentence: 41", 8), "a long …");
         // Some text is left, however narrow the terminal is.
         assert!(shown(1).contains("/blocks…"));
     }

@@ -55,6 +55,6 @@ pub use read::{read, read_file};
 pub use save::{AUTO_INLINE, GoOn, Placement, replace_file};
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
-pub use structure::{Structures, same_values};
+pub use structure::same_values;
 pub use uses::Use;
 pub use verify::{check_node, check_opset, required_opset, verify, verify_names};

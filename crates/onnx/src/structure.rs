@@ -17,7 +17,7 @@ const DEEPEST: usize = 64;
 
 /// Numbers of values, the same for all models that are asked about.
 #[derive(Debug, Default)]
-pub struct Structures {
+pub(crate) struct Structures {
     known: FxHashMap<Vec<u8>, u32>,
 }
 
@@ -29,7 +29,7 @@ const UNKNOWN: u32 = 0;
 
 impl Structures {
     /// The numbers of the values of a model's main graph, by name.
-    pub fn of<'m>(&mut self, model: &'m ModelProto) -> FxHashMap<&'m str, u32> {
+    pub(crate) fn of<'m>(&mut self, model: &'m ModelProto) -> FxHashMap<&'m str, u32> {
         let Some(graph) = &model.graph else { return FxHashMap::default() };
         let mut values = self.constants(graph);
         let inputs = graph.input.iter().filter(|input| !values.contains_key(input.name.as_str()));

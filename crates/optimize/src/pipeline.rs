@@ -7,7 +7,7 @@ use crate::passes::{
     carry_known_values, common_subexpressions, drop_loop_state, eliminate_dead_nodes,
     hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
 };
-use crate::recognize::recurrent;
+use crate::recognize::{recurrent, resample};
 use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
@@ -91,6 +91,7 @@ fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
             let broken =
                 |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
             let mut changed = runner::run(edit, name, recurrent::all().map_err(broken)?)?;
+            changed |= runner::run(edit, name, [&resample::REWRITE])?;
             changed |= runner::run(edit, name, recognize::all().map_err(broken)?)?;
             return Ok(changed);
         }

@@ -16,10 +16,10 @@ impl Primitive {
         self.0.name
     }
 
-    /// The parameter that holds the jaxpr, if it does nothing but call one.
+    /// The names that the parameter with the jaxpr may have, if it does nothing but call it.
     #[getter]
-    fn calls(&self) -> Option<&'static str> {
-        self.0.calls()
+    fn calls(&self) -> Vec<&'static str> {
+        self.0.calls().to_vec()
     }
 
     /// Why its equations of complex numbers are not lowered; `None` if they are.

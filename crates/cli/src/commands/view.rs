@@ -11,6 +11,7 @@ use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
 use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
+use crate::table::count;
 use crate::terminal::Terminal;
 use crate::view::{Timed, data, page};
 
@@ -65,8 +66,8 @@ impl View {
         onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::model(self.out.clone(), error))?;
         let mut text = terminal.text();
-        let (count, kilobytes) = (index.nodes.len(), page.len().div_ceil(1024));
-        text.line(&format!("{}: {count} nodes, {kilobytes} KB", self.out.display()));
+        let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));
+        text.line(&format!("{}: {nodes}, {kilobytes} KB", self.out.display()));
         terminal.show(&text)?;
         Ok(Status::Yes)
     }

@@ -1,17 +1,18 @@
 //! Which node of one model is which of the other.
 //!
-//! Names are numbered and lines move, so neither tells. Nodes are the same if they stand in the
-//! same module and look the same, in the same order as far as possible, those that compute the same
-//! from the same before others; of what is left, if they compute the same in another function, or
-//! something else with the same operator in the same.
+//! Names are numbered and lines move, so neither tells. Nodes are the same if they compute the same
+//! from the same, wherever they stand; of what is left, if they stand in the same module and look
+//! the same, in the same order as far as possible; then if they compute the same in another
+//! function, or something else with the same operator in the same.
 
-use onnx::Structures;
+use std::collections::VecDeque;
+
 use onnx::proto::{AttributeProto, NodeProto};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
 use super::sequence::pairs;
-use super::side::Side;
+use super::side::{Operand, Side};
 use crate::model::{BodyKind, tensor_text};
 
 /// The partner of each node, from either side.
@@ -25,16 +26,16 @@ pub(super) struct Matching {
 }
 
 /// How many times what is left is looked at, less and less closely.
-const PASSES: usize = 4;
+const PASSES: usize = 3;
 
 /// Finds the partners of all nodes.
 pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
     let mut tokens = Tokens::default();
     let looks = |side: &Side<'_>, tokens: &mut Tokens| {
-        let values = tokens.structures.of(&side.index.model.proto);
         let nodes = 0..side.index.nodes.len();
-        nodes.map(|node| tokens.of(side, node, &values)).collect::<Vec<_>>()
+        nodes.map(|node| tokens.of(side, node)).collect::<Vec<_>>()
     };
+    let (same_a, same_b) = (tokens.structure(a), tokens.structure(b));
     let (looks_a, looks_b) = (looks(a, &mut tokens), looks(b, &mut tokens));
     let mut matching = Matching {
         of_a: vec![None; looks_a.len()],
@@ -47,8 +48,26 @@ pub(super) fn matching(a: &Side<'_>, b: &Side<'_>) -> Matching {
         let (body_a, body_b) = matching.bodies[at];
         at += 1;
         let mut found = Vec::new();
-        for (nodes_a, nodes_b) in modules(a, body_a, b, body_b) {
-            let (mut left_a, mut left_b) = (nodes_a, nodes_b);
+        for which in 0..2 {
+            let of = |tokens: &[[u32; 2]], nodes: &[usize], partners: &[Option<usize>]| {
+                let left = nodes.iter().copied().filter(|node| partners[*node].is_none());
+                left.map(|node| (tokens[node][which], node)).collect::<Vec<_>>()
+            };
+            let mut left: FxHashMap<u32, VecDeque<usize>> = FxHashMap::default();
+            for (token, node) in of(&same_b, &b.nodes_of[body_b], &matching.of_b) {
+                left.entry(token).or_default().push_back(node);
+            }
+            for (token, x) in of(&same_a, &a.nodes_of[body_a], &matching.of_a) {
+                if let Some(y) = left.get_mut(&token).and_then(VecDeque::pop_front) {
+                    matching.of_a[x] = Some(y);
+                    matching.of_b[y] = Some(x);
+                    found.push((x, y));
+                }
+            }
+        }
+        for (mut left_a, mut left_b) in modules(a, body_a, b, body_b) {
+            left_a.retain(|node| matching.of_a[*node].is_none());
+            left_b.retain(|node| matching.of_b[*node].is_none());
             for pass in 0..PASSES {
                 let of = |looks: &[[u32; PASSES]], nodes: &[usize]| {
                     nodes.iter().map(|node| looks[*node][pass]).collect::<Vec<u32>>()
@@ -141,12 +160,44 @@ fn modules(
 #[derive(Default)]
 struct Tokens {
     known: FxHashMap<String, u32>,
-    structures: Structures,
 }
 
 impl Tokens {
+    /// What each node computes from what, in its module and anywhere. Operands come before the nodes
+    /// that read them, in any order.
+    fn structure(&mut self, side: &Side<'_>) -> Vec<[u32; 2]> {
+        let mut found: Vec<[u32; 2]> = Vec::with_capacity(side.index.nodes.len());
+        for (position, node) in side.index.nodes.iter().enumerate() {
+            let mut key = format!("{}\0{}", node.op(), attributes(node.proto));
+            for attribute in &node.proto.attribute {
+                // Constants are equal if their values are, and large ones if their types are.
+                if let Some(text) = attribute.t.as_deref().and_then(onnx::text::elements) {
+                    key.push_str(&format!("\0={text}"));
+                }
+            }
+            for name in &node.proto.input {
+                key.push_str(&match side.operand(node.body, name) {
+                    Operand::Result(maker, at) => {
+                        let maker = found.get(maker).map_or(0, |numbers| numbers[1]);
+                        format!("\0r{maker}.{at:?}")
+                    }
+                    Operand::Input(_, at) => format!("\0i{at}"),
+                    Operand::Tensor(tensor) => match onnx::text::elements(tensor) {
+                        Some(text) => format!("\0t{}={text}", tensor_text(tensor)),
+                        None => format!("\0t{}{}", tensor_text(tensor), tensor.name),
+                    },
+                    Operand::Other(name) => format!("\0{name}"),
+                });
+            }
+            let anywhere = self.number(format!("{key}\0{}", side.index.results(node)));
+            let here = self.number(format!("{anywhere} in {}", side.scopes[position]));
+            found.push([here, anywhere]);
+        }
+        found
+    }
+
     /// What a node looks like, more and more vaguely.
-    fn of(&mut self, side: &Side<'_>, node: usize, values: &FxHashMap<&str, u32>) -> [u32; PASSES] {
+    fn of(&mut self, side: &Side<'_>, node: usize) -> [u32; PASSES] {
         let entry = &side.index.nodes[node];
         let origin = side.origins[node].as_ref();
         let function = origin.and_then(|o| o.site.as_ref()).map_or("", |site| site.function);
@@ -155,14 +206,7 @@ impl Tokens {
         let (op, results) = (entry.op(), side.index.results(entry));
         let computes = format!("{op}\0{results}\0{}", attributes(entry.proto));
         let looks = format!("{computes}\0{function}\0{rule}");
-        let result = entry.proto.output.first().and_then(|name| values.get(name.as_str()));
-        let structure = result.filter(|_| entry.body == 0).copied().unwrap_or_default();
-        [
-            self.number(format!("{looks}\0{structure}")),
-            self.number(looks),
-            self.number(computes),
-            self.number(format!("{op}\0{function}")),
-        ]
+        [self.number(looks), self.number(computes), self.number(format!("{op}\0{function}"))]
     }
 
     fn number(&mut self, text: String) -> u32 {

@@ -22,7 +22,7 @@ impl Runtime {
 
 /// The blanks: `name` is a node, `value` a value, `names` several names that a runtime joined,
 /// `feeds` a Python list of inputs, `op` the operator, `ops` operators whose nodes the message does
-/// not name. Other blanks are ignored.
+/// not name, `input` the position of an input. Other blanks are ignored.
 #[rustfmt::skip]
 const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "running {op} node. Name:'{name}' Status Message:"),
@@ -39,6 +39,9 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::Onnx, "Invalid rank for input: {value} Got:"),
     (Runtime::Onnx, "Got invalid dimensions for input: {value} for the following"),
     (Runtime::Onnx, "Required inputs ({feeds}) are missing from input feed"),
+    (Runtime::Onnx, "input '{value}' is missing in 'feeds'"),
+    (Runtime::Onnx, "(op_type:{op}, node name: {name}): "),
+    (Runtime::Onnx, "Kernel \"[{op}] {name}\" failed"),
     (Runtime::Onnx, "Error merging shape info for output. '{value}' source:"),
     (Runtime::Onnx, "Removing initializer '{value}'."),
     (Runtime::Onnx, "Fatal error: {ops}(-1) is not a registered function/op"),
@@ -54,6 +57,7 @@ const FORMS: &[(Runtime, &str)] = &[
     (Runtime::OpenVino, " node with name '{name}' "),
     (Runtime::OpenVino, "Unsupported operation of type: {op} name: {name}"),
     (Runtime::OpenVino, "Operation name: {name}"),
+    (Runtime::OpenVino, "input tensor with index: {input},"),
     (Runtime::OpenVino, "Input tensor isn't found for node \"{value}\""),
     (Runtime::OpenVino, "No conversion rule found for operations: {ops}"),
 ];
@@ -73,6 +77,8 @@ pub(crate) struct Mention<'t> {
     pub(crate) runtime: Runtime,
     /// Operators, if the message gives nothing else: `MatMul`, `my.domain.Op`.
     pub(crate) ops: Vec<String>,
+    /// The position of an input of the model.
+    pub(crate) input: Option<usize>,
     /// The operator of a node that the message names.
     pub(crate) op: Option<&'t str>,
     /// Whether the node has no name.
@@ -94,7 +100,9 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention<'_>> {
             found.push(mention(*runtime, text, at, &captures));
         }
     }
-    found.retain(|mention| !mention.names.is_empty() || !mention.ops.is_empty());
+    found.retain(|mention| {
+        !mention.names.is_empty() || !mention.ops.is_empty() || mention.input.is_some()
+    });
     found.sort_by_key(|mention| mention.at);
     found
 }
@@ -115,8 +123,13 @@ fn mention<'t>(
     let unnamed = names.is_empty() && get("name").is_some();
     let ops = get("ops").or_else(|| get("op").filter(|_| unnamed));
     let ops = ops.map(|ops| ops.split(", ").map(operator).collect()).unwrap_or_default();
-    let op = get("op").filter(|_| !names.is_empty());
-    Mention { at, runtime, ops, op, unnamed, names, said: paragraph(runtime, text, at) }
+    // `Multiply node with name '/Div'`
+    let before = (runtime == Runtime::OpenVino && text[at..].starts_with(" node with name"))
+        .then(|| text[..at].rsplit(char::is_whitespace).next())
+        .flatten();
+    let op = get("op").or(before).filter(|_| !names.is_empty());
+    let input = get("input").and_then(|input| input.trim().parse().ok());
+    Mention { at, runtime, ops, input, op, unnamed, names, said: paragraph(runtime, text, at) }
 }
 
 /// The lines around `at` that belong together. onnxruntime indents continuation lines; the other

@@ -179,6 +179,12 @@ impl<'m> Index<'m> {
         self.graph.input.iter().any(|input| input.name == name) || self.tensor(0, name).is_some()
     }
 
+    /// The names of the model's inputs, without those that are initializers.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &'m str> {
+        let inputs = self.graph.input.iter().map(|input| input.name.as_str());
+        inputs.filter(|name| self.tensor(0, name).is_none())
+    }
+
     /// The names of all nodes, then of all results.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'m str> {
         let nodes = self.nodes.iter().map(|node| node.proto.name.as_str());

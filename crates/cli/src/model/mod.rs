@@ -6,6 +6,7 @@ mod instance;
 mod makers;
 mod open;
 mod origin;
+mod torch;
 mod types;
 
 pub(crate) use calls::Chain;

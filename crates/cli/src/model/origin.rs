@@ -7,7 +7,7 @@ use provenance::{
 };
 
 use super::open::property;
-use super::{Chain, Index};
+use super::{Chain, Index, torch};
 
 /// How many sources of a node are listed.
 const MOST: usize = 256;
@@ -172,7 +172,9 @@ impl<'m> Index<'m> {
             None => self.fused.as_ref().and_then(|fused| fused.body_scope(node)).map(Cow::Borrowed),
         };
         let own = own.filter(|scope| !scope.is_empty());
-        own.unwrap_or_else(|| Cow::Borrowed(scope_of_name(&self.nodes[node].proto.name)))
+        let proto = self.nodes[node].proto;
+        own.or_else(|| torch::scope(&proto.metadata_props))
+            .unwrap_or_else(|| Cow::Borrowed(scope_of_name(&proto.name)))
     }
 
     /// What a node's own metadata says.
@@ -194,7 +196,7 @@ impl<'m> Index<'m> {
             }
         }
         if site.is_none() && rule.is_empty() && stack.is_empty() {
-            return Vec::new();
+            return torch::origin(props).into_iter().collect();
         }
         // The call site says which frame is the user's, and the frame has the file.
         let same = |frame: &&Frame<'m>| {

@@ -4,7 +4,7 @@ use super::Profile;
 use super::share::{Shares, Site, inclusive};
 use crate::excerpt::Excerpts;
 use crate::style::{Style, Text};
-use crate::table::{cut, table};
+use crate::table::{count, cut, table};
 
 /// The width of a bar, in cells.
 const BAR: usize = 12;
@@ -19,14 +19,14 @@ pub(crate) fn report(
     width: usize,
 ) {
     let (runs, total) = (profile.runs, profile.total());
-    let s = if runs == 1 { "" } else { "s" };
-    text.styled(Style::Bold, &format!("{runs} run{s}"));
+    text.styled(Style::Bold, &count(usize::try_from(runs).unwrap_or(usize::MAX), "run"));
     let wall = if profile.wall > 0 {
         format!(" of {}, {} of it in", time_text(profile.wall / runs), time_text(total / runs))
     } else {
         format!(" of {} in", time_text(total / runs))
     };
-    text.line(&format!("{wall} {} nodes; times are averages per run", profile.kernels.len()));
+    let nodes = count(profile.kernels.len(), "node");
+    text.line(&format!("{wall} {nodes}; times are averages per run"));
     let cells = |ns: u64| [time_text(ns / runs), share_text(ns, total), bar(ns, total, BAR)];
 
     text.line("");
@@ -39,7 +39,7 @@ pub(crate) fn report(
         row.extend([place(site), cut(source.trim(), 60)]);
         rows.push(row);
     }
-    more(&mut rows, lines.iter().skip(top).map(|(_, ns)| *ns), &cells, "lines");
+    more(&mut rows, lines.iter().skip(top).map(|(_, ns)| *ns), &cells, "line");
     let lost: u64 = shares.lost.values().sum();
     if !shares.lost.is_empty() {
         let mut row = cells(lost).to_vec();
@@ -76,7 +76,7 @@ pub(crate) fn report(
             String::new(),
             String::new(),
             String::new(),
-            format!("… {} more modules", known.len() - top),
+            format!("… {}", count(known.len() - top, "more module")),
         ]);
     }
     show(text, "module", rows, width);
@@ -95,7 +95,7 @@ pub(crate) fn report(
         row.extend([(*op).clone(), format!("× {calls}")]);
         rows.push(row);
     }
-    more(&mut rows, ops.iter().skip(top).map(|(_, ns, _)| *ns), &cells, "operators");
+    more(&mut rows, ops.iter().skip(top).map(|(_, ns, _)| *ns), &cells, "operator");
     show(text, "operator", rows, width);
     text.trim_lines();
 }
@@ -110,7 +110,7 @@ fn more(
     let rest: Vec<u64> = rest.collect();
     if !rest.is_empty() {
         let mut row = cells(rest.iter().sum()).to_vec();
-        row.push(format!("… {} more {what}", rest.len()));
+        row.push(format!("… {}", count(rest.len(), &format!("more {what}"))));
         rows.push(row);
     }
 }

@@ -11,6 +11,7 @@ use super::unfold::Unfolded;
 use crate::excerpt::Excerpts;
 use crate::model::{Frame, Index, Makers, Origin, type_text};
 use crate::profile::{Attributed, Profile, Shares};
+use crate::table::count;
 
 /// A profile of the model.
 pub(crate) struct Timed<'a> {
@@ -107,7 +108,7 @@ fn facts(index: &Index<'_>) -> Vec<String> {
         "" => format!("opset {}", set.version),
         domain => format!("{domain} {}", set.version),
     });
-    let mut facts = vec![format!("{} nodes", index.nodes.len())];
+    let mut facts = vec![count(index.nodes.len(), "node")];
     facts.extend(opsets);
     for (word, values) in [("in", &index.graph.input), ("out", &index.graph.output)] {
         for value in values {

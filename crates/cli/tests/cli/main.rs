@@ -9,6 +9,7 @@ mod profile;
 mod shell;
 mod show;
 mod strip;
+mod torch;
 mod view;
 
 use std::io::Read;

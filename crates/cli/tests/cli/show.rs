@@ -124,7 +124,7 @@ fn scripts_read_json() {
 #[test]
 fn similar_names_are_suggested_for_an_unknown_one() {
     let wrong = run(&["show", &model("map.onnx"), "--node", "/block.0/Tanh"]);
-    assert_eq!(wrong.status, 2);
+    assert_eq!(wrong.status, 1);
     assert_snapshot!(wrong.errors);
 }
 
@@ -133,6 +133,13 @@ fn lines_fit_the_terminal() {
     let narrow = run_with(&["show", &model("map.onnx")], None, false, 60);
     assert!(narrow.output.lines().skip(8).all(|line| line.chars().count() <= 60));
     assert!(narrow.output.contains('…'));
+    let lines = |text: &str| text.lines().filter(|line| line.contains(".py:")).count();
+    let wide = run(&["show", &model("map.onnx")]).output;
+    let is_place =
+        |word: &&str| word.rsplit_once(':').is_some_and(|(_, n)| n.parse::<u32>().is_ok());
+    let numbered = |text: &str| text.lines().filter(|l| l.split(' ').any(|w| is_place(&w))).count();
+    assert!(lines(&wide) > 5);
+    assert_eq!(numbered(&narrow.output), numbered(&wide), "lines keep their numbers");
 }
 
 #[test]

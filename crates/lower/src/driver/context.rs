@@ -96,9 +96,14 @@ impl<'a> Context<'a> {
         Ok(self.eqn.params.get(name)?)
     }
 
+    /// Whether the equation has a parameter `name`, which may depend on the version of JAX.
+    pub fn has_param(&self, name: &str) -> bool {
+        self.eqn.params.raw(name).is_some()
+    }
+
     /// The parameter `name`, or `default` where this JAX version has no such parameter.
     pub fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
-        if self.eqn.params.raw(name).is_none() { Ok(default) } else { self.param(name) }
+        if self.has_param(name) { self.param(name) } else { Ok(default) }
     }
 
     /// The type that JAX gives the result at `index`; of a complex result, that of its parts.

@@ -34,8 +34,9 @@ pub(super) enum Rule {
     Function(OnValues),
     /// By a function for real and complex numbers alike.
     Numbers(OnParts),
-    /// By lowering the jaxpr that this parameter holds, in place.
-    Call(&'static str),
+    /// By lowering the jaxpr that a parameter holds, in place. Versions of JAX have different names
+    /// for the parameter.
+    Call(&'static [&'static str]),
     /// By lowering what JAX expanded it to, in place.
     Expansion,
     /// To its operands.
@@ -165,11 +166,12 @@ pub struct Equation<'a> {
 pub const EXPANSION: (&str, &str) = ("closed_call", "call_jaxpr");
 
 impl Primitive {
-    /// The parameter that holds the jaxpr, of a primitive that does nothing but call one.
-    pub fn calls(&self) -> Option<&'static str> {
+    /// The names that the parameter with the jaxpr may have, of a primitive that does nothing but call
+    /// it; none of other primitives.
+    pub fn calls(&self) -> &'static [&'static str] {
         match self.rule {
-            Rule::Call(param) => Some(param),
-            _ => None,
+            Rule::Call(params) => params,
+            _ => &[],
         }
     }
 
@@ -213,8 +215,8 @@ impl Primitive {
                 let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
                 Ok(lower(cx, &x)?.into_iter().flat_map(Parts::flat).collect())
             }
-            Rule::Call(param) => control_flow::call::inline(cx, x, param),
-            Rule::Expansion => control_flow::call::inline(cx, x, EXPANSION.1),
+            Rule::Call(params) => control_flow::call::inline(cx, x, params),
+            Rule::Expansion => control_flow::call::inline(cx, x, &[EXPANSION.1]),
             Rule::Same => Ok(x.to_vec()),
             Rule::ComplexOnly => {
                 Err(RuleError::Internal("neither operand nor result is complex".to_owned()))
@@ -277,9 +279,9 @@ pub(super) const fn numbers(name: &'static str, rule: OnParts, keys: Keys) -> Pr
     row(name, Rule::Numbers(rule), Complex::Alike, keys)
 }
 
-/// A primitive that calls the jaxpr in its parameter `param`, and does nothing else.
-pub(super) const fn call(name: &'static str, param: &'static str) -> Primitive {
-    row(name, Rule::Call(param), Complex::Flat, Keys::PassedOn)
+/// A primitive that calls the jaxpr in its parameter, and does nothing else.
+pub(super) const fn call(name: &'static str, params: &'static [&'static str]) -> Primitive {
+    row(name, Rule::Call(params), Complex::Flat, Keys::PassedOn)
 }
 
 /// A primitive that changes nothing in an exported model: its results are its operands.

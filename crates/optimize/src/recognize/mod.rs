@@ -13,6 +13,7 @@ mod parts;
 mod pattern;
 mod placement;
 pub(crate) mod recurrent;
+pub(crate) mod resample;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -149,6 +150,7 @@ pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
+    let others = others.chain([resample::REWRITE.name]);
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

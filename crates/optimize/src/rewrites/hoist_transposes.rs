@@ -42,7 +42,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             None => break,
         }
     }
-    Err("nothing takes the movement in".into())
+    Err("nothing can absorb the movement".into())
 }
 
 /// The node that computes `value`, and the one operand that a movement would go on to, if the last

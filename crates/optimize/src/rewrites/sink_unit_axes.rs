@@ -72,15 +72,22 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
     // Axes are those of the broadcast operands.
-    let first = operands.iter().find_map(|value| {
+    let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+    let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
-        let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
         inserted(m, *value)?.1.into_iter().find_map(|axes| {
             let axes: Vec<usize> = axes.iter().map(|axis| axis + shift).filter(goes).collect();
             (!axes.is_empty()).then_some(axes)
         })
     });
-    let gone = first.ok_or("no operand has inserted axes")?;
+    // Axes in front that only constants have.
+    let of_constants = || {
+        let computed = operands.iter().filter(|value| m.constant(**value).is_none());
+        let widest = computed.map(|value| m.ty(*value).rank()).max()?;
+        let axes: Vec<usize> = (0..rank - widest).filter(goes).collect();
+        (!axes.is_empty()).then_some(axes)
+    };
+    let gone = spelled_out.or_else(of_constants).ok_or("no operand has inserted axes")?;
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)
@@ -240,6 +247,31 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_mask_may_have_more_axes_than_what_it_is_put_on() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
+                mask = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
+                front = Constant <value_ints = [0]> ()
+                s = Where (mask, x, c)
+                p = Softmax <axis = -1> (s)
+                y = Squeeze (p, front)
+            }",
+            "g (float[B,2,2] x, float c) => (float[B,2,2] y) {
+                v0 = Constant <value = bool[1,1,2,2] {1, 0, 1, 1}> ()
+                v1 = Constant <value_ints = [1, 2, 2]> ()
+                v2 = Reshape (v0, v1)
+                v3 = Where (v2, x, c)
+                v4 = Softmax <axis = 2> (v3)
+                v5 = Constant <value_ints = [1, -1, 2, 2]> ()
+                p = Reshape (v4, v5)
+                front = Constant <value_ints = [0]> ()
+                y = Squeeze (p, front)
+            }",
+        );
+    }
 
     #[test]
     fn a_softmax_works_without_an_axis_of_size_one() {

@@ -5,7 +5,8 @@ use std::cell::LazyCell;
 use provenance::{is_inlined, originals};
 use rustc_hash::FxHashSet;
 
-use super::refine::{refine, stranger};
+use super::candidates::candidates;
+use super::refine::{other_operator, refine, stranger};
 use crate::log::{
     Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, paragraph, severity, unfolded,
     unwrapped,
@@ -118,8 +119,17 @@ fn explain_lines<'m>(index: &Index<'m>, log: &str) -> Explanation<'m> {
     {
         let said = paragraph(Runtime::Onnx, log, known.at);
         let said = Some(("the runtime", said.to_owned()));
-        let new = Finding::new((Subject::Model, None));
-        explanation.add(index, &mut seen, Finding { meaning: Some(known), said, ..new });
+        let candidates = candidates(index, &known);
+        let doubt = (!candidates.is_empty()).then(|| nameless(candidates.len()));
+        for node in candidates {
+            let new = Finding::new((Subject::Node(node), None));
+            let (said, doubt, meaning) = (said.clone(), doubt.clone(), Some(known.clone()));
+            explanation.add(index, &mut seen, Finding { meaning, said, doubt, ..new });
+        }
+        if explanation.findings.is_empty() {
+            let new = Finding::new((Subject::Model, None));
+            explanation.add(index, &mut seen, Finding { meaning: Some(known), said, ..new });
+        }
     }
     if !explanation.findings.is_empty() {
         // Runtimes also invent names.
@@ -143,14 +153,23 @@ impl<'m> Explanation<'m> {
     ) {
         let said = || Some((mention.runtime.name(), mention.said.to_owned()));
         for op in &mention.ops {
-            let is_meant = |node: &usize| {
-                let node = &index.nodes[*node];
-                node.op() == *op && (!mention.unnamed || node.proto.name.is_empty())
-            };
-            for node in (0..index.nodes.len()).filter(is_meant) {
+            let all = || (0..index.nodes.len()).filter(|node| index.nodes[*node].op() == *op);
+            let is_unnamed = |node: &usize| index.nodes[*node].proto.name.is_empty();
+            let unnamed: Vec<usize> = all().filter(is_unnamed).collect();
+            let found =
+                if mention.unnamed && !unnamed.is_empty() { unnamed } else { all().collect() };
+            // One that occurs once is meant; of several with names, any may be.
+            let doubt = (mention.unnamed && found.len() > 1).then(|| nameless(found.len()));
+            for node in found {
                 let new = Finding::new((Subject::Node(node), None));
-                self.add(index, seen, Finding { said: said(), severity, ..new });
+                let doubt = doubt.clone();
+                self.add(index, seen, Finding { said: said(), severity, doubt, ..new });
             }
+        }
+        if let Some(name) = mention.input.and_then(|at| index.inputs().nth(at)) {
+            let subject = Subject::Value(name.to_owned(), index.reader(name));
+            let new = Finding::new((subject, None));
+            self.add(index, seen, Finding { said: said(), severity, ..new });
         }
         for name in &mention.names {
             let Some(found) = resolve(index, name) else {
@@ -163,10 +182,10 @@ impl<'m> Explanation<'m> {
                 continue;
             };
             let doubt = match (&found, mention.op) {
-                // OpenVINO has operators of its own.
-                ((Subject::Node(node), None), Some(op)) if mention.runtime != Runtime::OpenVino => {
-                    stranger(op, &index.nodes[*node])
+                ((Subject::Node(node), None), Some(op)) if mention.runtime == Runtime::OpenVino => {
+                    other_operator(op, &index.nodes[*node])
                 }
+                ((Subject::Node(node), None), Some(op)) => stranger(op, &index.nodes[*node]),
                 _ => None,
             };
             self.add(index, seen, Finding { said: said(), severity, doubt, ..Finding::new(found) });
@@ -239,12 +258,21 @@ impl<'m> Explanation<'m> {
                 _ => None,
             };
             if let Some(meaning) = &mut finding.meaning {
-                refine(index, node, meaning);
+                let said = finding.said.as_ref().map_or("", |(_, said)| said);
+                refine(index, node, said, meaning);
             }
             self.findings.push(finding);
         } else {
             self.hidden += 1;
         }
+    }
+}
+
+/// Why a node may not be the one that is meant.
+fn nameless(count: usize) -> String {
+    match count {
+        1 => "the message names no node; this is the only one that it can be about".to_owned(),
+        _ => format!("the message names no node; it may be about any of {count}"),
     }
 }
 
@@ -259,8 +287,13 @@ fn innermost<'t>(index: &Index<'_>, mentions: Vec<Mention<'t>>) -> Vec<Mention<'
             if around.contains(&(mention.said, node)) {
                 continue;
             }
-            let owners = std::iter::successors(index.owner(node), |node| index.owner(*node));
-            around.extend(owners.map(|owner| (mention.said, owner)));
+            for chain in index.calls().chains(index, node) {
+                for inside in std::iter::once(node).chain(chain) {
+                    let owners = std::iter::successors(index.owner(inside), |n| index.owner(*n));
+                    around.extend(owners.map(|owner| (mention.said, owner)));
+                    around.extend((inside != node).then_some((mention.said, inside)));
+                }
+            }
         }
         kept.push(mention);
     }

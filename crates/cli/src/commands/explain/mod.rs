@@ -1,5 +1,6 @@
 //! `jax2onnx explain`: from a runtime's message back to the line.
 
+mod candidates;
 mod findings;
 mod input;
 mod refine;

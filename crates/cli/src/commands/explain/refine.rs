@@ -1,5 +1,6 @@
 //! What the model adds to the meaning of a message.
 
+use crate::log::pattern::find;
 use crate::log::{Meaning, NAMED, cut};
 use crate::model::{Index, Node};
 
@@ -7,7 +8,7 @@ use crate::model::{Index, Node};
 const LISTED: usize = 8;
 
 /// Adds to the meaning what the model knows, about `node` if the message names one.
-pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meaning) {
+pub(super) fn refine(index: &Index<'_>, node: Option<usize>, said: &str, meaning: &mut Meaning) {
     if let (Some(a), Some(b), Some(node)) = (meaning.blank("a"), meaning.blank("b"), node)
         && meaning.code == "broadcast-mismatch"
         && let Some(symbols) = shared_symbols(index, &index.nodes[node])
@@ -19,15 +20,18 @@ pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meani
     if meaning.code != "wrong-input" {
         return;
     }
-    let inputs = || index.graph.input.iter().filter(|input| index.tensor(0, &input.name).is_none());
+    let axes = wrong_axes(said);
+    if meaning.message.ends_with("a different shape") && !axes.is_empty() {
+        return meaning.message.push_str(&format!(": {}", axes.join(", ")));
+    }
     let more = if meaning.blank("unknown_input").is_some() {
-        format!("; its inputs are {}", list(inputs().map(|input| input.name.as_str())))
+        format!("; its inputs are {}", list(index.inputs()))
     } else if meaning.blank("unknown_output").is_some() {
         let outputs = index.graph.output.iter().map(|output| output.name.as_str());
         format!("; its outputs are {}", list(outputs))
     } else if let Some(want) = meaning.blank("want_type").and_then(dtype) {
         let is_meant = |name: &&str| index.type_of(0, name).split('[').next() == Some(want);
-        let names: Vec<&str> = inputs().map(|input| input.name.as_str()).filter(is_meant).collect();
+        let names: Vec<&str> = index.inputs().filter(is_meant).collect();
         match names.is_empty() {
             true => "; this model has no such input, so the message may be about another model"
                 .to_owned(),
@@ -37,6 +41,46 @@ pub(super) fn refine(index: &Index<'_>, node: Option<usize>, meaning: &mut Meani
         return;
     };
     meaning.message.push_str(&more);
+}
+
+/// `index: 1 Got: 3 Expected: 4`
+fn wrong_axes(said: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some((_, end, blanks)) = find("index: {axis} Got: {got} Expected: {want}", said, from)
+        && found.len() < LISTED
+    {
+        from = end;
+        if let [(_, axis), (_, got), (_, want)] = blanks[..] {
+            let want = want.split_whitespace().next().unwrap_or_default();
+            found.push(format!("axis {} has size {} instead of {want}", cut(axis), cut(got)));
+        }
+    }
+    found
+}
+
+/// The operators of OpenVINO that have other names than those of ONNX.
+#[rustfmt::skip]
+const OPENVINO: &[(&str, &[&str])] = &[
+    ("Multiply", &["Mul"]), ("Subtract", &["Sub"]), ("Divide", &["Div"]), ("Power", &["Pow"]),
+    ("Convert", &["Cast"]), ("Select", &["Where"]), ("Parameter", &[]), ("Result", &[]),
+    ("Convolution", &["Conv"]), ("GroupConvolution", &["Conv"]), ("Broadcast", &["Expand"]),
+    ("LogicalAnd", &["And"]), ("LogicalOr", &["Or"]), ("LogicalNot", &["Not"]),
+    ("Maximum", &["Max"]), ("Minimum", &["Min"]), ("MVN", &["LayerNormalization"]),
+    ("ShapeOf", &["Shape"]), ("StridedSlice", &["Slice"]), ("Eltwise", &["Add", "Sub", "Mul", "Div"]),
+];
+
+/// Says so if OpenVINO made another operator of a node than its own.
+pub(super) fn other_operator(op: &str, node: &Node<'_>) -> Option<String> {
+    let own = node.proto.op_type.as_str();
+    let same = OPENVINO.iter().find(|(name, _)| *name == op).map(|(_, same)| *same);
+    let is_same = same.is_some_and(|same| same.is_empty() || same.contains(&own))
+        || same.is_none()
+            && (op.contains(own) || own.contains(op) || !op.starts_with(char::is_uppercase));
+    (!is_same).then(|| {
+        let (op, own) = (cut(op), cut(own));
+        format!("the message is about {op}, which OpenVINO may have made of this {own} or of a node beside it")
+    })
 }
 
 /// Says so if the message mentions another operator than the model has under that name.
@@ -77,7 +121,7 @@ fn shared_symbols(index: &Index<'_>, node: &Node<'_>) -> Option<String> {
 }
 
 /// The sizes in `f32[B,4]`.
-fn dims(ty: &str) -> Option<Vec<String>> {
+pub(super) fn dims(ty: &str) -> Option<Vec<String>> {
     let inner = ty.split_once('[')?.1.strip_suffix(']')?;
     // A formula may contain commas.
     let is_plain = !inner.contains(['(', '…']);

@@ -10,6 +10,7 @@ use crate::log::{Severity, cut};
 use crate::model::{Index, Origin};
 use crate::page;
 use crate::style::{Style, Text};
+use crate::table::count;
 
 /// How many bytes of a runtime's message are quoted.
 const SAID: usize = 400;
@@ -25,7 +26,7 @@ pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explan
     }
     if explanation.hidden > 0 {
         text.line("");
-        text.line(&format!("… and {} more nodes", explanation.hidden));
+        text.line(&format!("… and {}", count(explanation.hidden, "more node")));
     }
     for (name, like) in &explanation.unknown {
         text.line(&format!("the model has no node or value `{}`", cut(name)));

@@ -38,7 +38,8 @@ pub(super) fn write(text: &mut Text, index: &Index<'_>, parameters: bool) {
         let (elements, bytes) = (amount(elements, ""), amount(bytes, "B"));
         let count = tensors.len();
         title(text, "tensors");
-        text.line(&format!("{count}, {elements} elements, {bytes}"));
+        let s = if elements == "1" { "" } else { "s" };
+        text.line(&format!("{count}, {elements} element{s}, {bytes}"));
     }
     if parameters {
         let width = tensors.iter().map(|tensor| length(&tensor.name)).max().unwrap_or(0);

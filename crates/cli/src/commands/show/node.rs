@@ -16,7 +16,7 @@ pub(super) fn find(index: &Index<'_>, name: &str) -> Result<usize, Failure> {
             let like: Vec<String> = like.iter().map(|name| format!("`{name}`")).collect();
             message.push_str(&format!("; similar names: {}", like.join(", ")));
         }
-        Failure::Request(message)
+        Failure::Absent(message)
     })
 }
 

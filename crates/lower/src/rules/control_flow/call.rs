@@ -6,8 +6,10 @@ use onnx::ValueId;
 use crate::Context;
 use crate::rules::Result;
 
-/// The results of the jaxpr in the parameter `param`.
-pub(in crate::rules) fn inline(cx: &mut Context<'_>, x: &[ValueId], param: &str) -> Result {
-    let id: JaxprId = cx.param(param)?;
+/// The results of the jaxpr in the parameter that has one of the names `params`.
+pub(in crate::rules) fn inline(cx: &mut Context<'_>, x: &[ValueId], params: &[&str]) -> Result {
+    let given = params.iter().find(|name| cx.has_param(name));
+    let name = given.or(params.first()).copied().unwrap_or_default();
+    let id: JaxprId = cx.param(name)?;
     cx.inline(id, x)
 }

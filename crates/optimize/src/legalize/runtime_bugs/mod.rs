@@ -56,7 +56,7 @@ pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
 fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
     let node = work.graph.node(add);
     let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);
-    if !matches!(dtype, DType::F32 | DType::F64) {
+    if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {
         return Ok(());
     }
     let sum = work.builder(add, Some(add)).op_optional("Sum", &inputs, Attrs::new())?;

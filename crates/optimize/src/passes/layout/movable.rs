@@ -234,7 +234,11 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
             );
-            if of_region {
+            // onnxruntime interpolates along the last two axes, and others only in some cases.
+            let interpolates = node
+                .attr("mode")
+                .is_some_and(|mode| matches!(mode, Attr::String(mode) if &**mode != "nearest"));
+            if of_region || interpolates {
                 return None;
             }
             if let Some(axes) = node.ints("axes") {

@@ -64,13 +64,20 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let mut atoms = Atoms::default();
     let mut q = operand(found.m, &mut atoms, q, &before)?;
     let mut k = operand(found.m, &mut atoms, k, &[])?;
-    let scores = atoms.product(q.moved, k.moved)?;
+    let mut scores = atoms.product(q.moved, k.moved)?;
     let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
     let graph = found.m.graph();
     for id in &path.1 {
         let node = graph.node(*id);
         if is_movement(node) {
             atoms.follow(scores, graph, &[*id])?;
+        }
+        // A mask with more axes puts axes of size one in front.
+        let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
+        let layout = atoms.layout(scores);
+        if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {
+            let layout = [vec![Vec::new(); more], layout.clone()].concat();
+            scores = atoms.view(layout);
         }
         let here = match node.op.name {
             "Where" => &mut mask_view,

@@ -1,0 +1,92 @@
+"""The architectures of `tests/models` that are compared with torch.onnx, in PyTorch."""
+
+import math
+
+
+def sizes_of(name):
+    """The architecture and the sizes of a name such as `nnx/gpt:layers=12,width=256`."""
+    architecture, _, sizes = name.partition(":")
+    pairs = (size.split("=") for size in sizes.split(",") if size)
+    return architecture.partition("/")[2], {key: int(value) for key, value in pairs}
+
+
+def export(name, path):
+    """Writes the model to a file; false if there is none of that architecture, or no torch."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    architecture, sizes = sizes_of(name)
+    builders = {"gpt": _gpt, "resnet50": _resnet50}
+    built = builders[architecture](**sizes) if architecture in builders else None
+    if built is None:
+        return False
+    model, inputs = built
+    with torch.no_grad():
+        torch.onnx.export(model.eval(), inputs, path, dynamo=True, external_data=False)
+    return True
+
+
+def _gpt(layers=2, width=32, heads=4, vocabulary=96, length=16, batch=2):
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attn_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def heads_of(self, x):
+            return x.reshape(batch, length, heads, width // heads).transpose(1, 2)
+
+        def forward(self, x, mask):
+            y = self.attn_norm(x)
+            q, k, v = (self.heads_of(layer(y)) for layer in (self.q, self.k, self.v))
+            scores = q @ k.transpose(-1, -2) / math.sqrt(width // heads) + mask
+            mixed = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, width)
+            x = x + self.out(mixed)
+            return x + self.down(functional.gelu(self.up(self.mlp_norm(x)), approximate="tanh"))
+
+    class GPT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.positions = (
+                nn.Embedding(vocabulary, width),
+                nn.Embedding(length, width),
+            )
+            self.blocks = nn.ModuleList(Block() for _ in range(layers))
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+            mask = torch.full((length, length), float("-inf")).triu(1)
+            self.register_buffer("mask", mask)
+
+        def forward(self, tokens):
+            x = self.tokens(tokens) + self.positions.weight
+            for block in self.blocks:
+                x = block(x, self.mask)
+            return self.head(self.norm(x))
+
+    return GPT(), (torch.zeros(batch, length, dtype=torch.int32),)
+
+
+def _resnet50(batch=1, size=64, width=64, classes=1000):
+    """Torchvision's, which takes NCHW: the shape of a square image is permuted, not its work."""
+    if width != 64:
+        return None
+    try:
+        import torch
+        from torchvision.models import resnet50
+    except ImportError:
+        return None
+
+    class ChannelsLast(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = resnet50(num_classes=classes)
+
+        def forward(self, images):
+            return self.model(images.permute(0, 3, 1, 2))
+
+    return ChannelsLast(), (torch.zeros(batch, size, size, 3),)

@@ -1,0 +1,79 @@
+//! Which nodes a message may be about that names none: by what they compute and by their shapes.
+
+use super::refine::dims;
+use crate::log::Meaning;
+use crate::model::{Index, Node};
+
+/// Operators that combine arrays element by element.
+const ELEMENTWISE: &[&str] = &[
+    "Add",
+    "And",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Mean",
+    "Min",
+    "Mod",
+    "Mul",
+    "Or",
+    "PRelu",
+    "Pow",
+    "Sub",
+    "Sum",
+    "Where",
+    "Xor",
+];
+
+/// The nodes that a message with this meaning may be about; none if there are too many to tell.
+pub(super) fn candidates(index: &Index<'_>, meaning: &Meaning) -> Vec<usize> {
+    let is_meant = |node: &Node<'_>| match meaning.code {
+        "broadcast-mismatch" => may_not_broadcast(index, node),
+        "reshape-mismatch" => meaning.blank("to").is_some_and(|to| may_reshape(index, node, to)),
+        _ => false,
+    };
+    let nodes = index.nodes.iter().enumerate().filter(|(_, node)| is_meant(node));
+    nodes.map(|(position, _)| position).collect()
+}
+
+/// Whether the sizes of a node's operands are not known to fit.
+fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
+    if !ELEMENTWISE.contains(&node.proto.op_type.as_str()) {
+        return false;
+    }
+    let inputs = node.proto.input.iter().filter(|name| !name.is_empty());
+    let shapes: Vec<Option<Vec<String>>> =
+        inputs.map(|name| dims(&index.type_of(node.body, name))).collect();
+    let Some(known) = shapes.iter().cloned().collect::<Option<Vec<Vec<String>>>>() else {
+        return shapes.len() > 1;
+    };
+    let rank = known.iter().map(Vec::len).max().unwrap_or_default();
+    (1..=rank).any(|axis| {
+        let sizes = known.iter().filter_map(|shape| shape.get(shape.len().checked_sub(axis)?));
+        let mut sizes: Vec<&String> = sizes.filter(|size| *size != "1").collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let is_open = |size: &&&String| size.parse::<u64>().is_err();
+        sizes.len() > 1 || sizes.iter().filter(is_open).count() > 0 && known.len() > 1
+    })
+}
+
+/// Whether a node may reshape something to the sizes `to`.
+fn may_reshape(index: &Index<'_>, node: &Node<'_>, to: &str) -> bool {
+    if node.proto.op_type != "Reshape" {
+        return false;
+    }
+    let Some(result) = node.proto.output.first() else { return false };
+    let Some(sizes) = dims(&index.type_of(node.body, result)) else { return true };
+    let wanted: Vec<&str> = to.split(',').map(str::trim).filter(|size| !size.is_empty()).collect();
+    let fits = |(own, wanted): (&String, &&str)| {
+        own.parse::<u64>().is_err() || own == wanted || *wanted == "-1" || *wanted == "0"
+    };
+    sizes.len() == wanted.len() && sizes.iter().zip(&wanted).all(fits)
+}

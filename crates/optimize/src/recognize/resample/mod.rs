@@ -1,0 +1,189 @@
+//! `Resize`: products with the matrices that `jax.image.resize` makes of two sizes, one for each axis.
+
+mod matrix;
+
+use onnx::{Attrs, Graph, Node, Use, ValueId, attrs};
+use tensor::{DType, Dim};
+
+use self::matrix::{Filter, filter};
+use super::choice::check_form;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "Resize", roots: &["MatMul", "Reshape"], try_at };
+
+/// The axes of what is resized: examples, channels, rows and columns.
+const RANK: usize = 4;
+
+/// Products of `x`, whose axes are in another order meanwhile.
+struct Chain {
+    x: ValueId,
+    /// The axis of `x` that each axis of the result is.
+    order: Vec<usize>,
+    /// The axes of `x` that are resized.
+    resized: Vec<usize>,
+    filter: Filter,
+}
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let result = m.result()?;
+    if m.ty(result).rank() != RANK {
+        return Err("it is no image".into());
+    }
+    let graph = m.graph();
+    let chain = chain(graph, result)?;
+    if is_resized_further(graph, result) {
+        return Err("another axis follows".into());
+    }
+    let (attrs, variant) = chain.filter.attrs();
+    let dtype = m.ty(result).dtype;
+    check_form(m.forms(), "Resize", variant, dtype, &attrs)?;
+    if dtype == DType::F64 {
+        return Err(Skip::Missed("the runtime computes it in float32".to_owned()));
+    }
+    if chain.filter.skips_by_cubes() {
+        // onnxruntime moves transposes through `Resize`, and then has no kernel for it.
+        let reason = "the runtime fails where it makes images smaller without a filter";
+        return Err(Skip::Missed(reason.to_owned()));
+    }
+    chain.emit(m, result, attrs)
+}
+
+/// The product that is `value`, and the one before it if that resizes another axis.
+fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
+    let outer = Step::of(graph, value).ok_or("the matrix does not resample")?;
+    let last = outer.order[outer.axis];
+    let (x, order) = (outer.x, outer.order.to_vec());
+    let one = Chain { x, resized: vec![last], order, filter: outer.filter };
+    let Some(inner) = Step::of(graph, outer.x).filter(|inner| inner.axis != last) else {
+        return Ok(one);
+    };
+    let Some(filter) = outer.filter.with(inner.filter).filter(|_| outer.is_alone) else {
+        return Ok(one);
+    };
+    let order = outer.order.iter().map(|axis| inner.order[*axis]).collect();
+    let resized = vec![inner.order[last], inner.order[inner.axis]];
+    Ok(Chain { x: inner.x, order, resized, filter })
+}
+
+/// A product that resamples an axis of a value, which may have been turned before.
+struct Step {
+    x: ValueId,
+    /// The axis of `x` that each axis of the product is.
+    order: [usize; RANK],
+    /// The axis of the product that was resampled.
+    axis: usize,
+    filter: Filter,
+    /// Whether nothing else reads `x`.
+    is_alone: bool,
+}
+
+impl Step {
+    fn of(graph: &Graph, value: ValueId) -> Option<Self> {
+        let node = graph.node(graph.producer(value)?);
+        let (image, axis, filter) = match node.op.name {
+            "MatMul" => (node.input(0)?, RANK - 1, filter(graph, node.input(1)?, false)?),
+            "Reshape" => from_the_left(graph, node)?,
+            _ => return None,
+        };
+        if graph.ty(image).rank() != RANK || graph.ty(value).rank() != RANK {
+            return None;
+        }
+        let is_read_once = |value: ValueId| graph.value(value).uses().len() == 1;
+        let turned = graph.producer(image).map(|id| graph.node(id)).filter(|n| n.is("Transpose"));
+        let Some(turned) = turned else {
+            let order = std::array::from_fn(|axis| axis);
+            return Some(Self { x: image, order, axis, filter, is_alone: is_read_once(image) });
+        };
+        let order = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
+        let x = turned.input(0)?;
+        let is_alone = is_read_once(image) && is_read_once(x);
+        Some(Self { x, order, axis, filter, is_alone })
+    }
+}
+
+/// A matrix times an image whose other axes are one meanwhile: the image, its axis, and the filter.
+fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, usize, Filter)> {
+    let product = graph.node(graph.producer(node.input(0)?)?);
+    let (left, right) = (product.input(0)?, product.input(1)?);
+    let flat = graph.node(graph.producer(right).filter(|_| product.is("MatMul"))?);
+    let image = flat.input(0).filter(|_| flat.is("Reshape"))?;
+    let alone = |value: ValueId| graph.value(value).uses().len() == 1;
+    let shape = |value: ValueId| graph.ty(value).shape.as_slice();
+    let (old, new) = (shape(image), shape(*node.outputs.first()?));
+    let fits = shape(right).len() == 2
+        && old.len() == RANK
+        && old.first() == shape(right).first()
+        && old.get(1..) == new.get(1..);
+    let filter = filter(graph, left, true)?;
+    (fits && alone(right) && alone(node.input(0)?)).then_some((image, 0, filter))
+}
+
+/// Whether the other axis is resized by what reads `value`.
+fn is_resized_further(graph: &Graph, value: ValueId) -> bool {
+    let mut value = value;
+    for _ in 0..3 {
+        let mut uses = graph.value(value).uses();
+        let (Some(Use::Operand(id, index)), None) = (uses.next(), uses.next()) else {
+            return false;
+        };
+        let node = graph.node(id);
+        match node.op.name {
+            "Transpose" | "Reshape" => value = node.outputs[0],
+            "MatMul" => {
+                let matrix = node.input(1 - index);
+                return matrix.is_some_and(|v| filter(graph, v, index == 1).is_some());
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
+impl Chain {
+    fn emit(&self, m: &mut Match<'_>, result: ValueId, attrs: Attrs) -> Result<Vec<ValueId>, Skip> {
+        // Rows and columns come last, in their order.
+        let mut perm: Vec<usize> = (0..RANK).filter(|a| !self.resized.contains(a)).collect();
+        perm.extend((0..RANK).filter(|a| self.resized.contains(a)));
+        let shape = &m.ty(result).shape;
+        let size = |axis: &usize| {
+            let at = self.order.iter().position(|from| from == axis)?;
+            shape.get(at)?.as_known()
+        };
+        let sizes: Vec<Option<i64>> = perm.iter().map(size).collect();
+        let image = if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
+            self.x
+        } else {
+            let axes: Vec<i64> = perm.iter().map(|axis| *axis as i64).collect();
+            m.op("Transpose", &[self.x], attrs! { perm: axes })?
+        };
+        let known: Option<Vec<i64>> = sizes.iter().copied().collect();
+        let sizes = match known {
+            Some(sizes) => m.i64s(&sizes),
+            None => {
+                let last = sizes[2..].iter().copied().collect::<Option<Vec<i64>>>();
+                let last = last.ok_or_else(|| Skip::Missed("a size is not known".to_owned()))?;
+                let first = m.op("Shape", &[image], attrs! { start: 0, end: 2 })?;
+                let last = m.i64s(&last);
+                m.op("Concat", &[first, last], attrs! { axis: 0 })?
+            }
+        };
+        let resized = m.op_many("Resize", vec![Some(image), None, None, Some(sizes)], attrs, 1)?[0];
+        let back: Option<Vec<i64>> = self
+            .order
+            .iter()
+            .map(|axis| perm.iter().position(|from| from == axis).map(|at| at as i64))
+            .collect();
+        let back = back.ok_or("an axis is lost")?;
+        if back.iter().enumerate().all(|(i, axis)| i as i64 == *axis) {
+            return Ok(vec![resized]);
+        }
+        let moved = m.op("Transpose", &[resized], attrs! { perm: back })?;
+        let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
+        let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);
+        if !made.iter().zip(wanted).all(same) {
+            return Err("the shape would be another".into());
+        }
+        Ok(vec![moved])
+    }
+}

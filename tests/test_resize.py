@@ -1,0 +1,99 @@
+"""Resizing of images: `jax.image.resize` as `Resize`, where that is asked for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import image
+
+from checking import assert_close, check_model, op_types, run
+from jax2onnx import to_onnx
+
+NHWC = np.random.default_rng(0).normal(size=(2, 10, 12, 3)).astype(np.float32)
+NCHW = np.random.default_rng(1).normal(size=(2, 3, 10, 12)).astype(np.float32)
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+@pytest.mark.parametrize("size", [(20, 24), (15, 31), (5, 6), (7, 5), (20, 6), (10, 24), (3, 12)])
+def test_images_are_resized_by_one_node(size, method, antialias):
+    def channels_last(x):
+        return image.resize(x, (2, *size, 3), method, antialias=antialias)
+
+    def channels_second(x):
+        return image.resize(x, (2, 3, *size), method, antialias=antialias)
+
+    for fn, x in ((channels_last, NHWC), (channels_second, NCHW)):
+        ops = op_types(check_model(fn, [x], operators={"Resize": "native"}))
+        if method == "cubic" and not antialias and (size[0] < 10 or size[1] < 12):
+            assert "Resize" not in ops  # onnxruntime's optimiser breaks it
+            continue
+        assert ops.count("Resize") == 1, ops
+        assert set(ops) <= {"Resize", "Transpose"}
+
+
+def test_large_images():
+    x = np.random.default_rng(2).normal(size=(1, 96, 64, 2)).astype(np.float32)
+    model = check_model(
+        lambda x: image.resize(x, (1, 192, 128, 2), "bilinear"), [x], operators="native"
+    )
+    assert op_types(model) == ["Transpose", "Resize", "Transpose"]
+
+
+def test_symbolic_batches():
+    def fn(x):
+        return image.resize(x, (x.shape[0], 20, 24, 3), "linear")
+
+    model = to_onnx(fn, [("B", 10, 12, 3)], operators="native")
+    assert op_types(model).count("Resize") == 1
+    for x in (NHWC, NHWC[:1]):
+        assert_close(run(model, [x]), [fn(x)])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_small_floats(dtype):
+    def fn(x):
+        return image.resize(x.astype(dtype), (2, 20, 24, 3), "linear").astype(jnp.float32)
+
+    model = to_onnx(fn, [NHWC], operators="native")
+    assert "Resize" in op_types(model)
+    np.testing.assert_allclose(run(model, [NHWC])[0], fn(NHWC), atol=0.05)
+
+
+@pytest.mark.parametrize("method", ["lanczos3", "lanczos5"])
+def test_other_methods_stay_products(method):
+    model = check_model(
+        lambda x: image.resize(x, (2, 20, 24, 3), method), [NHWC], operators="native"
+    )
+    assert "Resize" not in op_types(model)
+
+
+def test_other_places_stay_products():
+    def shifted(x):
+        scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.25])
+        return image.scale_and_translate(x, (2, 20, 24, 3), (1, 2), scale, translation, "linear")
+
+    model = check_model(shifted, [NHWC], operators="native")
+    assert "Resize" not in op_types(model)
+
+
+def test_one_axis_may_be_elsewhere():
+    def shifted(x):
+        scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.0])
+        return image.scale_and_translate(x, (2, 20, 24, 3), (1, 2), scale, translation, "linear")
+
+    ops = op_types(check_model(shifted, [NHWC], operators="native"))
+    assert (ops.count("Resize"), ops.count("MatMul")) == (1, 1)
+
+
+def test_a_product_by_default():
+    """In JAX, each element of a channel is NaN if one of them is."""
+
+    def fn(x):
+        return image.resize(x, (2, 20, 24, 3), "linear")
+
+    x = NHWC.copy()
+    x[0, 3, 4, 1] = np.nan
+    model = to_onnx(fn, [x])
+    assert "Resize" not in op_types(model)
+    assert_close(run(model, [x]), jax.tree.leaves(fn(x)))

@@ -9,7 +9,6 @@ and how; here is what the ways of expanding do.
 from typing import Any
 
 import jax
-import jax.extend
 import jax.numpy as jnp
 import numpy as np
 
@@ -63,7 +62,7 @@ def _implementation(eqn: Any) -> Function:
     def function(*operands: Any) -> Any:
         for implementation in _jax.implementations(eqn.primitive):
             if (traced := _traced(implementation, eqn, operands)) is not None:
-                return jax.extend.core.jaxpr_as_fun(traced)(*operands)
+                return _jax.as_function(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
     if eqn.primitive.name == "shard_map":

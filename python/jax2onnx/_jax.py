@@ -221,5 +221,10 @@ def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
     return context
 
 
+def as_function(closed: Any) -> Callable[..., Any]:
+    """A function that computes what a closed jaxpr does."""
+    return jax.extend.core.jaxpr_as_fun(closed)  # type: ignore[no-any-return]
+
+
 def _is_jaxpr(value: Any) -> bool:
     return isinstance(value, jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr)

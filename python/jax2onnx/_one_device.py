@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import Literal
 
 from jax2onnx import _jax
 
@@ -32,7 +31,7 @@ def _evaluate(jaxpr: Any, consts: Any, operands: Any) -> Results:
 
 
 def _read(values: dict[Any, Any], atom: Any) -> Any:
-    return atom.val if isinstance(atom, Literal) else values[atom]
+    return atom.val if _jax.is_literal(atom) else values[atom]
 
 
 def _results(eqn: Any, operands: Results) -> Results:

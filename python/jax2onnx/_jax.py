@@ -195,8 +195,8 @@ def primitives_in(jaxpr: Any) -> set[Any]:
 def primitives_inside(eqn: Any) -> set[Any]:
     """The primitives of the jaxprs that an equation has as parameters."""
     found: set[Any] = set()
-    for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
-        if _is_jaxpr(param):
+    for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
+        if is_jaxpr(param):
             found |= primitives_in(getattr(param, "jaxpr", param))
     return found
 
@@ -224,7 +224,3 @@ def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
 def as_function(closed: Any) -> Callable[..., Any]:
     """A function that computes what a closed jaxpr does."""
     return jax.extend.core.jaxpr_as_fun(closed)  # type: ignore[no-any-return]
-
-
-def _is_jaxpr(value: Any) -> bool:
-    return isinstance(value, jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr)

@@ -34,7 +34,7 @@ CASES = {
     "all unsupported primitives at once": lambda: to_onnx(Encoder(), [(3,)]),
     "one inside a jitted function": lambda: to_onnx(calls_jitted, [(3,)]),
     "an element type that ONNX lacks": lambda: to_onnx(odd_element_type, [(3,)]),
-    "a constant of half bytes": lambda: to_onnx(half_bytes, [(3,)]),
+    "an element type without kernels": lambda: to_onnx(half_bytes, [(3,)]),
     "a result that is too large": lambda: to_onnx(flat, [(2**62, 4)]),
     "conditions that nest too deep": lambda: to_onnx(nested, [(3,), (2,)]),
     "too few inputs": lambda: to_onnx(two_inputs, [(2,)]),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +12,13 @@ from jax import lax
 from jax.experimental import sparse
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
-from checking import check_model
+from checking import check_model, run
 from jax2onnx import UnsupportedError, to_onnx
 from models.random_values import normal
+from provenance_of import callsite, line_of
 
 X = normal(4, 3)
 SPARSE = sparse.BCOO.fromdense(jnp.array([[1.0, 0, 2], [0, 0, 3], [4, 0, 0]]))
@@ -46,6 +50,25 @@ def from_dense(x: jax.Array) -> sparse.BCOO:
     return sparse.BCOO.fromdense(x, nse=12)
 
 
+def with_references(x: jax.Array) -> jax.Array:
+    ref = jax.new_ref(x)
+    ref[...] = ref[...] * 2
+    ref[0] += 1.0
+    return jax.freeze(ref)
+
+
+def with_references_in_a_loop(x: jax.Array) -> jax.Array:
+    total = jax.new_ref(jnp.zeros(3))
+    x = jnp.asarray(x)
+
+    @jax.jit
+    def add(i: jax.Array) -> None:
+        total[...] += x[i]
+
+    lax.fori_loop(0, 4, lambda i, _: add(i), None)
+    return total[...]
+
+
 PROGRAMS: dict[str, Any] = {
     "an implementation": lambda x: scaled_sine.bind(x, scale=2.0) + 1,
     "a lowering rule": lambda x: numpy_sine.bind(x) + 1,
@@ -67,6 +90,10 @@ PROGRAMS: dict[str, Any] = {
     "unvmap_max": lambda x: jax.vmap(lambda row: eqxi.unvmap_max(jnp.int32(row[0])))(x),
     "nonbatchable": lambda x: eqxi.nonbatchable(x) + 1,
     "nondifferentiable": lambda x: eqxi.nondifferentiable(x) + 1,
+    "error_if": lambda x: eqx.error_if(x, x.sum() > 1e9, "too large") + 1,
+    "error_if of integers": lambda x: eqx.error_if(jnp.int32(x), x.sum() > 1e9, "too large"),
+    "references": with_references,
+    "references in a loop": with_references_in_a_loop,
     "a bounded loop": lambda x: eqxi.while_loop(
         lambda state: state[0] < 3,
         lambda state: (state[0] + 1, state[1] * 2),
@@ -92,6 +119,46 @@ def test_a_primitive_with_an_implementation(name: str) -> None:
 
 def test_a_sparse_matrix_as_an_input() -> None:
     check_model(lambda matrix, x: matrix @ x.T, [SPARSE, X])
+
+
+def test_an_error_is_nan() -> None:
+    """A model cannot raise it."""
+    model = to_onnx(lambda x: eqx.error_if(x, x.sum() > 0, "positive"), [(2,)])
+    assert np.isnan(run(model, [np.ones(2, np.float32)])[0]).all()
+    assert (run(model, [-np.ones(2, np.float32)])[0] == -1).all()
+
+
+MESH = Mesh(np.array(jax.devices()[:1]), ("i",))
+
+
+def on_one_device(fn: Any) -> Any:
+    return jax.shard_map(fn, mesh=MESH, in_specs=P("i"), out_specs=P("i"))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        on_one_device(lambda x: lax.psum(x, "i") * 2 + x),
+        on_one_device(lambda x: lax.pmax(x, "i") + lax.pmin(x, "i") - x),
+        on_one_device(lambda x: lax.pmean(x, "i") + lax.axis_index("i") + x),
+        on_one_device(lambda x: lax.all_gather(x, "i")[0] + lax.all_gather(x, "i", tiled=True)),
+        on_one_device(lambda x: lax.ppermute(x, "i", [(0, 0)]) + lax.ppermute(x, "i", [])),
+        on_one_device(lambda x: lax.psum_scatter(x, "i", tiled=True) * 2),
+        on_one_device(lambda x: jax.jit(lambda y: lax.psum(y, "i") + y)(x)),
+        lambda x: jax.pmap(lambda y: lax.psum(y, "i") + y, axis_name="i")(x[None]),
+    ],
+)
+def test_a_mesh_of_one_device(fn: Any) -> None:
+    check_model(fn, [X])
+
+
+def test_equations_on_a_device_have_their_lines() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jnp.sin(lax.psum(x, "i")) + x  # the line
+
+    model = to_onnx(on_one_device(fn), [X], stacktrace_metadata=True)
+    (sine,) = [node for node in model.graph.node if node.op_type == "Sin"]
+    assert callsite(sine).endswith(f"fn:{line_of('the line', fn)}")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ and how; here is what the ways of expanding do.
 from typing import Any
 
 import jax
-import jax.extend
+import jax.numpy as jnp
+import numpy as np
 
-from jax2onnx import _jax, _keys, _maps, _reductions
+from jax2onnx import _jax, _keys, _maps, _one_device, _reductions
+from jax2onnx._frameworks.equinox import reports_error
 from jax2onnx._keys import Expand, Function
 
 
@@ -60,12 +62,22 @@ def _implementation(eqn: Any) -> Function:
     def function(*operands: Any) -> Any:
         for implementation in _jax.implementations(eqn.primitive):
             if (traced := _traced(implementation, eqn, operands)) is not None:
-                return jax.extend.core.jaxpr_as_fun(traced)(*operands)
+                return _jax.as_function(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
+    if eqn.primitive.name == "shard_map":
+        return _one_device.shard_map(eqn)
+    if eqn.primitive.name == "pure_callback" and reports_error(_jax.callback_of(eqn)):
+        return lambda *_: [_nothing(var.aval) for var in eqn.outvars]
     if eqn.effects or eqn.primitive.name in _CALLBACKS:
         raise NotImplementedError("it has effects")
     return function
+
+
+def _nothing(aval: Any) -> Any:
+    """What a program computes with after an error that a model cannot report."""
+    inexact = jnp.issubdtype(aval.dtype, np.inexact)
+    return jnp.full(aval.shape, np.nan if inexact else 0, aval.dtype)
 
 
 def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:

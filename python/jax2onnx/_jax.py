@@ -154,6 +154,21 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, core.ClosedJaxpr | core.Jaxpr)
 
 
+def without_references(closed: Any) -> Any:
+    """A jaxpr in which references (`jax.new_ref`) are values that each write replaces."""
+    if not any(type(effect).__name__ == "InternalMutableArrayEffect" for effect in closed.effects):
+        return closed
+    from jax._src.interpreters import pxla
+
+    return pxla._discharge_internal_refs(closed)
+
+
+def callback_of(eqn: Any) -> Any:
+    """The Python function that an equation calls."""
+    callback = eqn.params["callback"]
+    return getattr(callback, "callback_func", callback)
+
+
 def implementations(primitive: Any) -> list[Callable[..., Any]]:
     """What a primitive is implemented by, as functions that JAX may be able to trace: the function
     given to `def_impl`, and those that its lowering rules are made of.
@@ -173,11 +188,39 @@ def primitives_in(jaxpr: Any) -> set[Any]:
     """The primitives of a jaxpr and of those inside it."""
     found = {eqn.primitive for eqn in jaxpr.eqns}
     for eqn in jaxpr.eqns:
-        for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=_is_jaxpr):
-            if _is_jaxpr(param):
-                found |= primitives_in(getattr(param, "jaxpr", param))
+        found |= primitives_inside(eqn)
     return found
 
 
-def _is_jaxpr(value: Any) -> bool:
-    return isinstance(value, jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr)
+def primitives_inside(eqn: Any) -> set[Any]:
+    """The primitives of the jaxprs that an equation has as parameters."""
+    found: set[Any] = set()
+    for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
+        if is_jaxpr(param):
+            found |= primitives_in(getattr(param, "jaxpr", param))
+    return found
+
+
+def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of an equation for other operands."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    functions, params = params if isinstance(params, tuple) else ((), params)  # before JAX 0.10
+    results = eqn.primitive.bind(*functions, *operands, **params)
+    return list(results) if eqn.primitive.multiple_results else [results]
+
+
+def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
+    """Gives what is traced inside the line and the scope of an equation."""
+    from jax._src import source_info_util
+
+    info = eqn.source_info
+    outer = source_info_util.current_name_stack()
+    context: AbstractContextManager[Any] = source_info_util.user_context(
+        info.traceback, name_stack=outer + info.name_stack
+    )
+    return context
+
+
+def as_function(closed: Any) -> Callable[..., Any]:
+    """A function that computes what a closed jaxpr does."""
+    return jax.extend.core.jaxpr_as_fun(closed)  # type: ignore[no-any-return]

@@ -70,6 +70,7 @@ def trace(
         stack.callback(snapshot.restore)
         stack.enter_context(_rare_collections())
         jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
+        jaxpr = _jax.without_references(jaxpr)
     return Traced(jaxpr, outputs, tree)
 
 

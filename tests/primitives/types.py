@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import NamedSharding, PartitionSpec
 
 from primitives.operands import BATCH, B, N, Programs, X, bf16, bind, f32, f64, spec, u8, u32
@@ -43,6 +44,7 @@ PROGRAMS: Programs = {
     "name": (lambda x: checkpoint_name(x, "hidden"), X),
     "optimization_barrier": (lambda x, n: lax.optimization_barrier((x, n)), X, N),
     "sharding_constraint": (placed(explicit=False), X),
+    "xla_metadata_value": (lambda x: set_xla_metadata(x * 2, origin="test"), X),
     "reshard": (placed(explicit=True), X),
     "dim_as_value": (lambda x: x * x.shape[0], BATCH),
     "iota": (lambda: lax.broadcasted_iota(jnp.int32, (2, 3), 1),),

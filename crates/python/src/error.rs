@@ -13,11 +13,6 @@ pub(crate) enum ReadError {
     /// An element type that ONNX does not have.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
-    /// A constant whose elements are smaller than a byte.
-    #[error(
-        "constants of type `{0}`, whose elements are smaller than a byte, are not supported yet"
-    )]
-    PackedConstant(String),
     /// A dimension that is too large for ONNX.
     #[error("the dimension {0} is too large for ONNX")]
     Dimension(String),
@@ -98,10 +93,6 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
         ReadError::Python(error) => return error,
         ReadError::At { error, .. } => return reading(py, *error, stacks),
         ReadError::DType(_) => (Family::Unsupported, "unsupported-dtype", None),
-        ReadError::PackedConstant(_) => {
-            let help = "keep it as `int8` or `uint8` and convert it where it is used";
-            (Family::Unsupported, "unsupported-dtype", Some(help.to_owned()))
-        }
         ReadError::Dimension(_) => (Family::Unsupported, "unsupported-dimension", None),
         ReadError::NoArray(_) => (Family::Unsupported, "unsupported-value", None),
         ReadError::Expansion { .. } => (Family::Unsupported, "unsupported-equation", None),

@@ -7,6 +7,11 @@ from jax2onnx._frameworks.framework import Framework, Holders
 from jax2onnx._objects import instance_dict
 
 
+def reports_error(callback: Any) -> bool:
+    """Whether a function does nothing but raise what `equinox.error_if` has found."""
+    return getattr(callback, "__module__", None) == "equinox._errors"
+
+
 class Equinox(Framework):
     """Modules are pytrees: transformations take them apart and make new ones of their leaves."""
 

@@ -257,6 +257,7 @@ static TABLE: &[Primitive] = &[
     numbers("tridiagonal_solve", linear_algebra::tridiagonal_solve::lower, NoKeys),
     row("unstack", rule(movement::stack::unstack), Each, by(Moved)),
     row("while", rule(control_flow::while_::lower), Flat, PassedOn).branching(),
+    same("xla_metadata_value"),
     row("xor", rule(bits::bitwise::xor), RealOnly, NoKeys),
     row("zeta", rule(special::zeta::lower), RealOnly, NoKeys),
 ];

@@ -85,9 +85,6 @@ impl<'py> Reader<'_, 'py> {
         if dtype != found {
             plain = numpy.call_method1(attr::asarray(py), (array, dtype.numpy_name()))?;
         }
-        if dtype.bits() < 8 {
-            return Err(ReadError::PackedConstant(dtype.numpy_name().to_owned()));
-        }
         let shape: Vec<usize> = plain.getattr(attr::shape(py))?.extract()?;
         let flat = numpy.call_method1(attr::ascontiguousarray(py), (plain,))?;
         let flat = flat.call_method1(attr::reshape(py), (-1,))?;
@@ -96,7 +93,21 @@ impl<'py> Reader<'_, 'py> {
         if !buffer.is_c_contiguous() {
             return Err(ReadError::Malformed("NumPy returned a strided view".into()));
         }
-        Tensor::new(dtype, &shape, Arc::new(NumpyBytes(buffer)))
-            .map_err(|error| ReadError::Malformed(error.to_string()))
+        let numpy = NumpyBytes(buffer);
+        let storage: Arc<dyn Storage> = match dtype.bits() {
+            bits @ 1..8 => Arc::new(packed(numpy.bytes(), bits)),
+            _ => Arc::new(numpy),
+        };
+        Tensor::new(dtype, &shape, storage).map_err(|error| ReadError::Malformed(error.to_string()))
     }
+}
+
+/// Elements of a byte each as ONNX stores those that are smaller: the first in the lowest bits.
+fn packed(elements: &[u8], bits: u32) -> Vec<u8> {
+    let mask = (1u8 << bits) - 1;
+    let each = elements.chunks(8 / bits as usize);
+    each.map(|together| {
+        together.iter().rev().fold(0, |byte, element| (byte << bits) | (element & mask))
+    })
+    .collect()
 }

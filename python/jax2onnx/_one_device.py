@@ -1,0 +1,82 @@
+"""Functions that are mapped over the devices of a mesh, if it has one device.
+
+Every axis of such a mesh has size one, so collectives have one operand each and change at most its
+shape.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from jax2onnx import _jax
+
+Results = list[Any]
+
+
+def shard_map(eqn: Any) -> Callable[..., Results]:
+    """What the function computes on its only device."""
+    if eqn.params["mesh"].size != 1:
+        raise NotImplementedError("it runs on several devices")
+    return lambda *operands: _evaluate(eqn.params["jaxpr"], (), operands)
+
+
+def _evaluate(jaxpr: Any, consts: Any, operands: Any) -> Results:
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
+    for eqn in jaxpr.eqns:
+        inputs = [_read(values, atom) for atom in eqn.invars]
+        with _jax.as_if_in(eqn):
+            values.update(zip(eqn.outvars, _results(eqn, inputs), strict=True))
+    return [_read(values, atom) for atom in jaxpr.outvars]
+
+
+def _read(values: dict[Any, Any], atom: Any) -> Any:
+    return atom.val if _jax.is_literal(atom) else values[atom]
+
+
+def _results(eqn: Any, operands: Results) -> Results:
+    name = eqn.primitive.name
+    if name in _COLLECTIVES:
+        return _COLLECTIVES[name](eqn, operands)
+    if name in _CALLS:
+        inner = eqn.params["jaxpr"]
+        return _evaluate(inner.jaxpr, inner.consts, operands)
+    if any(inner.name in _COLLECTIVES for inner in _jax.primitives_inside(eqn)):
+        raise NotImplementedError(f"there is a collective in its `{name}`")
+    return _jax.bind(eqn, operands)
+
+
+def _same(_: Any, operands: Results) -> Results:
+    return operands
+
+
+def _index(eqn: Any, _: Results) -> Results:
+    return [jnp.zeros((), eqn.outvars[0].aval.dtype)]
+
+
+def _gathered(eqn: Any, operands: Results) -> Results:
+    """With an axis of size one, or without it: other shapes than that do not occur."""
+    return [x.reshape(var.aval.shape) for x, var in zip(operands, eqn.outvars, strict=True)]
+
+
+def _permuted(eqn: Any, operands: Results) -> Results:
+    """A device that nobody sends anything to has zeros."""
+    return operands if eqn.params["perm"] else [jnp.zeros_like(x) for x in operands]
+
+
+_CALLS = frozenset({"jit", "pjit"})
+
+_COLLECTIVES: dict[str, Callable[[Any, Results], Results]] = {
+    "all_gather": _gathered,
+    "all_gather_invariant": _gathered,
+    "axis_index": _index,
+    "pbroadcast": _same,
+    "pcast": _same,
+    "pmax": _same,
+    "pmin": _same,
+    "ppermute": _permuted,
+    "psum": _same,
+    "psum_invariant": _same,
+    "pvary": _same,
+    "reduce_scatter": _gathered,
+}

@@ -1,0 +1,79 @@
+"""Constants whose elements are smaller than a byte: packed as ONNX stores them."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+
+from checking import assert_close, check_model, run
+from jax2onnx import UnsupportedError, to_onnx
+from models.random_values import normal
+
+INTEGERS = {"int4": (-8, 8), "uint4": (0, 16), "int2": (-2, 2), "uint2": (0, 4)}
+
+
+def every_number(dtype: str, *shape: int) -> jax.Array:
+    """All numbers of a type, over and over."""
+    numbers = np.resize(np.arange(*INTEGERS[dtype]), shape)
+    return jnp.asarray(numbers).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 3), (5, 7), (0, 3)])
+def test_every_number(dtype: str, shape: tuple[int, ...]) -> None:
+    constant = every_number(dtype, *shape)
+    check_model(lambda x: x + constant.astype(jnp.float32).sum(), [normal(2)])
+    check_model(lambda x: (constant.astype(jnp.int32), x), [normal(2)])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_weights_are_packed(dtype: str) -> None:
+    weight = every_number(dtype, 33, 31)
+    model = check_model(lambda x: x @ weight.astype(jnp.float32), [normal(2, 33)])
+    (tensor,) = [t for t in model.graph.initializer if t.dims == [33, 31]]
+    each = 8 // int(dtype[-1])
+    assert tensor.data_type == getattr(onnx.TensorProto, dtype.upper())
+    assert len(tensor.raw_data) == -(-33 * 31 // each)
+
+
+# XLA cannot concatenate numbers of two bits.
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda w: w.T,
+        lambda w: w[1:, ::2],
+        lambda w: w.reshape(7, 5),
+        lambda w: w[jnp.array([4, 0, 2])],
+        lambda w: w + w,
+        lambda w: w * w,
+        lambda w: jnp.where(w > 1, w, 0),
+        lambda w: jnp.concatenate([w, w[::-1]]),
+        lambda w: jnp.sort(w, axis=1),
+        lambda w: w == w[0],
+    ],
+)
+def test_operations(dtype: str, use: Any) -> None:
+    weight = every_number(dtype, 5, 7)
+    check_model(lambda x: (x, use(weight).astype(jnp.int32)), [normal(2)])
+
+
+def test_weights_beside_the_model(tmp_path: Path) -> None:
+    weight = every_number("int4", 301, 101)
+
+    def fn(x: jax.Array) -> jax.Array:
+        return x @ weight.astype(jnp.float32)
+
+    path = to_onnx(fn, [(2, 301)], return_mode="file", output_path=tmp_path / "m.onnx")
+    x = normal(2, 301)
+    assert_close(run(path, [x]), [fn(x)])
+
+
+def test_floats_of_four_bits_have_no_kernels() -> None:
+    weight = jnp.ones((3, 3)).astype("float4_e2m1fn")
+    with pytest.raises(UnsupportedError, match="onnxruntime cannot compute `Cast` on f4e2m1fn"):
+        to_onnx(lambda x: x @ weight.astype(jnp.float32), [(2, 3)])

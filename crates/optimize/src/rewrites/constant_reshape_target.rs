@@ -11,7 +11,8 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, shape) = (m.operand(0)?, m.operand(1)?);
-    if m.constant(shape).is_some() {
+    // A parameter too: it may be the one constant of its value.
+    if m.graph().constant(shape).is_some() {
         return Err("the shape is already constant".into());
     }
     let (shape, attrs) = target(&m.ty(x).shape, &m.ty(m.result()?).shape)?;
@@ -56,6 +57,16 @@ mod tests {
             "g (float[B,T,6] x) => (float[\"B*T\",6] y) {
                 c = Constant <value_ints = [-1, 6]> ()
                 y = Reshape (x, c)
+            }",
+        );
+    }
+
+    #[test]
+    fn parameters_are_constant() {
+        stays(
+            &REWRITE,
+            "g (float[1] x) => (float y) <int64[0] w = {}> {
+                y = Reshape (x, w)
             }",
         );
     }

@@ -20,6 +20,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if batch.is_empty() || batch.iter().any(|size| *size != 1) {
         return Err("the constant has no batch of one".into());
     }
+    if matrix.contains(&0) {
+        return Err("the constant is empty".into());
+    }
     if m.ty(x).rank() < shape.len() {
         return Err("the batch is an axis of the result".into());
     }
@@ -45,6 +48,16 @@ mod tests {
                 s = Constant <value_ints = [2, 2]> ()
                 v1 = Reshape (w, s)
                 y = MatMul (x, v1)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_is_empty_stays() {
+        stays(
+            &REWRITE,
+            "g (float[3,1,0] x) => (float[3,1,2] y) <float[1,0,2] w = {}> {
+                y = MatMul (x, w)
             }",
         );
     }

@@ -62,7 +62,7 @@ def _implementation(eqn: Any) -> Function:
     def function(*operands: Any) -> Any:
         for implementation in _jax.implementations(eqn.primitive):
             if (traced := _traced(implementation, eqn, operands)) is not None:
-                return _jax.as_function(traced)(*operands)
+                return _jax.function_of(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
     if eqn.primitive.name == "shard_map":

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.experimental
-import jax.extend
 import numpy as np
 
 from jax2onnx._objects import cells
@@ -219,8 +218,3 @@ def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
         info.traceback, name_stack=outer + info.name_stack
     )
     return context
-
-
-def as_function(closed: Any) -> Callable[..., Any]:
-    """A function that computes what a closed jaxpr does."""
-    return jax.extend.core.jaxpr_as_fun(closed)  # type: ignore[no-any-return]

@@ -345,22 +345,7 @@ class Against:
         # A single node is to blame, or else one of several before the value.
         single = len(finding.nodes) == 1
         what = finding.nodes[0].op_type if single else finding.outcome.expected.name
-        return self._answer(f"`{what}` differs from JAX", finding, described)
-
-    def _answer(self, what: str, finding: Finding, described: Any) -> Verification:
-        lines = [f"[value-differs] {what}"]
-        lines += [described.place] if described.place else []
-        lines += [*described.lines, *said_skipped(self._skipped)]
-        return Verification(
-            ok=False,
-            message="\n".join(lines),
-            value=finding.outcome.expected.name,
-            place=described.place,
-            rule=described.rule,
-            node=described.node,
-            module=described.module,
-            certainty=described.certainty,
-        )
+        return described.answer(f"`{what}` differs from JAX", finding, self._skipped)
 
     def _of_rule(self, finding: Finding, others: int) -> Verification:
         """The export itself computes another value than JAX: a rule or a rewrite is wrong."""
@@ -370,13 +355,13 @@ class Against:
         described = describe(finding, self._places, others, "JAX")
         if tag.row is None:
             what = f"the output `{finding.outcome.expected.name}` differs from JAX"
-            return self._answer(what, finding, described)
+            return described.answer(what, finding, self._skipped)
         rule = self._results.rule(tag.row, tag.result) or ""
         lines = [line for line in described.lines if not line.startswith("  rule:")]
         lines = [*lines[:2], f"  rule:  {rule}", *lines[2:]]
         place = self._results.place(tag.row) or described.place
         described = replace(described, place=place, rule=rule, lines=lines)
-        return self._answer(f"`{tag.step.primitive}` differs from JAX", finding, described)
+        return described.answer(f"`{tag.step.primitive}` differs from JAX", finding, self._skipped)
 
     def _inside(self, tag: _Tag, finding: Finding) -> Verification | None:
         """The difference inside a loop, a branch or a function of the program, if it is there."""

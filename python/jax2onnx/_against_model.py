@@ -74,19 +74,8 @@ def _found(pair: Pair, comparison: Comparison, places: Places) -> Verification:
     described = describe(finding, places, others, REFERENCE)
     single = len(finding.nodes) == 1
     what = finding.nodes[0].op_type if single else finding.outcome.expected.name
-    lines = [f"[value-differs] `{what}` differs from the reference"]
-    lines += [described.place] if described.place else []
-    lines += [*described.lines, *said_skipped(comparison.skipped)]
-    return Verification(
-        ok=False,
-        message="\n".join(lines),
-        value=finding.outcome.expected.name,
-        place=described.place,
-        rule=described.rule,
-        node=described.node,
-        module=described.module,
-        certainty=described.certainty,
-    )
+    headline = f"`{what}` differs from the reference"
+    return described.answer(headline, finding, comparison.skipped)
 
 
 def _added_up(

@@ -9,6 +9,7 @@ import numpy as np
 from jax2onnx._compare import not_finite, statistics
 from jax2onnx._locate import Finding
 from jax2onnx._places import Places
+from jax2onnx._verification import Verification, said_skipped
 
 if TYPE_CHECKING:
     import onnx
@@ -27,6 +28,22 @@ class Described:
     node: str
     module: str
     certainty: str
+
+    def answer(self, what: str, finding: Finding, skipped: Mapping[str, int]) -> Verification:
+        """What `verify` answers, with a headline."""
+        lines = [f"[value-differs] {what}"]
+        lines += [self.place] if self.place else []
+        lines += [*self.lines, *said_skipped(skipped)]
+        return Verification(
+            ok=False,
+            message="\n".join(lines),
+            value=finding.outcome.expected.name,
+            place=self.place,
+            rule=self.rule,
+            node=self.node,
+            module=self.module,
+            certainty=self.certainty,
+        )
 
 
 def describe(finding: Finding, places: Places, others: int, reference: str) -> Described:

@@ -3,7 +3,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{BodyKind, Index};
+use super::{BodyKind, Index, Nesting};
 
 /// The nodes that called a function, innermost first: a node of the function's caller, then a node
 /// of the caller of that one, up to a node of the main graph.
@@ -126,9 +126,7 @@ impl Calls {
 struct Inliner<'a, 'm> {
     index: &'a Index<'m>,
     calls: &'a Calls,
-    /// The nodes of each body, and the bodies inside each node.
-    members: Vec<Vec<usize>>,
-    inner: FxHashMap<usize, Vec<usize>>,
+    nesting: Nesting,
     found: FxHashMap<String, Vec<Chain>>,
     count: usize,
 }
@@ -144,17 +142,7 @@ struct Graph<'m> {
 
 impl<'a, 'm> Inliner<'a, 'm> {
     fn new(index: &'a Index<'m>, calls: &'a Calls) -> Self {
-        let mut members = vec![Vec::new(); index.bodies.len()];
-        for (position, node) in index.nodes.iter().enumerate() {
-            members[node.body].push(position);
-        }
-        let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for (position, body) in index.bodies.iter().enumerate() {
-            if let BodyKind::Inner(owner, _) = body.kind {
-                inner.entry(owner).or_default().push(position);
-            }
-        }
-        Self { index, calls, members, inner, found: FxHashMap::default(), count: 0 }
+        Self { index, calls, nesting: Nesting::new(index), found: FxHashMap::default(), count: 0 }
     }
 
     fn run(mut self) -> FxHashMap<String, Vec<Chain>> {
@@ -167,11 +155,11 @@ impl<'a, 'm> Inliner<'a, 'm> {
 
     /// Adds the nodes of a body to a graph. `chain` leads to the body.
     fn add(&self, graph: &mut Graph<'m>, body: usize, chain: &Chain) {
-        for &node in &self.members[body] {
+        for &node in &self.nesting.members[body] {
             if self.calls.called(node).is_some() {
                 graph.calls.push((node, chain.clone()));
             }
-            for &inner in self.inner.get(&node).into_iter().flatten() {
+            for &inner in self.nesting.inside(node) {
                 let mut new = Graph::default();
                 self.add(&mut new, inner, chain);
                 graph.inner.push(new);
@@ -188,7 +176,7 @@ impl<'a, 'm> Inliner<'a, 'm> {
         for (call, outer) in std::mem::take(&mut graph.calls) {
             let Some(body) = self.calls.called(call) else { continue };
             inlined = true;
-            self.count += 1 + self.members[body].len();
+            self.count += 1 + self.nesting.members[body].len();
             if self.count >= INLINED || outer.len() >= DEEPEST {
                 self.count = INLINED;
                 break;

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::model::{BodyKind, Chain, Index, Makers};
+use crate::model::{Chain, Index, Makers, Nesting};
 use crate::profile::{Attributed, Target, split};
 
 /// How many nodes are shown inside calls. The calls after that stay closed.
@@ -28,26 +28,13 @@ pub(super) struct Unfolded {
     pub(super) places: Vec<Place>,
     /// By node and place of the call.
     by_call: FxHashMap<(usize, Option<usize>), usize>,
-    /// The nodes of each body, and the bodies inside each node.
-    members: Vec<Vec<usize>>,
-    inner: FxHashMap<usize, Vec<usize>>,
 }
 
 impl Unfolded {
     pub(super) fn new(index: &Index<'_>) -> Self {
-        let mut members = vec![Vec::new(); index.bodies.len()];
-        for (position, node) in index.nodes.iter().enumerate() {
-            members[node.body].push(position);
-        }
-        let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for (position, body) in index.bodies.iter().enumerate() {
-            if let BodyKind::Inner(owner, _) = body.kind {
-                inner.entry(owner).or_default().push(position);
-            }
-        }
         let by_call = FxHashMap::default();
-        let mut unfolded = Self { places: Vec::new(), by_call, members, inner };
-        unfolded.add(index, 0, None, &Chain::new(), None);
+        let mut unfolded = Self { places: Vec::new(), by_call };
+        unfolded.add(index, &Nesting::new(index), 0, None, &Chain::new(), None);
         unfolded
     }
 
@@ -55,24 +42,25 @@ impl Unfolded {
     fn add(
         &mut self,
         index: &Index<'_>,
+        nesting: &Nesting,
         body: usize,
         owner: Option<usize>,
         chain: &Chain,
         call: Option<usize>,
     ) {
-        for node in self.members[body].clone() {
+        for &node in &nesting.members[body] {
             let place = self.places.len();
             self.by_call.insert((node, call), place);
             self.places.push(Place { node, owner, chain: chain.clone(), call });
-            for inner in self.inner.get(&node).cloned().unwrap_or_default() {
-                self.add(index, inner, Some(place), chain, call);
+            for &inner in nesting.inside(node) {
+                self.add(index, nesting, inner, Some(place), chain, call);
             }
             if let Some(function) = index.calls().called(node)
-                && self.places.len() + self.members[function].len() <= MOST
+                && self.places.len() + nesting.members[function].len() <= MOST
                 && !chain.contains(&node)
             {
                 let chain = std::iter::once(node).chain(chain.iter().copied()).collect();
-                self.add(index, function, Some(place), &chain, Some(place));
+                self.add(index, nesting, function, Some(place), &chain, Some(place));
             }
         }
     }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::row;
-use crate::model::{BodyKind, Index};
+use crate::model::{BodyKind, Index, Nesting};
 
 /// How many levels of modules are shown. Deeper ones are shown as one.
 const LEVELS: usize = 32;
@@ -23,25 +23,13 @@ enum Item {
 
 struct Tree<'a, 'm> {
     index: &'a Index<'m>,
-    /// The nodes of each body.
-    members: Vec<Vec<usize>>,
-    /// The bodies inside each node.
-    inner: FxHashMap<usize, Vec<usize>>,
+    nesting: &'a Nesting,
     rows: Vec<Vec<String>>,
 }
 
 pub(super) fn rows(index: &Index<'_>) -> Vec<Vec<String>> {
-    let mut members = vec![Vec::new(); index.bodies.len()];
-    for (position, node) in index.nodes.iter().enumerate() {
-        members[node.body].push(position);
-    }
-    let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-    for (position, body) in index.bodies.iter().enumerate() {
-        if let BodyKind::Inner(owner, _) = body.kind {
-            inner.entry(owner).or_default().push(position);
-        }
-    }
-    let mut tree = Tree { index, members, inner, rows: Vec::new() };
+    let nesting = Nesting::new(index);
+    let mut tree = Tree { index, nesting: &nesting, rows: Vec::new() };
     for (position, body) in index.bodies.iter().enumerate() {
         match body.kind {
             BodyKind::Main => tree.body(position, "", 0),
@@ -60,7 +48,7 @@ impl Tree<'_, '_> {
     /// The nodes of a body, grouped by the modules below `outer`.
     fn body(&mut self, body: usize, outer: &str, depth: usize) {
         let mut modules = vec![Module::default()];
-        for &node in &self.members[body] {
+        for &node in &self.nesting.members[body] {
             let scope = self.index.scope(node);
             let scope = match scope.strip_prefix(outer) {
                 Some(rest) if rest.starts_with('/') => &rest[1..],
@@ -91,7 +79,7 @@ impl Tree<'_, '_> {
     fn node(&mut self, node: usize, depth: usize) {
         let name = label(&self.index.nodes[node].proto.name);
         self.rows.push(row(self.index, node, format!("{}{name}", "  ".repeat(depth))));
-        for body in self.inner.remove(&node).unwrap_or_default() {
+        for &body in self.nesting.inside(node) {
             if let BodyKind::Inner(_, attribute) = self.index.bodies[body].kind {
                 self.rows.push(vec![format!("{}{attribute}:", "  ".repeat(depth + 1))]);
             }

@@ -1,0 +1,34 @@
+//! Which nodes are in which bodies, and which bodies are inside which nodes.
+
+use rustc_hash::FxHashMap;
+
+use super::{BodyKind, Index};
+
+/// How the nodes of a model contain each other.
+#[derive(Debug)]
+pub(crate) struct Nesting {
+    /// The nodes of each body.
+    pub(crate) members: Vec<Vec<usize>>,
+    inner: FxHashMap<usize, Vec<usize>>,
+}
+
+impl Nesting {
+    pub(crate) fn new(index: &Index<'_>) -> Self {
+        let mut members = vec![Vec::new(); index.bodies.len()];
+        for (position, node) in index.nodes.iter().enumerate() {
+            members[node.body].push(position);
+        }
+        let mut inner: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (position, body) in index.bodies.iter().enumerate() {
+            if let BodyKind::Inner(owner, _) = body.kind {
+                inner.entry(owner).or_default().push(position);
+            }
+        }
+        Self { members, inner }
+    }
+
+    /// The bodies inside a node.
+    pub(crate) fn inside(&self, node: usize) -> &[usize] {
+        self.inner.get(&node).map_or(&[], Vec::as_slice)
+    }
+}

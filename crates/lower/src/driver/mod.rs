@@ -245,7 +245,7 @@ impl Driver<'_> {
         let mut result = Vec::with_capacity(jaxpr.outputs.len());
         for (i, atom) in jaxpr.outputs.iter().enumerate() {
             let ty = jaxpr.atom_ty(atom);
-            let parts = Parts::take(ty.dtype, &mut flat)
+            let parts = Parts::next(ty.dtype, &mut flat)
                 .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
             let nchw = boundary.outputs_as_nchw.contains(&i);
             if nchw {
@@ -295,7 +295,7 @@ impl Driver<'_> {
         }
         let mut flat = inputs.iter().copied();
         for var in &jaxpr.inputs {
-            env[var.0 as usize] = Parts::take(jaxpr.ty(*var).dtype, &mut flat);
+            env[var.0 as usize] = Parts::next(jaxpr.ty(*var).dtype, &mut flat);
         }
         for number in 0..jaxpr.eqns.len() {
             self.eqn(jaxpr, number, &mut env, place)?;

@@ -236,7 +236,7 @@ impl Primitive {
                 let side =
                     |pick: fn(Parts) -> ValueId| x.iter().map(|v| pick(*v)).collect::<Vec<_>>();
                 let re = self.real(cx, &side(Parts::re))?;
-                let im = self.real(cx, &side(Parts::im))?;
+                let im = self.real(cx, &side(|part| part.im().unwrap_or(part.re())))?;
                 Ok(re.into_iter().zip(im).map(|(re, im)| Parts::Complex(re, im)).collect())
             }
             Complex::RealOnly => {

@@ -14,7 +14,7 @@ from jax2onnx._api import Converted, convert
 from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
-from jax2onnx._runtime import Runnable, as_tensor
+from jax2onnx._runtime import Runnable, as_tensor, dtype_of
 from jax2onnx._verification import Verification, answering
 from jax2onnx.errors import InvalidInputError
 
@@ -75,6 +75,8 @@ def verify(
                 outputs_as_nchw=outputs_as_nchw,
                 input_names=[value.name for value in runnable.inputs],
                 output_names=[value.name for value in runnable.outputs],
+                input_dtypes=_boundary_types(runnable, runnable.inputs),
+                output_dtypes=_boundary_types(runnable, runnable.outputs),
                 keep_results=True,
             )
 
@@ -123,6 +125,11 @@ def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converte
             return made
         found.append((shared, made))
     return max(found, key=lambda entry: entry[0])[1]
+
+
+def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]:
+    """The types of inputs or outputs that the export chose for them."""
+    return {v.name: dtype_of(v) for v in values if v.name in runnable.types_inside}
 
 
 def _options(runnable: Runnable, functions: str) -> Options:

@@ -40,7 +40,7 @@ mod _core {
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
-    use super::model::{Model, Tensors};
+    use super::model::{Model, Tensors, save_set};
     #[pymodule_export]
     use super::primitive::{Primitive, expansions, primitives};
     #[pymodule_export]

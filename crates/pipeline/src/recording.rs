@@ -58,13 +58,15 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 15] = [
     "made_by",
     "name",
     "inputs",
     "outputs",
     "inputs_as_nchw",
     "outputs_as_nchw",
+    "true_by_default",
+    "false_by_default",
     "opset",
     "operators",
     "assume",
@@ -95,6 +97,8 @@ pub fn record(
         texts(&boundary.output_names),
         positions(&boundary.inputs_as_nchw),
         positions(&boundary.outputs_as_nchw),
+        positions(&boundary.true_by_default),
+        positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         match options.lowering.assumptions.to_string() {
@@ -195,6 +199,8 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
         output_names: names("outputs", "y", counts.1)?,
         inputs_as_nchw: field(header, "inputs_as_nchw")?.unwrap_or_default(),
         outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
+        true_by_default: field(header, "true_by_default")?.unwrap_or_default(),
+        false_by_default: field(header, "false_by_default")?.unwrap_or_default(),
     })
 }
 

@@ -30,7 +30,7 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
+    outputs_as_nchw, defaults, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
     record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
     fuel=None,
 ))]
@@ -45,6 +45,7 @@ pub(crate) fn convert(
     name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
+    defaults: BTreeMap<usize, bool>,
     detail: &str,
     source_map: bool,
     embed_sources: bool,
@@ -82,8 +83,19 @@ pub(crate) fn convert(
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
-    let boundary =
-        Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
+    let by_default = |value: bool| {
+        defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
+    };
+    let (true_by_default, false_by_default) = (by_default(true), by_default(false));
+    let boundary = Boundary {
+        model_name,
+        input_names,
+        output_names,
+        inputs_as_nchw,
+        outputs_as_nchw,
+        true_by_default,
+        false_by_default,
+    };
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;
     let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };

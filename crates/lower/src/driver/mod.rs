@@ -37,6 +37,18 @@ pub struct Boundary {
     pub inputs_as_nchw: Vec<usize>,
     /// The outputs that the model returns as NCHW where the function returns NHWC.
     pub outputs_as_nchw: Vec<usize>,
+    /// The boolean inputs that are true if the model is run without them.
+    pub true_by_default: Vec<usize>,
+    /// The boolean inputs that are false if the model is run without them.
+    pub false_by_default: Vec<usize>,
+}
+
+impl Boundary {
+    /// What the boolean input at a position is if the model is run without it.
+    fn default_of(&self, input: usize) -> Option<bool> {
+        let is_false = || self.false_by_default.contains(&input).then_some(false);
+        self.true_by_default.contains(&input).then_some(true).or_else(is_false)
+    }
 }
 
 /// How a program is lowered.
@@ -219,6 +231,9 @@ impl Driver<'_> {
             let value = self.graph.add_input(Graph::MAIN, outer);
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
+            }
+            if let Some(default) = boundary.default_of(i) {
+                self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
             }
             self.state.frame.learn(value, self.graph.ty(value));
             if nchw {

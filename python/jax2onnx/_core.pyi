@@ -294,6 +294,7 @@ def convert(
     outputs_as_nchw: Sequence[int],
     input_types: Mapping[int, str],
     output_types: Mapping[int, str],
+    defaults: dict[int, bool],
     detail: str,
     source_map: bool,
     embed_sources: bool,

@@ -42,6 +42,18 @@ pub struct Boundary {
     pub input_types: BTreeMap<usize, DType>,
     /// The element types of outputs that the model returns in other types than the function.
     pub output_types: BTreeMap<usize, DType>,
+    /// The boolean inputs that are true if the model is run without them.
+    pub true_by_default: Vec<usize>,
+    /// The boolean inputs that are false if the model is run without them.
+    pub false_by_default: Vec<usize>,
+}
+
+impl Boundary {
+    /// What the boolean input at a position is if the model is run without it.
+    fn default_of(&self, input: usize) -> Option<bool> {
+        let is_false = || self.false_by_default.contains(&input).then_some(false);
+        self.true_by_default.contains(&input).then_some(true).or_else(is_false)
+    }
 }
 
 /// How a program is lowered.
@@ -226,6 +238,9 @@ impl Driver<'_> {
             let value = self.graph.add_input(Graph::MAIN, Type { dtype, ..outer });
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
+            }
+            if let Some(default) = boundary.default_of(i) {
+                self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
             }
             self.state.frame.learn(value, self.graph.ty(value));
             let value = self.boundary("input_dtypes").cast(value, inner).map_err(at_boundary)?;

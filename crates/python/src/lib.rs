@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use super::model::{Model, Tensors, save_set};
     #[pymodule_export]
-    use super::primitive::{Primitive, expansions, primitives};
+    use super::primitive::{Primitive, beyond_models, expansions, primitives};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]

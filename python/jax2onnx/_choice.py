@@ -10,6 +10,7 @@ Any alignment is right; a good one has less inside the `cond`s.
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -310,10 +311,10 @@ def _conditional(
 
         return run
 
-    if not steps:
-        return jax.lax.cond(flag, branch(0), branch(1))
-    with _jax.as_if_in(steps[0].eqn, steps[0].levels[:shared]):
-        return jax.lax.cond(flag, branch(0), branch(1))
+    around = _jax.as_if_in(steps[0].eqn, steps[0].levels[:shared]) if steps else nullcontext()
+    with around:
+        results: list[Any] = jax.lax.cond(flag, branch(0), branch(1))
+    return results
 
 
 def _computed(step: _Step, operands: list[Any], outer: int = 0) -> list[Any]:
@@ -348,7 +349,7 @@ class _Reader:
 
     def _inline(self, closed: Any, operands: Sequence[int], levels: tuple[Any, ...]) -> list[int]:
         jaxpr = _jax.open_jaxpr(closed)
-        known = dict(zip(jaxpr.invars, operands, strict=True))
+        known: dict[Any, int] = dict(zip(jaxpr.invars, operands, strict=True))
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             known[var] = self._numbers.of_constant(("array", id(value)), value)
 

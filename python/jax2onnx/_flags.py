@@ -19,7 +19,8 @@ from jax2onnx.errors import InvalidInputError
 _MOST_FLAGS = 4
 
 # What JAX and Python raise if a traced value is asked, hashed or used as an index.
-_REFUSALS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError)
+_QUESTIONS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+_REFUSALS = (*_QUESTIONS, TypeError, ValueError)
 
 Trace = tuple[Any, Any]
 
@@ -42,16 +43,16 @@ def traced(
         names: What to call the leaves in messages.
         restore: Undoes what a trace left in the state of `fn`.
     """
-    leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+    leaves = jax.tree_util.tree_leaves((args, kwargs))
     flags = [i for i, leaf in enumerate(leaves) if leaf.shape == () and leaf.dtype == np.bool_]
     if not flags:
         return jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
     try:
         return jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
-    except _REFUSALS as error:
-        # The same function with the answers as Python's values, as far as they are asked for.
-        asking = _Asking(fn, leaves, tree, restore)
-        asked = asking.needed(flags, {i: given.get(i, True) for i in flags}, error)
+    except _REFUSALS:
+        pass
+    asking = _Asking(fn, args, kwargs, restore)
+    asked = asking.needed(flags, {i: given.get(i, True) for i in flags})
     if len(asked) > _MOST_FLAGS:
         listed = ", ".join(f"`{names[i]}`" for i in asked)
         raise InvalidInputError(
@@ -69,37 +70,40 @@ class _Asking:
     def __init__(
         self,
         fn: Callable[..., Any],
-        leaves: Sequence[Any],
-        tree: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         restore: Callable[[], None],
     ) -> None:
         self._fn = fn
-        self._leaves = leaves
-        self._tree = tree
+        self._args = args
+        self._kwargs = kwargs
+        self._tree = jax.tree_util.tree_structure((args, kwargs))
         self._restore = restore
+        self._known: dict[tuple[tuple[int, bool], ...], Trace] = {}
 
     def trace(self, answers: Mapping[int, bool]) -> Trace:
         """The trace for these answers. The jaxpr has all leaves as operands, needed or not."""
+        which = tuple(sorted(answers.items()))
+        if which not in self._known:
+            self._known[which] = self._traced(answers)
+        return self._known[which]
 
-        def call(*leaves: Any) -> Any:
+    def _traced(self, answers: Mapping[int, bool]) -> Trace:
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            leaves = jax.tree_util.tree_leaves((args, kwargs))
             answered = [answers.get(i, leaf) for i, leaf in enumerate(leaves)]
             args, kwargs = jax.tree_util.tree_unflatten(self._tree, answered)
             return self._fn(*args, **kwargs)
 
+        named: Any = call  # in JAX's messages
+        named.__wrapped__ = getattr(self._fn, "__wrapped__", self._fn)
         self._restore()
-        return jax.make_jaxpr(call, return_shape=True)(*self._leaves)
+        return jax.make_jaxpr(named, return_shape=True)(*self._args, **self._kwargs)
 
-    def needed(
-        self, flags: Sequence[int], answers: Mapping[int, bool], refusal: Exception
-    ) -> list[int]:
+    def needed(self, flags: Sequence[int], answers: Mapping[int, bool]) -> list[int]:
         """The flags that have to be Python's values, for these answers at least."""
-        try:
-            self.trace(answers)
-        except Exception as error:
-            # Flags are not what is wrong: the first error names the arguments.
-            if type(error) is type(refusal):
-                raise refusal from None
-            raise
+        self.trace(answers)
         asked = dict(answers)
         for i in flags if len(flags) > 1 else ():
             others = {j: answer for j, answer in asked.items() if j != i}
@@ -129,12 +133,11 @@ class _Asking:
         for values in answers:
             try:
                 found[values] = self.trace(dict(zip(asked, values, strict=True)))
-            except _REFUSALS as error:
-                if isinstance(error, _REFUSALS[:2]) and len(asked) < len(flags):
-                    return self.merged(flags, flags, given, names)  # this answer asks others
-                found[values] = self._missing(error, asked, values, wanted, found, names)
             except Exception as error:
-                found[values] = self._missing(error, asked, values, wanted, found, names)
+                if isinstance(error, _QUESTIONS) and len(asked) < len(flags):
+                    return self.merged(flags, flags, given, names)  # this answer asks others
+                self._warn(error, asked, values, wanted, found, names)
+                found[values] = None
         _, outputs = found[wanted] or (None, None)
         for values, made in found.items():
             if made is not None:
@@ -152,7 +155,7 @@ class _Asking:
 
         return merge(()), outputs
 
-    def _missing(
+    def _warn(
         self,
         error: Exception,
         asked: Sequence[int],

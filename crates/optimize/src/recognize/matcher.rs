@@ -249,7 +249,8 @@ impl<'p, 'g> Search<'p, 'g> {
         }
     }
 
-    /// The one number that the constant `value` holds. Parameters may change, so they are none.
+    /// The number in the constant `value`, if it holds only one. Parameters may change, so they do
+    /// not count.
     fn number(&self, value: ValueId, written: Written) -> Option<(f64, DType)> {
         if !self.graph.value(value).name.is_empty() {
             return None;

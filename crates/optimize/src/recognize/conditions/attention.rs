@@ -72,7 +72,8 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         if is_movement(node) {
             atoms.follow(scores, graph, &[*id])?;
         }
-        // A mask with more axes puts axes of size one in front.
+        // A mask may have more axes than the scores of a single query: it puts axes of size one in
+        // front of them.
         let rank = node.outputs.first().map_or(0, |output| graph.ty(*output).rank());
         let layout = atoms.layout(scores);
         if let Some(more) = rank.checked_sub(layout.len()).filter(|more| *more > 0) {

@@ -198,7 +198,7 @@ fn table(
     }
     let size = found.m.ty(table.value).shape.last().cloned();
     if size != Some(Dim::Known(half)) {
-        return Err(missed("there is not one angle for each pair of features"));
+        return Err(missed("the number of angles differs from that of pairs of features"));
     }
     Ok(table)
 }

@@ -69,7 +69,7 @@ impl<'g> Analysis<'g> {
         (columns.0 == axis && sum.axis == axis).then(|| sum.part(&columns.1))
     }
 
-    /// A value as a sum; itself if it is none.
+    /// A value as a sum: of itself alone if nothing is added.
     pub(super) fn affine(&self, value: ValueId) -> Option<Affine> {
         self.sum(value, 0)
     }

@@ -28,7 +28,7 @@ struct Chain {
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let result = m.result()?;
     if m.ty(result).rank() != RANK {
-        return Err("it is no image".into());
+        return Err("it is not an image".into());
     }
     let graph = m.graph();
     let chain = chain(graph, result)?;

@@ -1,5 +1,7 @@
 //! Spellings as text: what goes in and what comes out.
 
+mod attention;
+
 use onnx::text::print;
 use provenance::Origins;
 

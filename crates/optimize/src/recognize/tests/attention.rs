@@ -1,0 +1,84 @@
+//! Attention: what scales, masks and moves the scores.
+
+use super::{constants, native, run};
+
+const HEADS: &str = "float[B,2,T,4] q, float[B,2,S,4] k, float[B,2,S,4] v";
+
+/// The node that `body` becomes, as text, if it is attention.
+fn attends(inputs: &str, body: &str) -> Option<String> {
+    let numbers = constants(&[("half", "0.5"), ("minus", "-0.5"), ("least", "-3e38")]);
+    let text = format!("g ({inputs}) => (float[B,2,T,4] y) {{ {numbers} {body} }}");
+    let (text, _) = run(&text, native());
+    let line = text.lines().find(|line| line.contains("= Attention"));
+    assert_eq!(line.is_some(), !text.contains("Softmax"), "{text}");
+    line.and_then(|line| line.split("  #").next()).map(|line| line.trim().to_owned())
+}
+
+fn is_attention(inputs: &str, body: &str, expected: &str) {
+    assert_eq!(attends(inputs, body).as_deref(), Some(expected), "{body}");
+}
+
+/// Products with keys, as `s`.
+const SCORES: &str = "t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul (q, t)";
+/// What `z` weighs the values with.
+const WEIGHED: &str = "w = Softmax <axis = -1> (z) y = MatMul (w, v)";
+
+#[test]
+fn scores_are_scaled_before_or_after() {
+    let expected = "y = Attention <scale: float = 0.5> (q, k, v)";
+    is_attention(HEADS, &format!("{SCORES} z = Mul (s, half) {WEIGHED}"), expected);
+    let before = "t = Transpose <perm = [0, 1, 3, 2]> (k) h = Mul (q, half) z = MatMul (h, t)";
+    is_attention(HEADS, &format!("{before} {WEIGHED}"), expected);
+    let expected = "y = Attention <scale: float = 1.0> (q, k, v)";
+    is_attention(HEADS, &format!("{SCORES} z = Identity (s) {WEIGHED}"), expected);
+}
+
+#[test]
+fn other_weights_are_not_attention() {
+    // Runtimes take the root of the scale.
+    assert_eq!(attends(HEADS, &format!("{SCORES} z = Mul (s, minus) {WEIGHED}")), None);
+    let of_queries = "w = Softmax <axis = -2> (s) y = MatMul (w, v)";
+    assert_eq!(attends(HEADS, &format!("{SCORES} {of_queries}")), None);
+}
+
+#[test]
+fn masks_and_biases_are_operands() {
+    let inputs = format!("{HEADS}, bool[B,1,T,S] m, float[2,T,S] b");
+    let scaled = format!("{SCORES} u = Mul (s, half)");
+    // What is masked is not infinitely far away: its weights are equal if all of a row is masked.
+    let masked = attends(&inputs, &format!("{scaled} z = Where (m, u, least) {WEIGHED}"));
+    let masked = masked.unwrap_or_default();
+    assert!(masked.starts_with("y = Attention <scale: float = 0.5> (q, k, v, "), "{masked}");
+    assert!(!masked.ends_with(", m)"), "{masked}");
+    is_attention(
+        &inputs,
+        &format!("{scaled} n = Where (m, half, least) z = Add (u, n) {WEIGHED}"),
+        "y = Attention <scale: float = 0.5> (q, k, v, n)",
+    );
+    // It may be -inf for all keys, of which JAX makes NaN.
+    assert_eq!(attends(&inputs, &format!("{scaled} z = Add (u, b) {WEIGHED}")), None);
+}
+
+/// The mask of one step of decoding: the scores have lost an axis that it has.
+#[test]
+fn a_mask_may_have_more_axes() {
+    let inputs = "float[2,1,2,4] q, float[2,5,2,4] k, float[2,5,2,4] v, bool[1,1,1,1,5] m";
+    let text = format!(
+        "g ({inputs}) => (float[2,1,2,4] y) {{ {}
+            four = Constant <value_ints = [2, 2, 1, 4]> ()
+            r = Reshape (q, four)
+            t = Transpose <perm = [0, 2, 3, 1]> (k)
+            s = MatMul (r, t)
+            u = Mul (s, half)
+            z = Where (m, u, least)
+            w = Softmax <axis = -1> (z)
+            x = Transpose <perm = [0, 2, 1, 3]> (v)
+            p = MatMul (w, x)
+            back = Constant <value_ints = [2, 1, 2, 4]> ()
+            y = Reshape (p, back)
+        }}",
+        constants(&[("half", "0.5"), ("least", "-3e38")])
+    );
+    let (text, _) = run(&text, native());
+    assert!(text.contains("= Attention") && !text.contains("Softmax"), "{text}");
+}

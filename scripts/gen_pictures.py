@@ -1,4 +1,4 @@
-"""Takes the screenshots of the documentation: `docs/images/view.png` and `docs/images/netron.png`.
+"""Takes the screenshots of the documentation: `docs/images/view*.png` and `docs/images/netron.png`.
 
 Run it from the root of the repository, with a browser and the packages of the test group.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import netron
 import numpy as np
+import onnx
 import onnxruntime
 
 from jax2onnx import _core, to_onnx
@@ -43,21 +44,47 @@ def profile(model: Path, args: tuple[Any, ...]) -> Path:
     return Path(session.end_profiling())
 
 
+def page_of(model: Path, *options: str) -> str:
+    page = model.with_suffix(".html")
+    if _core.main(["view", str(model), "-o", str(page), *options]):
+        raise SystemExit("there is no page to take a picture of")
+    return page.as_uri()
+
+
 def take_view(folder: Path) -> None:
     model = gpt(layers=12, width=256, heads=8, vocabulary=2048, length=128)
     path = export(folder / "gpt.onnx", model, stacktrace_metadata="sourcemap")
-    page = folder / "gpt.html"
-    options = ["--profile", str(profile(path, model[1])), "--skip", "5"]
-    if _core.main(["view", str(path), "-o", str(page), *options]):
-        raise SystemExit("the browser shows no page")
+    address = page_of(path, "--profile", str(profile(path, model[1])), "--skip", "5")
     with browser(folder, *SIZE) as tab:
-        tab.open(page.as_uri())
+        tab.open(address)
         tab.evaluate("setAll(false); setTheme('light')")
         node = "/blocks.4/attn/bhqk,bkhd->bqhd/MatMul"
         tab.evaluate(f"jump(nodes.findIndex((node) => node.name === {node!r}))")
         tab.frame()
         tab.evaluate("scroll.scrollTop -= 60; code.scrollTop = 250")
         tab.screenshot(IMAGES / "view.png")
+        tab.evaluate("keepNode(null); showView('flame')")
+        tab.screenshot(IMAGES / "view-flame.png")
+        tab.evaluate("showView('parameters')")
+        tab.screenshot(IMAGES / "view-parameters.png")
+
+
+def take_against(folder: Path) -> None:
+    """The same model with another activation."""
+    old = export(folder / "before.onnx", gpt(layers=4), stacktrace_metadata="sourcemap")
+    new = folder / "after.onnx"
+    proto = onnx.load(old)
+    for node in proto.graph.node:
+        if node.op_type == "Gelu":
+            node.op_type = "Relu"
+            del node.attribute[:]
+    onnx.save(proto, new)
+    address = page_of(old, "--against", str(new))
+    with browser(folder, *SIZE) as tab:
+        tab.open(address)
+        tab.evaluate("setTheme('light'); showChange(raw.against.groups[0][2][0][5])")
+        tab.evaluate("new Promise((done) => setTimeout(done, 300))")
+        tab.screenshot(IMAGES / "view-against.png")
 
 
 def take_netron(folder: Path) -> None:
@@ -71,7 +98,7 @@ def take_netron(folder: Path) -> None:
         tab.wait("document.body.classList.contains('notification')")
         tab.click("document.getElementById('message-button')")
         tab.wait("document.body.className === 'default'")
-        tab.wait("document.querySelectorAll('.node-item-type').length > 20")
+        tab.wait("document.querySelectorAll('.node-item-type').length >= 8")
         tab.click(
             "[...document.querySelectorAll('.node-item-type')]"
             ".find((item) => item.querySelector('title').textContent === '/first/Gemm')"
@@ -84,6 +111,6 @@ def take_netron(folder: Path) -> None:
 
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    for take in (take_view, take_netron):
+    for take in (take_view, take_against, take_netron):
         with tempfile.TemporaryDirectory() as temporary:
             take(Path(temporary))

@@ -18,6 +18,10 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
+# The codes of keys that type nothing.
+CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36}
+CODES |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+
 # Seconds after which a browser that does not answer is given up.
 SILENCE = 60
 
@@ -150,6 +154,11 @@ class Page:
         self.send("Page.navigate", url=address)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
+    def leave(self) -> None:
+        """Shows nothing. The same page is loaded anew afterwards, even at another fragment."""
+        self.send("Page.navigate", url="about:blank")
+        self.wait("location.href === 'about:blank'")
+
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, promises awaited."""
         found = self.send(
@@ -205,8 +214,7 @@ class Page:
     def press(self, key: str, text: str = "") -> None:
         """Presses a key such as `ArrowDown`; `text` is what it types, if it types."""
         extra = {"text": text} if text else {}
-        code = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38}.get(key, 0)
-        code = code or {"ArrowRight": 39, "ArrowDown": 40}.get(key, 0)
+        code = CODES.get(key, 0)
         self.send(
             "Input.dispatchKeyEvent",
             type="keyDown",

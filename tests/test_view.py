@@ -1,53 +1,34 @@
 """The page of `jax2onnx view`, used as a person would, in a browser."""
 
+import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 import jax
 import jax.numpy as jnp
 import pytest
 
 from browser import Page, browser
-from jax2onnx import _core, to_onnx
 from models.nnx.gpt import gpt
+from viewed import (
+    INSPECTOR,
+    LIT,
+    PICKED,
+    SEEN,
+    STRONG,
+    export,
+    line,
+    make,
+    module,
+    pick,
+    show,
+    source_line,
+    view,
+)
 
-LIT = "[...state.strong].map((index) => nodes[index].name)"
-SEEN = "[...document.querySelectorAll('.r.lit')].map((row) => row.item.name)"
 WHERES = ["/blocks.0/attn/Where", "/blocks.1/attn/Where"]
-PICKED = "document.querySelector('.r.pick')?.item.name ?? null"
-STRONG = "[...document.querySelectorAll('.l.lit')].map((line) => Number(line.dataset.line))"
-INSPECTOR = "document.getElementById('inspector').innerText"
-
-
-def line(text: str) -> str:
-    """An expression for the line of the source that contains `text`."""
-    return f"[...document.querySelectorAll('.l')].find((l) => l.textContent.includes({text!r}))"
-
-
-def row(name: str) -> str:
-    """An expression for the row of a node, by the end of its name."""
-    return f"[...document.querySelectorAll('.r')].find((r) => r.item.name?.endsWith({name!r}))"
-
-
-def module(label: str) -> str:
-    """An expression for the row of a module."""
-    return f"[...document.querySelectorAll('.r.module')].find((r) => r.item.label === {label!r})"
-
-
-def pick(page: Page, name: str) -> None:
-    """Clicks on the row of a node, by the end of its name, wherever it is."""
-    page.evaluate(f"reveal(nodes.find((node) => node.name.endsWith({name!r})).index)")
-    page.frame()
-    page.click(row(name))
-
-
-def make(folder: Path, fn: Any, args: Any, **options: Any) -> Path:
-    model, page = folder / "model.onnx", folder / "page.html"
-    options = {"stacktrace_metadata": "sourcemap", "source_text": True, **options}
-    to_onnx(fn, list(args), return_mode="file", output_path=str(model), **options)
-    assert _core.main(["view", str(model), "-o", str(page)]) == 0
-    return page
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +54,7 @@ def page(tab: Page, address: str) -> Iterator[Page]:
     tab.wait("document.querySelectorAll('.r').length > 5")
     yield tab
     assert tab.errors == []
-    assert tab.requests == [address], "the page loads nothing"
+    assert set(tab.requests) <= {address, "about:blank"}, "the page loads nothing"
 
 
 def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
@@ -84,13 +65,15 @@ def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
     page.click(line("scores = jnp.where"))
     page.hover("document.getElementById('facts')")
     assert page.evaluate(LIT) == WHERES, "a click keeps it"
+    assert "open in editor" not in page.evaluate(INSPECTOR), "no file near the page is this one"
     assert "/blocks.0/attn/Where" in page.evaluate(SEEN), "and brings it into view"
     assert "2 nodes from tests/models/nnx/gpt.py" in page.evaluate("$('lit').textContent")
 
 
 def test_a_line_that_calls_lights_what_it_calls(page: Page) -> None:
     page.click(line("x = block(x)"))
-    assert page.evaluate("state.weak.size") == 2 * 75
+    inside = page.evaluate("nodes.filter((node) => node.scope.startsWith('blocks.')).length")
+    assert page.evaluate("state.weak.size") == inside > 50
     assert page.evaluate("document.querySelectorAll('.r.weak').length") > 3
     assert "in functions called at" in page.evaluate("$('lit').textContent")
 
@@ -145,8 +128,7 @@ def test_search(page: Page) -> None:
     page.press("Escape")
     assert page.evaluate("search.value") == ""
     assert page.evaluate("rows.length") > 10
-    source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
-    number = next(n for n, text in enumerate(source, 1) if "scores = jnp.where" in text)
+    number = source_line("tests/models/nnx/gpt.py", "scores = jnp.where")
     page.type(f"gpt.py:{number}")
     assert page.evaluate("$('found').textContent") == "2 nodes", "lines can be searched for"
     page.evaluate("search.value = 'no such thing'; find()")
@@ -205,15 +187,32 @@ def test_nodes_inside_nodes(tab: Page, tmp_path: Path) -> None:
 def test_names_are_text(tab: Page, tmp_path: Path) -> None:
     nasty = "</script><img src=x onerror=alert(1)>&amp;"
 
-    def fn(x: jax.Array) -> jax.Array:
+    def fn(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
         with jax.named_scope(nasty.replace("/", "|")):
-            return jnp.sin(x)
+            return jnp.sin(x * params[nasty])
 
-    tab.open(make(tmp_path, fn, [jnp.ones(2)], input_names=[nasty]).as_uri())
-    tab.wait("document.querySelector('.r')")
-    tab.evaluate("setAll(true); keepNode(nodes.find((node) => node.op === 'Sin'))")
+    model = export(
+        tmp_path / "model.onnx",
+        functools.partial(fn, {nasty: jnp.arange(2.0) + 0.5}),
+        [jnp.ones(2)],
+        input_names=[nasty],
+    )
+    other = export(tmp_path / f"{nasty.replace('/', '|')}.onnx", jnp.cos, [jnp.ones(2)])
+    errors = tmp_path / "errors.json"
+    row = {"place": nasty, "values": 1, "maximum": 1, "mean": 1, "signal_to_noise": None}
+    line = {**row, "place": f"{nasty}:1 in {nasty}"}
+    told = {"ok": False, "message": nasty, "node": "/Sin", "by_line": [line], "by_module": [row]}
+    errors.write_text(json.dumps(told))
+    show(tab, view(model, "--against", other, "--errors", errors), "#node=" + quote(nasty))
+    assert nasty in tab.evaluate("$('lit').textContent"), "an address is text, too"
+    tab.evaluate("setAll(true); jump(nodes.find((node) => node.op === 'Sin').index)")
+    assert nasty.replace("/", "|") in tab.evaluate("scroll.innerText")
+    tab.evaluate("keepNode(nodes.find((node) => node.op === 'Mul'))")
     assert nasty in tab.evaluate(INSPECTOR)
-    assert tab.evaluate("document.querySelectorAll('img').length") == 0
+    assert nasty.replace("/", "|") in tab.evaluate("$('changes').textContent")
+    tab.evaluate("showView('parameters'); showChanges(); showHelp()")
+    tab.frame()
+    assert tab.evaluate("document.querySelectorAll('img, body script:not([id=data])').length") == 1
     assert tab.errors == []
 
 
@@ -227,25 +226,4 @@ def test_models_that_say_less(tab: Page, tmp_path: Path, level: str | None) -> N
     told = tab.evaluate(INSPECTOR)
     assert ("does not say where" in told) == (level is None)
     assert ("__call__" in told) == (level is not None)
-    assert tab.errors == []
-
-
-def test_thousands_of_nodes_stay_fast(tab: Page, tmp_path: Path) -> None:
-    def fn(x: jax.Array) -> jax.Array:
-        for layer in range(60):
-            with jax.named_scope(f"layers.{layer}"):
-                for step in range(20):
-                    x = jnp.sin(x) * (layer + step / 7)
-        return x
-
-    tab.open(make(tmp_path, fn, [jnp.ones(3)]).as_uri())
-    tab.wait("document.querySelector('.r')")
-    assert tab.evaluate("nodes.length") > 2000
-    took = tab.evaluate(
-        "(() => { const start = performance.now(); setAll(true); paintRows(); paintArcs();"
-        " search.value = 'layers.30 sin'; find(); paintRows(); clearSearch();"
-        " keepLine([...lines.values()][0]); paintRows(); return performance.now() - start; })()"
-    )
-    assert took < 2000
-    assert tab.evaluate("document.querySelectorAll('.r').length") < 100, "only what is seen exists"
     assert tab.errors == []

@@ -37,9 +37,10 @@ def run(
         return WRONG_USAGE
     link = f"{page}#node={quote(found.node, safe='/:@,')}" if page and found.node else ""
     if as_json:
-        print(json.dumps({**json.loads(found.to_json()), **({"link": link} if page else {})}, indent=2))
+        extra = {"link": link} if page else {}
+        print(json.dumps({**json.loads(found.to_json()), **extra}, indent=2))
     else:
-        print("\n".join([found.message, *([f"  page:  {link}"] if link else [])]))
+        print(f"{found.message}\n  page:  {link}" if link else found.message)
     if errors and not as_json:
         print(f"\n{found.table()}")
     return SAME if found else DIFFERENT

@@ -9,6 +9,7 @@ let rows = []; // what is unfolded: { item, depth }
 let rowOf = new Int32Array(nodes.length); // the row that represents a node: its own, or a folded module's
 let matches = null; // nodes that the search found
 let cursor = 0;
+const versions = { rows: 0, lit: 0 }; // counted up when these change
 const state = { strong: new Set(), weak: new Set(), pick: -1, near: new Map() };
 
 const isModule = (item) => item.items !== undefined;
@@ -23,6 +24,7 @@ function rebuild() {
 
 /** Lists the rows. During a search, everything on the way to a match is unfolded. */
 function layOut() {
+  versions.rows++;
   rows = [];
   rowOf.fill(-1);
   const wanted = matches && waysTo(matches);
@@ -219,6 +221,7 @@ function paintState(made, item, at) {
 }
 let litRows = new Map();
 function countLit() {
+  versions.lit++;
   litRows = new Map();
   for (const set of [state.strong, state.weak]) {
     for (const index of set) {

@@ -3,13 +3,34 @@
 
 const strip = $("overview");
 
+// All strokes, which stay the same while the list scrolls, and what they were drawn of.
+const strokes = document.createElement("canvas");
+let drawnOf = "";
+
 function paintOverview() {
   const whole = rows.length * ROW + 12;
   const isLong = whole > scroll.clientHeight * 1.2;
   $("list").classList.toggle("long", isLong);
   if (!isLong) return;
   const [context, width, height] = canvas("overview");
+  if (!width || !height) return;
   const scale = height / whole;
+  const now = [versions.rows, versions.lit, state.pick, measure?.label, document.documentElement.dataset.theme, width, height].join();
+  if (now !== drawnOf) {
+    drawnOf = now;
+    [strokes.width, strokes.height] = [strip.width, strip.height];
+    const own = strokes.getContext("2d");
+    own.setTransform(context.getTransform());
+    paintStrokes(own, width, scale);
+  }
+  context.drawImage(strokes, 0, 0, width, height);
+  context.strokeStyle = color("--accent");
+  context.fillStyle = color("--frame");
+  const [top, seen] = [scroll.scrollTop * scale, Math.max(8, scroll.clientHeight * scale)];
+  context.fillRect(1, top, width - 2, seen);
+  context.strokeRect(1.5, top + 0.5, width - 3, seen - 1);
+}
+function paintStrokes(context, width, scale) {
   // Rows that share a pixel are one stroke: the strongest of them counts.
   const step = Math.max(1, Math.floor(1 / (ROW * scale)));
   const thick = Math.max(1, ROW * step * scale - 1);
@@ -35,11 +56,6 @@ function paintOverview() {
   const edge = color("--lit-edge");
   for (const row of litRows.keys()) tick(row, edge);
   if (state.pick >= 0 && rowOf[state.pick] >= 0) tick(rowOf[state.pick], color("--accent"));
-  context.strokeStyle = color("--accent");
-  context.fillStyle = color("--frame");
-  const [top, seen] = [scroll.scrollTop * scale, Math.max(8, scroll.clientHeight * scale)];
-  context.fillRect(1, top, width - 2, seen);
-  context.strokeRect(1.5, top + 0.5, width - 3, seen - 1);
 }
 
 function setUpOverview() {

@@ -10,7 +10,14 @@ import jax
 
 from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._functions import Functions
-from jax2onnx._inputs import Specs, check_arguments, check_results, given_flags
+from jax2onnx._inputs import (
+    Specs,
+    check_arguments,
+    check_results,
+    given_flags,
+    given_leaves,
+    wide_integers,
+)
 from jax2onnx._metadata import Level
 from jax2onnx._names import boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
@@ -140,7 +147,8 @@ def to_onnx(
             anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, or
             a pytree of these. A name in a shape is a dimension that is known only when the model
             runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
-            from `jax.export.symbolic_shape` may have constraints.
+            from `jax.export.symbolic_shape` may have constraints. A `jax.ShapeDtypeStruct` of
+            64-bit integers is such an input of the model, even if JAX computes with 32 bits.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars. A boolean is what the input is if the model
             runs without it. Python code may ask it (`if deterministic:`): then the function is
@@ -287,7 +295,8 @@ def convert(
     with _jax.precision(double=double):
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
-        flags = given_flags(inputs, args, input_params, kwargs)
+        given = given_leaves(inputs, args, input_params, kwargs)
+        flags, wide = given_flags(given), wide_integers(given)
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -333,6 +342,7 @@ def convert(
             name_of=traced.tree.name_of,
             inputs_as_nchw=in_nchw,
             outputs_as_nchw=out_nchw,
+            wide_inputs=wide,
             defaults=flags,
             detail=options.detail,
             source_map=options.source_map is not None,

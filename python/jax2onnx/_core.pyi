@@ -292,6 +292,7 @@ def convert(
     name_of: Callable[[object], str | None],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
+    wide_inputs: Sequence[int],
     defaults: dict[int, bool],
     detail: str,
     source_map: bool,

@@ -79,6 +79,7 @@ def converted(closed: Any) -> "Model | None":
             name_of=lambda _: None,
             inputs_as_nchw=[],
             outputs_as_nchw=[],
+            wide_inputs=[],
             defaults={},
             detail="sourcemap",
             source_map=False,

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import numpy as np
 
 from jax2onnx import _jax, _result
 from jax2onnx._against_jax import Against, Subject
@@ -14,11 +15,14 @@ from jax2onnx._api import Converted, convert
 from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
-from jax2onnx._runtime import Runnable, as_tensor
+from jax2onnx._runtime import NODE_TYPES, Runnable, as_tensor
 from jax2onnx._verification import Verification, answering
 from jax2onnx.errors import InvalidInputError
 
 NHWC = (0, 2, 3, 1)
+
+# Integers that JAX may compute with in 32 bits.
+_WIDE = (NODE_TYPES["tensor(int64)"], NODE_TYPES["tensor(uint64)"])
 
 
 def verify(
@@ -179,7 +183,9 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             for s, size in zip(symbols, leaf.shape, strict=True)
         )
         weak = bool(getattr(leaf, "weak_type", False))
-        specs.append(SimpleNamespace(shape=shape, dtype=leaf.dtype, weak_type=weak))
+        is_wide = declared.type.tensor_type.elem_type in _WIDE and leaf.dtype.itemsize == 4
+        dtype = np.dtype(f"{leaf.dtype.kind}8") if is_wide else leaf.dtype
+        specs.append(SimpleNamespace(shape=shape, dtype=dtype, weak_type=weak))
     return specs
 
 

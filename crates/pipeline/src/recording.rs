@@ -58,13 +58,14 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "made_by",
     "name",
     "inputs",
     "outputs",
     "inputs_as_nchw",
     "outputs_as_nchw",
+    "wide_inputs",
     "true_by_default",
     "false_by_default",
     "opset",
@@ -97,6 +98,7 @@ pub fn record(
         texts(&boundary.output_names),
         positions(&boundary.inputs_as_nchw),
         positions(&boundary.outputs_as_nchw),
+        positions(&boundary.wide_inputs),
         positions(&boundary.true_by_default),
         positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
@@ -199,6 +201,7 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
         output_names: names("outputs", "y", counts.1)?,
         inputs_as_nchw: field(header, "inputs_as_nchw")?.unwrap_or_default(),
         outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
+        wide_inputs: field(header, "wide_inputs")?.unwrap_or_default(),
         true_by_default: field(header, "true_by_default")?.unwrap_or_default(),
         false_by_default: field(header, "false_by_default")?.unwrap_or_default(),
     })

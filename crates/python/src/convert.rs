@@ -30,7 +30,7 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, defaults, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
+    outputs_as_nchw, wide_inputs, defaults, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
     record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
     fuel=None,
 ))]
@@ -45,6 +45,7 @@ pub(crate) fn convert(
     name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
+    wide_inputs: Vec<usize>,
     defaults: BTreeMap<usize, bool>,
     detail: &str,
     source_map: bool,
@@ -93,6 +94,7 @@ pub(crate) fn convert(
         output_names,
         inputs_as_nchw,
         outputs_as_nchw,
+        wide_inputs,
         true_by_default,
         false_by_default,
     };

@@ -9,11 +9,11 @@ mod sizes;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program, VarId};
-use onnx::{Assumptions, BlockId, Builder, Graph, Source, ValueId};
+use onnx::{Assumptions, BlockId, Builder, Graph, Source, ValueId, attrs};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
 use tensor::bounds::same_type;
-use tensor::{Dim, Tensor, Type};
+use tensor::{DType, Dim, Tensor, Type};
 
 pub use context::Context;
 pub use emit::Foreign;
@@ -37,6 +37,8 @@ pub struct Boundary {
     pub inputs_as_nchw: Vec<usize>,
     /// The outputs that the model returns as NCHW where the function returns NHWC.
     pub outputs_as_nchw: Vec<usize>,
+    /// The integers that the model takes with 64 bits where the function takes 32.
+    pub wide_inputs: Vec<usize>,
     /// The boolean inputs that are true if the model is run without them.
     pub true_by_default: Vec<usize>,
     /// The boolean inputs that are false if the model is run without them.
@@ -227,8 +229,13 @@ impl Driver<'_> {
         for (i, var) in jaxpr.inputs.iter().enumerate() {
             let ty = jaxpr.ty(*var);
             let nchw = boundary.inputs_as_nchw.contains(&i);
-            let outer = if nchw { permuted(ty, NHWC_TO_NCHW)? } else { boundary_type(ty) };
-            let value = self.graph.add_input(Graph::MAIN, outer);
+            let mut outer = if nchw { permuted(ty, NHWC_TO_NCHW)? } else { boundary_type(ty) };
+            let narrow = outer.dtype;
+            if boundary.wide_inputs.contains(&i) {
+                outer.dtype = wide(narrow);
+            }
+            let is_wide = outer.dtype != narrow;
+            let mut value = self.graph.add_input(Graph::MAIN, outer);
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
@@ -236,6 +243,10 @@ impl Driver<'_> {
                 self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
             }
             self.state.frame.learn(value, self.graph.ty(value));
+            if is_wide {
+                let to = attrs! { to: i64::from(narrow.onnx_code()) };
+                value = self.boundary("input").op("Cast", &[value], to).map_err(at_boundary)?;
+            }
             if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
                 inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
@@ -486,6 +497,15 @@ const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
+/// The integers with 64 bits that have the sign of these.
+fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::I32 => DType::I64,
+        DType::U32 => DType::U64,
+        other => other,
+    }
+}
+
 fn at_boundary(error: impl ToString) -> Error {
     Error::Boundary(error.to_string())
 }

@@ -1,14 +1,16 @@
 import dataclasses
 import os
+import warnings
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import pytest
 from jax import export
 
-from jax2onnx import InvalidInputError, to_onnx
+from jax2onnx import InvalidInputError, allclose, to_onnx, verify
 from jax2onnx._inputs import Specs
 
 
@@ -223,3 +225,21 @@ def test_wrong_arguments_show_the_signature(inputs: Any, params: Any, reason: st
 def test_a_value_that_is_not_callable_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match=r"^\[not-callable\] `fn` is 3\n"):
         to_onnx(3, [(2,)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_integers_may_have_64_bits_at_the_boundary(kind):
+    def fn(ids, table):
+        return table[ids] * 2
+
+    inputs = [jax.ShapeDtypeStruct(("B",), np.dtype(kind)), ("N", 3)]
+    model = to_onnx(fn, inputs)
+    code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    assert model.graph.input[0].type.tensor_type.elem_type == code
+    ids, table = np.array([0, 3, 1], kind), np.ones((4, 3), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX truncates them
+        assert allclose(fn, model, [jnp.asarray(ids), table])[0]
+        assert verify(fn, model, [jnp.asarray(ids), table])
+    double = to_onnx(fn, inputs, enable_double_precision=True)
+    assert double.graph.input[0].type.tensor_type.elem_type == code

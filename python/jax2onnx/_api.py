@@ -10,7 +10,14 @@ import jax
 
 from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._functions import Functions
-from jax2onnx._inputs import Specs, check_arguments, check_results, given_flags
+from jax2onnx._inputs import (
+    Specs,
+    check_arguments,
+    check_results,
+    given_flags,
+    given_leaves,
+    wide_integers,
+)
 from jax2onnx._metadata import Level
 from jax2onnx._names import Renaming, boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
@@ -145,7 +152,8 @@ def to_onnx(
             anything with a shape and a dtype, a shape such as `("B", 28, 28)` or `"B, 28, 28"`, or
             a pytree of these. A name in a shape is a dimension that is known only when the model
             runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
-            from `jax.export.symbolic_shape` may have constraints.
+            from `jax.export.symbolic_shape` may have constraints. A `jax.ShapeDtypeStruct` of
+            64-bit integers is such an input of the model, even if JAX computes with 32 bits.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
             `inputs`; numbers and booleans are scalars. A boolean is what the input is if the model
             runs without it. Python code may ask it (`if deterministic:`): then the function is
@@ -306,7 +314,8 @@ def convert(
     with _jax.precision(double=double):
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
-        flags = given_flags(inputs, args, input_params, kwargs)
+        given = given_leaves(inputs, args, input_params, kwargs)
+        flags = given_flags(given)
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -335,7 +344,10 @@ def convert(
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
     out_nchw = positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks)
     in_traced, out_traced = ([leaf.dtype for _, leaf in side] for side in (leaves, results))
-    in_types = dtypes("input_dtypes", input_dtypes, in_names, in_traced)
+    in_types = {
+        **wide_integers(given, in_traced),
+        **dtypes("input_dtypes", input_dtypes, in_names, in_traced),
+    }
     out_types = dtypes("output_dtypes", output_dtypes, out_names, out_traced)
 
     from jax2onnx import _core

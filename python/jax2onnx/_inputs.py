@@ -19,6 +19,8 @@ _ACCEPTED = (
 )
 
 
+_WIDE = (np.dtype("int64"), np.dtype("uint64"))
+
 # Dimensions are signed 64-bit numbers.
 LARGEST = 2**63 - 1
 
@@ -88,6 +90,8 @@ class Specs:
         if shape is None or dtype is None:
             raise _invalid(where, value, _ACCEPTED)
         weak = bool(getattr(value, "weak_type", False))
+        if dtype in _WIDE:
+            dtype = jax.dtypes.canonicalize_dtype(dtype)
         try:
             return jax.ShapeDtypeStruct(self._shape(where, tuple(shape)), dtype, weak_type=weak)
         except TypeError as error:
@@ -131,13 +135,31 @@ class Specs:
                     self._symbols = _jax.symbolic_scope(dim)
 
 
-def given_flags(
+def given_leaves(
     inputs: Sequence[Any], args: Any, params: Mapping[str, Any] | None, kwargs: Any
-) -> dict[int, bool]:
-    """The booleans that the user passed, by their position among all leaves."""
+) -> list[Any]:
+    """What the user passed, one entry for each leaf."""
     tree: Any = jax.tree_util.tree_structure((args, kwargs))
-    given = tree.flatten_up_to((tuple(inputs), dict(params or {})))
+    given: list[Any] = tree.flatten_up_to((tuple(inputs), dict(params or {})))
+    return given
+
+
+def given_flags(given: Sequence[Any]) -> dict[int, bool]:
+    """The booleans among what the user passed, by their position."""
     return {i: bool(v) for i, v in enumerate(given) if isinstance(v, bool | np.bool_)}
+
+
+def wide_integers(given: Sequence[Any], traced: Sequence[Any]) -> dict[int, str]:
+    """The 64-bit integers that JAX computes with in 32 bits, by position. Those of arrays are not a
+    choice but NumPy's default.
+    """
+    return {
+        i: str(value.dtype)
+        for i, (value, inside) in enumerate(zip(given, traced, strict=True))
+        if not isinstance(value, jax.Array | np.ndarray | np.generic)
+        and getattr(value, "dtype", None) in _WIDE
+        and value.dtype != inside
+    }
 
 
 def check_arguments(

@@ -17,7 +17,7 @@ import numpy as np
 from jax2onnx import _frameworks, _jax
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._objects import cells, global_names
-from jax2onnx._walk import Branch, Walker, call_definitions, join
+from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
 
 # Code in these folders refers to its own globals, not to the user's model.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -85,7 +85,8 @@ def tree_of(fn: Any) -> Tree:
         collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(obj) else ""
         modules.extend((module, join(prefix, path)) for module, path in branch.modules)
         for array, path in branch.arrays:
-            full = join(prefix, path.removeprefix(collection)).replace("/", ".")
+            below = join(prefix, path.removeprefix(collection)).replace("/", ".")
+            full = path if isinstance(path, OwnName) else below
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
     key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
     objects = [(obj, id(obj) in walker.loose) for obj in walker.seen.values()]

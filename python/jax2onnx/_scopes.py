@@ -34,6 +34,7 @@ class Scopes:
             cls
             for kind in kinds
             if not _frameworks.names_scopes(kind)
+            or (functions and not _frameworks.intercepts(kind))
             for cls in call_definitions(kind)
         )
 
@@ -56,7 +57,7 @@ class Scopes:
         function = bound(self._bare(call) if known else call, module)
         if self._functions:
             function = functools.partial(self._functions.run, module, function, is_root)
-        scope = _relative(path, caller)
+        scope = "" if _frameworks.names_scopes(type(module)) else _relative(path, caller)
         return jax.named_scope(scope) if scope else _NO_SCOPE, function
 
     def leave(self) -> None:

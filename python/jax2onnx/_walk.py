@@ -35,6 +35,12 @@ _STDLIB = sysconfig.get_path("stdlib")
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
+class OwnName(str):
+    """A name that is complete, in place of a path."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Branch:
     """What was found below one object, with paths relative to it."""
@@ -53,6 +59,8 @@ class _Reader(NamedTuple):
     is_object: bool = False
     #: Whether their own name is part of the paths below them.
     is_step: bool = True
+    #: Whether they have a name of their own, whatever their path is.
+    is_named: bool = False
 
 
 class Walker:
@@ -96,6 +104,8 @@ class Walker:
                     continue
                 seen[identity] = obj
                 path = f"{parent}.{name}" if parent and name else parent or name
+                if reader.is_named and (own := _frameworks.name_of(obj)):
+                    path = OwnName(own)
                 if reader.is_array:
                     fingerprint.append(identity)
                     branch.arrays.append((obj, path))
@@ -168,7 +178,8 @@ def _reader_of(obj: Any) -> _Reader | None:
     # An array or a mapping in a box. The box adds nothing to a path.
     is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
     read = _attributes(kind, unnamed=_frameworks.CONTENT if is_box else frozenset())
-    return _Reader(read, is_module=is_module, is_object=True)
+    is_named = _frameworks.names_variables(kind)
+    return _Reader(read, is_module=is_module, is_object=True, is_named=is_named)
 
 
 def _nothing(_: Any) -> Pairs:

@@ -70,6 +70,13 @@ pub struct Frame {
     pub kind: FrameKind,
 }
 
+impl Frame {
+    /// Whether it runs the method that calls of a layer run.
+    pub(crate) fn is_of_layer(&self) -> bool {
+        self.function.ends_with(".call") || self.function.ends_with(".__call__")
+    }
+}
+
 id! {
     /// A call stack, resolved or not.
     pub StackId

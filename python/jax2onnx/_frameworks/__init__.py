@@ -11,6 +11,7 @@ from typing import Any
 from jax2onnx._frameworks.equinox import Equinox
 from jax2onnx._frameworks.framework import Framework, Run
 from jax2onnx._frameworks.haiku import Haiku
+from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
 
@@ -28,10 +29,12 @@ __all__ = [
     "is_method",
     "is_own",
     "isolated",
+    "name_of",
     "names_scopes",
+    "names_variables",
 ]
 
-ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku())
+ALL: tuple[Framework, ...] = (NNX(), Linen(), Equinox(), Haiku(), Keras())
 
 #: Types of which only some attributes are walked.
 HOLDERS = {kind: names for framework in ALL for kind, names in framework.holders.items()}
@@ -46,6 +49,17 @@ CONTENT = frozenset[str]().union(*(framework.content for framework in ALL))
 TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
     name: renew for framework in ALL for name, renew in framework.trace_marks.items()
 }
+
+
+def name_of(variable: Any) -> str | None:
+    """The name that a framework has for a variable, whatever holds it."""
+    names = (framework.name_of(variable) for framework in ALL)
+    return next((name for name in names if name), None)
+
+
+def names_variables(kind: type) -> bool:
+    """Whether a class is that of variables with names of their own."""
+    return any(framework.names_variables(kind) for framework in ALL)
 
 
 def names_scopes(kind: type) -> bool:

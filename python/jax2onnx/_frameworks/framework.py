@@ -73,6 +73,14 @@ class Framework:
         """The collections of variables that a module is bound to, by name, or None."""
         return None
 
+    def names_variables(self, _kind: type, /) -> bool:
+        """Whether a class is that of variables which have names of their own."""
+        return False
+
+    def name_of(self, _variable: Any, /) -> str | None:
+        """The name of a variable of such a class."""
+        return None
+
     def isolated(self, fn: Any, /) -> tuple[Any, list[Any]]:
         """`fn` with copies in place of the objects that it updates while it is traced, and the
         objects that were copied.

@@ -1,0 +1,33 @@
+"""Keras, with JAX as its backend."""
+
+import sys
+from typing import Any, ClassVar
+
+from jax2onnx._frameworks.framework import Framework
+from jax2onnx._objects import instance_dict
+
+
+class Keras(Framework):
+    """Layers open scopes by themselves, and variables know the layers that they belong to."""
+
+    module = "keras"
+    content = frozenset({"_value"})  # of a variable
+    books: ClassVar[frozenset[str]] = frozenset(
+        {"_inbound_nodes", "_outbound_nodes", "_nodes_by_depth", "_operations_by_depth", "_tracker"}
+    )
+    names_scopes = True
+
+    def modules(self) -> type | None:
+        """Models are layers, too."""
+        kind: type | None = getattr(sys.modules.get(self.module), "Layer", None)
+        return kind
+
+    def names_variables(self, kind: type, /) -> bool:
+        """Keras's own variables; a program that has one has loaded Keras."""
+        base = getattr(sys.modules.get(self.module), "Variable", None)
+        return base is not None and issubclass(kind, base)
+
+    def name_of(self, variable: Any, /) -> str | None:
+        """The path of layers that it was made in, such as `stem/kernel`."""
+        path: str | None = instance_dict(variable).get("_path")
+        return path

@@ -1,0 +1,122 @@
+"""Keras with JAX as its backend: `model.export("model.onnx", format="onnx")` calls this package."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+if sys.modules.get("keras") is None:
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+keras = pytest.importorskip("keras", reason="Keras is not installed")
+if keras.backend.backend() != "jax":
+    pytest.skip(f"Keras runs on {keras.backend.backend()}, not on JAX", allow_module_level=True)
+
+layers = keras.layers
+pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64:UserWarning")
+
+rng = np.random.default_rng(0)
+
+
+def exported(model, folder: Path, *inputs: np.ndarray, **options) -> onnx.ModelProto:
+    """The model as Keras exports it, once its numbers were compared for two batches."""
+    model(inputs[0] if len(inputs) == 1 else list(inputs))
+    path = folder / "model.onnx"
+    model.export(path, format="onnx", verbose=False, **options)
+    session = onnxruntime.InferenceSession(path)
+    for batch in (1, 3):
+        feeds = [np.repeat(x[:1], batch, axis=0) for x in inputs]
+        names = [i.name for i in session.get_inputs()]
+        found = session.run(None, dict(zip(names, feeds, strict=True)))
+        wanted = model(feeds[0] if len(feeds) == 1 else feeds, training=False)
+        for one, other in zip(found, keras.tree.flatten(wanted), strict=True):
+            np.testing.assert_allclose(one, np.asarray(other), rtol=1e-4, atol=1e-5)
+    return onnx.load(path)
+
+
+def names(model: onnx.ModelProto) -> set[str]:
+    return {tensor.name for tensor in model.graph.initializer}
+
+
+def test_a_functional_model(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
+    x = keras.Input((16,), name="features")
+    y = layers.Dense(8, activation="relu", name="stem")(x)
+    y = layers.Dropout(0.3)(layers.BatchNormalization(name="norm")(y))
+    model = keras.Model(x, layers.Dense(3, name="head")(y), name="classifier")
+    found = exported(model, tmp_path, rng.standard_normal((1, 16)).astype("float32"))
+    assert [i.name for i in found.graph.input] == ["features"]
+    assert found.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    assert {"stem/kernel", "stem/bias", "head/kernel", "head/bias"} <= names(found)
+    gemm = found.graph.node[0]
+    assert gemm.name == "/classifier/stem/Gemm"
+    metadata = {entry.key: entry.value for entry in gemm.metadata_props}
+    assert metadata["pkg.jax2onnx.callsite"].startswith("Dense.call:")
+
+
+def test_the_users_own_layers(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
+
+    class Block(layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.inner = layers.Dense(4, name="inner")
+
+        def call(self, x):
+            return keras.ops.tanh(self.inner(x)) * 2
+
+    x = keras.Input((4,))
+    model = keras.Model(x, Block(name="block")(x), name="model")
+    found = exported(model, tmp_path, rng.standard_normal((1, 4)).astype("float32"))
+    assert {"block/inner/kernel", "block/inner/bias"} <= names(found)
+    sites = [e.value for n in found.graph.node for e in n.metadata_props if "callsite" in e.key]
+    assert all("Block.call:" in site for site in sites)
+
+
+def test_int64_inputs(tmp_path) -> None:
+    ids = keras.Input((None,), dtype="int64", name="ids")
+    x = layers.Embedding(30, 8, name="table")(ids)
+    x = layers.LayerNormalization()(x + layers.MultiHeadAttention(2, 4, name="attention")(x, x))
+    model = keras.Model(ids, layers.Dense(3)(layers.GlobalAveragePooling1D()(x)))
+    found = exported(model, tmp_path, rng.integers(0, 30, (1, 7)))
+    assert found.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.INT64
+    assert "table/embeddings" in names(found)
+
+
+def test_recurrent_layers(tmp_path) -> None:
+    model = keras.Sequential(
+        [layers.Input((12, 5)), layers.LSTM(6, return_sequences=True), layers.GRU(4)]
+    )
+    exported(model, tmp_path, rng.standard_normal((1, 12, 5)).astype("float32"))
+
+
+def test_several_inputs_and_outputs(tmp_path) -> None:
+    one, other = keras.Input((4,), name="one"), keras.Input((6,), name="other")
+    both = layers.Concatenate()([layers.Dense(3)(one), layers.Dense(3)(other)])
+    model = keras.Model([one, other], [layers.Dense(2)(both), layers.Dense(1)(both)])
+    inputs = (rng.standard_normal((1, n)).astype("float32") for n in (4, 6))
+    found = exported(model, tmp_path, *inputs)
+    assert [i.name for i in found.graph.input] == ["one", "other"]
+
+
+@pytest.mark.parametrize("kind", ["MobileNetV2", "EfficientNetB0", "ResNet50V2"])
+def test_applications(kind, tmp_path) -> None:
+    model = getattr(keras.applications, kind)(weights=None, input_shape=(32, 32, 3), classes=10)
+    found = exported(model, tmp_path, rng.standard_normal((1, 32, 32, 3)).astype("float32"))
+    assert not [name for name in names(found) if "_layers" in name or "_value" in name]
+
+
+def test_functions(tmp_path) -> None:
+    from jax2onnx import allclose, to_onnx
+
+    model = keras.Sequential(
+        [layers.Input((8,)), *(layers.Dense(8, name=f"dense_{i}") for i in range(3))]
+    )
+    x = rng.standard_normal((2, 8)).astype("float32")
+    found = to_onnx(model, [("B", 8)], functions="modules")
+    assert allclose(model, found, [x])[0]
+    assert [f.name for f in found.functions] == ["Dense"]
+    assert [node.op_type for node in found.graph.node] == ["Dense"] * 3

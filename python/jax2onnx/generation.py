@@ -305,9 +305,9 @@ class _Decoder:
             )
         others = [a for a in arguments if a not in (*_KNOWN, *self._extra)]
         if len(others) > 1:
+            listed = ", ".join(f"`{other}`" for other in others)
             raise invalid(
-                f"`{name}` has the arguments {', '.join(f'`{a}`' for a in others)}, and only one is "
-                "the cache",
+                f"`{name}` has the arguments {listed}, and only one is the cache",
                 "name others `attention_mask` or `position_ids`, or list them in `extra_inputs`",
             )
         return arguments, others[0] if others else None

@@ -108,6 +108,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _value(spec: Any, leaf: Any, random: np.random.Generator) -> Any:
+    if isinstance(leaf, bool | np.bool_):
+        return bool(leaf)  # code may ask it, and JAX hash it
     if _is_array(leaf):
         return leaf if isinstance(leaf, jax.Array) else jax.numpy.asarray(leaf, dtype=spec.dtype)
     shape = tuple(_jax.sizes(spec.shape, lambda _: 2))

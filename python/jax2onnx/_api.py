@@ -10,7 +10,7 @@ import jax
 
 from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._functions import Functions
-from jax2onnx._inputs import Specs, check_arguments, check_results
+from jax2onnx._inputs import Specs, check_arguments, check_results, given_flags
 from jax2onnx._metadata import Level
 from jax2onnx._names import Renaming, boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
@@ -133,7 +133,7 @@ def to_onnx(
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
-    `fn` is traced once, with abstract values. It may be a function, a jitted function, a
+    `fn` is traced with abstract values. It may be a function, a jitted function, a
     `functools.partial`, a bound method or any callable object, such as a Flax NNX module, an
     Equinox module or a bound Linen module. Parameters that it holds become initializers named after
     their path in the model (`blocks.3.q.kernel`). Exporting does not change the model: the training
@@ -147,7 +147,9 @@ def to_onnx(
             runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
             from `jax.export.symbolic_shape` may have constraints.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
-            `inputs`; numbers and booleans are scalars.
+            `inputs`; numbers and booleans are scalars. A boolean is what the input is if the model
+            runs without it. Python code may ask it (`if deterministic:`): then the function is
+            traced for both values, and the model chooses.
         model_name: The name of the model's graph.
         opset: The ONNX opset. None means 23, or the lowest newer one that the model needs.
         enable_double_precision: Traces `fn` with 64-bit types enabled.
@@ -304,6 +306,7 @@ def convert(
     with _jax.precision(double=double):
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+        flags = given_flags(inputs, args, input_params, kwargs)
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -312,7 +315,10 @@ def convert(
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
     with explained(signature, args, kwargs), _values.explained():
-        traced = trace(fn, args, kwargs, double=double, functions=marked)
+        names, _ = boundary_names(
+            signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
+        )
+        traced = trace(fn, args, kwargs, double=double, functions=marked, flags=flags, names=names)
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -351,6 +357,7 @@ def convert(
             outputs_as_nchw=out_nchw,
             input_types=in_types,
             output_types=out_types,
+            defaults=flags,
             detail=options.detail,
             source_map=options.source_map is not None,
             embed_sources=options.source_text,

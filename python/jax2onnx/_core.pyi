@@ -19,6 +19,7 @@ __all__ = [
     "Value",
     "__version__",
     "assumptions",
+    "beyond_models",
     "convert",
     "expansions",
     "explain",
@@ -294,6 +295,7 @@ def convert(
     outputs_as_nchw: Sequence[int],
     input_types: Mapping[int, str],
     output_types: Mapping[int, str],
+    defaults: dict[int, bool],
     detail: str,
     source_map: bool,
     embed_sources: bool,
@@ -355,6 +357,9 @@ class Primitive:
 
 def primitives() -> list[Primitive]:
     """The primitives that have a lowering rule, in alphabetical order."""
+
+def beyond_models() -> dict[str, str]:
+    """The primitives that need more than a model has, and what is known of each."""
 
 def expansions() -> list[str]:
     """The ways in which the table has JAX expand equations."""

@@ -81,6 +81,7 @@ def converted(closed: Any) -> "Model | None":
             outputs_as_nchw=[],
             input_types={},
             output_types={},
+            defaults={},
             detail="sourcemap",
             source_map=False,
             embed_sources=True,

@@ -43,6 +43,14 @@ NODE_TYPES = {
 }
 
 
+def _is_flag(declared: Any) -> bool:
+    """Whether an input is a boolean, which has a value of its own if it is not fed. Other inputs
+    with values are weights.
+    """
+    kind = declared.type.tensor_type
+    return kind.elem_type == NODE_TYPES["tensor(bool)"] and not kind.shape.dim
+
+
 class Runnable:
     """A model that can run."""
 
@@ -64,7 +72,9 @@ class Runnable:
         else:
             self.proto = self._small(_from_ir(model))
         initializers = {tensor.name for tensor in self.proto.graph.initializer}
-        self.inputs = [i for i in self.proto.graph.input if i.name not in initializers]
+        self.inputs = [
+            i for i in self.proto.graph.input if i.name not in initializers or _is_flag(i)
+        ]
         self.outputs = list(self.proto.graph.output)
         self.types_inside = _types_inside(self.proto)
 

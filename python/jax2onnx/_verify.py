@@ -61,6 +61,7 @@ def verify(
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         runnable = Runnable(model)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
         nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
 

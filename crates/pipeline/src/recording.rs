@@ -59,7 +59,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "made_by",
     "name",
     "inputs",
@@ -68,6 +68,8 @@ const FIELDS: [&str; 15] = [
     "outputs_as_nchw",
     "input_types",
     "output_types",
+    "true_by_default",
+    "false_by_default",
     "opset",
     "operators",
     "assume",
@@ -107,6 +109,8 @@ pub fn record(
         positions(&boundary.outputs_as_nchw),
         types(&boundary.input_types),
         types(&boundary.output_types),
+        positions(&boundary.true_by_default),
+        positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         match options.lowering.assumptions.to_string() {
@@ -209,6 +213,8 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
         outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
         input_types: types(header, "input_types")?,
         output_types: types(header, "output_types")?,
+        true_by_default: field(header, "true_by_default")?.unwrap_or_default(),
+        false_by_default: field(header, "false_by_default")?.unwrap_or_default(),
     })
 }
 

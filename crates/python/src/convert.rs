@@ -32,7 +32,8 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, input_types, output_types, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
+    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources, absolute_paths, entry,
+    function, calls,
     record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
     fuel=None,
 ))]
@@ -49,6 +50,7 @@ pub(crate) fn convert(
     outputs_as_nchw: Vec<usize>,
     input_types: BTreeMap<usize, String>,
     output_types: BTreeMap<usize, String>,
+    defaults: BTreeMap<usize, bool>,
     detail: &str,
     source_map: bool,
     embed_sources: bool,
@@ -86,6 +88,10 @@ pub(crate) fn convert(
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
+    let by_default = |value: bool| {
+        defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
+    };
+    let (true_by_default, false_by_default) = (by_default(true), by_default(false));
     let boundary = Boundary {
         model_name,
         input_names,
@@ -94,6 +100,8 @@ pub(crate) fn convert(
         outputs_as_nchw,
         input_types: types(&input_types)?,
         output_types: types(&output_types)?,
+        true_by_default,
+        false_by_default,
     };
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;

@@ -42,6 +42,18 @@ pub struct Boundary {
     pub input_types: BTreeMap<usize, DType>,
     /// The element types of outputs that the model returns in other types than the function.
     pub output_types: BTreeMap<usize, DType>,
+    /// The boolean inputs that are true if the model is run without them.
+    pub true_by_default: Vec<usize>,
+    /// The boolean inputs that are false if the model is run without them.
+    pub false_by_default: Vec<usize>,
+}
+
+impl Boundary {
+    /// What the boolean input at a position is if the model is run without it.
+    fn default_of(&self, input: usize) -> Option<bool> {
+        let is_false = || self.false_by_default.contains(&input).then_some(false);
+        self.true_by_default.contains(&input).then_some(true).or_else(is_false)
+    }
 }
 
 /// How a program is lowered.
@@ -227,6 +239,9 @@ impl Driver<'_> {
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
+            if let Some(default) = boundary.default_of(i) {
+                self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
+            }
             self.state.frame.learn(value, self.graph.ty(value));
             let value = self.boundary("input_dtypes").cast(value, inner).map_err(at_boundary)?;
             if nchw {
@@ -253,7 +268,7 @@ impl Driver<'_> {
         let mut result = Vec::with_capacity(jaxpr.outputs.len());
         for (i, atom) in jaxpr.outputs.iter().enumerate() {
             let ty = jaxpr.atom_ty(atom);
-            let parts = Parts::take(ty.dtype, &mut flat)
+            let parts = Parts::next(ty.dtype, &mut flat)
                 .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
             let nchw = boundary.outputs_as_nchw.contains(&i);
             if nchw {
@@ -309,7 +324,7 @@ impl Driver<'_> {
         }
         let mut flat = inputs.iter().copied();
         for var in &jaxpr.inputs {
-            env[var.0 as usize] = Parts::take(jaxpr.ty(*var).dtype, &mut flat);
+            env[var.0 as usize] = Parts::next(jaxpr.ty(*var).dtype, &mut flat);
         }
         for number in 0..jaxpr.eqns.len() {
             self.eqn(jaxpr, number, &mut env, place)?;

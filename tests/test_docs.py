@@ -30,9 +30,39 @@ to_onnx(fn, inputs, return_mode="file", output_path="model.onnx", stacktrace_met
 model = onnx.load("model.onnx")
 """
 
+_DECODER = """
+import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx
+from jax2onnx import generation, to_onnx
+EMBEDDING = jnp.ones((2000, 128))
+def decode(input_ids, position_ids, cache):
+    x = EMBEDDING[input_ids]
+    new = x.reshape(*x.shape[:2], 2, 64).transpose(0, 2, 1, 3)
+    cache = [{k: jnp.concatenate([old, new], 2) for k, old in layer.items()} for layer in cache]
+    return x @ EMBEDDING.T, cache
+def prefill(input_ids, position_ids):
+    empty = jnp.zeros((input_ids.shape[0], 2, 0, 64))
+    return decode(input_ids, position_ids, [{"k": empty, "v": empty}] * 8)
+def step(input_ids, cache):
+    logits, cache = decode(input_ids, None, cache)
+    return {"logits": logits, "cache": cache}
+inputs = [jax.ShapeDtypeStruct((1, 4), jnp.int32), [{"k": (1, 2, "P", 64), "v": (1, 2, "P", 64)}]]
+policy, value, observation = jnp.sin, jnp.cos, (4, 8)
+"""
+
+_LLAMA = """
+about = generation.Description(
+    layers=8, heads=8, key_value_heads=2, head_size=64, vocabulary=2000, context_length=256, eos=1
+)
+cache = [{"k": ("batch", 2, "past", 64), "v": ("batch", 2, "past", 64)}] * 8
+"""
+
 # What a page takes for granted.
 GIVEN = {
-    "README.md": _FUNCTION + "from flax import nnx\nmodel = nnx.Linear(3, 3, rngs=nnx.Rngs(0))",
+    "README.md": _DECODER
+    + _LLAMA
+    + _FUNCTION
+    + "from flax import nnx\nmodel = nnx.Linear(3, 3, rngs=nnx.Rngs(0))",
+    "docs/language-models.md": _DECODER,
     "docs/assumptions.md": _FUNCTION,
     "docs/bug-reports.md": "import jax.numpy as jnp\nfrom jax2onnx import to_onnx\nmodel = jnp.sin",
     "docs/checking.md": _FUNCTION,

@@ -1,5 +1,6 @@
 //! dynamic_update_slice(x, update, starts…) → Concat around a constant start, otherwise ScatterND
-//! over the axes that the update does not fill, or Where along a single one; starts are clamped
+//! over the axes that the update does not fill, or Where along a single one if that would take too
+//! many indices; starts are clamped
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -30,16 +31,20 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         _ => {}
     }
     // Axes in front of the partial ones are indexed too while that takes few indices: moving them
-    // away would copy the operand twice.
+    // away would copy the operand twice. There are also few if each stands for many elements. Then
+    // a runtime writes only the update, if it may write into the operand, as into a cache.
     let last = partial[partial.len() - 1] + 1;
-    let few = size[..last].iter().try_fold(last as i64, |n, d| n.checked_mul(d.as_known()?));
-    let indexed = match few {
-        Some(n) if n <= 4096 => (0..last).collect(),
-        _ if last == 1 => partial,
-        _ => match partial.as_slice() {
-            [axis] => return select(cx, operand, update, *axis, starts[*axis]),
-            _ => partial,
-        },
+    let count = |from: i64, dims: &[Dim]| {
+        dims.iter().try_fold(from, |n, dim| n.checked_mul(dim.as_known()?))
+    };
+    let few = count(last as i64, &size[..last]).is_some_and(|n| n <= 4096);
+    let long = count(1, &size[last..]).is_none_or(|n| n >= 8);
+    let indexed = match partial.as_slice() {
+        _ if few => (0..last).collect(),
+        [_] if last == 1 => partial,
+        [_] if long => (0..last).collect(),
+        [axis] => return select(cx, operand, update, *axis, starts[*axis]),
+        _ => partial,
     };
     let mut first = Vec::with_capacity(indexed.len());
     for &axis in &indexed {

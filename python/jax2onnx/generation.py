@@ -1,0 +1,367 @@
+"""Folders that onnxruntime-genai generates text with.
+
+from jax2onnx import generation
+
+about = generation.Description(
+    layers=8, heads=8, key_value_heads=2, head_size=64, vocabulary=2000, context_length=256,
+    eos=1,
+)
+cache = [{"k": ("batch", 2, "past", 64), "v": ("batch", 2, "past", 64)} for _ in range(8)]
+generation.save("llama", decode, cache, about)
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jax2onnx import _genai, _progress, _set
+from jax2onnx._decoder_cache import Layout, invalid, layout_of
+from jax2onnx._inputs import Specs
+from jax2onnx._names import signature_of
+
+__all__ = ["Description", "save"]
+
+# Arguments of a decode function that runtimes have values for.
+_KNOWN = ("input_ids", "attention_mask", "position_ids")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What a runtime has to know of a decoder.
+
+    Attributes:
+        layers: How many layers there are.
+        heads: How many heads the attention has.
+        head_size: The size of a head.
+        vocabulary: How many tokens there are.
+        context_length: How many tokens fit.
+        eos: The token that ends a text, or several.
+        bos: The token that a text begins with.
+        pad: The token that fills up shorter texts of a batch.
+        key_value_heads: How many heads keys and values have, if they are fewer.
+        hidden_size: The width of the model, if it is not `heads * head_size`.
+        name: What it is called in the README.
+    """
+
+    layers: int
+    heads: int
+    head_size: int
+    vocabulary: int
+    context_length: int
+    eos: int | Sequence[int]
+    bos: int | None = None
+    pad: int | None = None
+    key_value_heads: int | None = None
+    hidden_size: int | None = None
+    name: str = "Decoder"
+
+    @property
+    def eos_tokens(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return tuple(self.eos) if isinstance(self.eos, Sequence) else (self.eos,)
+
+    def check(self) -> None:
+        """Raises if a number makes no sense."""
+        counts = ("layers", "heads", "head_size", "vocabulary", "context_length")
+        optional = ("key_value_heads", "hidden_size")
+        for name in (*counts, *optional):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not (whole and value >= 1) and not (value is None and name in optional):
+                raise invalid(f"`{name}` is {value!r}", "pass a positive integer")
+        if self.heads % (self.key_value_heads or self.heads):
+            raise invalid(
+                f"there are {self.heads} heads, but {self.key_value_heads} heads of keys",
+                "each head of keys belongs to the same number of heads",
+            )
+        if not self.eos_tokens:
+            raise invalid("`eos` is empty", "pass the token that ends a text")
+        tokens = {"eos": self.eos_tokens, "bos": (self.bos,), "pad": (self.pad,)}
+        for name, values in tokens.items():
+            for value in values:
+                if value is None and name != "eos":
+                    continue
+                if not isinstance(value, int | np.integer) or not 0 <= value < self.vocabulary:
+                    raise invalid(
+                        f"the special token `{name}` is {value!r}",
+                        f"tokens are numbers from 0 to {self.vocabulary - 1}",
+                    )
+
+
+def save(
+    folder: str | os.PathLike[str],
+    decode: Callable[..., Any],
+    cache: Any,
+    about: Description,
+    *,
+    prefill: Callable[..., Any] | None = None,
+    cache_names: Mapping[str, str] | None = None,
+    cache_dtype: Any = None,
+    extra_inputs: Mapping[str, Any] | None = None,
+    one_token: bool = False,
+    tokenizer: Any = None,
+    search: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> str:
+    """Writes a folder that onnxruntime-genai generates text with.
+
+    The function takes token ids `input_ids` [batch, sequence], the cache, and if it has arguments
+    of these names, `attention_mask` [batch, past + sequence] and `position_ids` [batch, sequence],
+    all int32. It returns the logits, [batch, sequence, vocabulary] or those of the last token,
+    [batch, vocabulary], and the new cache: `decode(input_ids, cache) -> logits, cache`. What it
+    refers to besides, such as a model, becomes the weights.
+
+    Args:
+        folder: The folder, which is replaced as a whole.
+        decode: The function. It is called with the whole prompt first, and then with one token at
+            a time.
+        cache: The cache, as types or shapes of its leaves, which are the keys and values of each
+            layer, with the head size as the last axis. Dimensions are numbers, "batch", and "past"
+            for a cache that grows: it comes out longer by the new tokens. In a fixed buffer the
+            length is the context length, and integers among the leaves say how much is used.
+        about: What the runtime has to know.
+        prefill: Another function for the prompt, if `decode` is for one token at a time. It takes
+            no cache, or an empty one.
+        cache_names: Which leaves of the cache are what, if their paths do not say it:
+            `{"{i}.a": "key", "{i}.b": "value"}`, where `{i}` is the layer.
+        cache_dtype: The type of the cache outside of the model, such as "float16".
+        extra_inputs: Types of further arguments, by name, such as what an encoder returned. Give
+            their values with `generator.set_model_input`.
+        one_token: Whether `decode` takes one token at a time, also those of the prompt.
+        tokenizer: The folder of a tokenizer, or its files, which are copied.
+        search: Defaults for the search: `{"do_sample": True, "temperature": 0.8}`.
+        options: Options of `to_onnx`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InvalidInputError: Something does not fit. Nothing was written then.
+    """
+    about.check()
+    files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
+    decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
+    if prefill is None:
+        entries = {"model": decoder.entry("model", decode, one_token=one_token)}
+    else:
+        entries = {
+            "prefill": decoder.entry("prefill", prefill, is_prompt=True),
+            "decode": decoder.entry("decode", decode, one_token=True),
+        }
+    models = dict(_set.converted(entries))
+    stages = {name: decoder.names[name] for name in entries}
+    text = _genai.config(
+        about,
+        stages,
+        shared_buffer=not decoder.layout.grows,
+        chunk=1 if one_token and prefill is None else None,
+        search=search or {},
+    )
+    name = os.fspath(folder)
+    readme = _genai.readme(
+        about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
+    )
+    files += [
+        (_genai.CONFIG, text.encode()),
+        (
+            _genai.README,
+            readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
+        ),
+    ]
+    _progress.stage("writing")
+    _set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
+    return name
+
+
+class _Decoder:
+    """Puts functions into the form that runtimes expect."""
+
+    def __init__(
+        self,
+        about: Description,
+        cache: Any,
+        cache_names: Mapping[str, str] | None,
+        extra_inputs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        cache_dtype: Any,
+    ) -> None:
+        self._about = about
+        # Dimensions with names are at least 1, but at first there is no past.
+        batch, sequence, past_and_one = jax.export.symbolic_shape(
+            "batch, sequence, past_and_one",
+            constraints=[f"sequence <= {about.context_length}"],
+        )
+        self._scope = {"batch": batch, "sequence": sequence, "past": past_and_one - 1}
+        self.layout: Layout = layout_of(
+            cache,
+            cache_names,
+            self._scope,
+            layers=about.layers,
+            heads=about.key_value_heads or about.heads,
+            head_size=about.head_size,
+            context_length=about.context_length,
+        )
+        batch = self._scope["batch"] = self.layout.batch
+        self._extra = Specs(double=False).keyword(
+            {name: _with_batch(value, batch) for name, value in extra_inputs.items()}
+        )
+        self._options = options
+        self._cache_dtype = cache_dtype
+        self.names: dict[str, tuple[list[str], list[str]]] = {}
+
+    def entry(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        *,
+        one_token: bool = False,
+        is_prompt: bool = False,
+    ) -> _set.Entry:
+        """The function as one of a set."""
+        arguments, cache_argument = self._arguments(name, fn)
+        takes_cache = cache_argument is not None
+        if not takes_cache and not is_prompt:
+            raise invalid(
+                f"`{name}` has no argument for the cache",
+                f"its arguments are: {', '.join(arguments) or 'none'}",
+            )
+        inputs = self._inputs(arguments, takes_cache=takes_cache, one_token=one_token)
+        needs_used = takes_cache and any(leaf.kind == "index" for leaf in self.layout.leaves)
+        if needs_used and "position_ids" not in inputs:
+            inputs["position_ids"] = self._tokens(one_token=one_token)
+        order = list(inputs)
+        about, layout = self._about, self.layout
+
+        def run(*values: Any) -> Any:
+            given = dict(zip(order, values, strict=True))
+            used = given["position_ids"][0, 0] if needs_used else None
+            past = {
+                (layer, kind): given[_genai.PAST.format(i=layer, kind=kind)]
+                for layer, kind in layout.boundary()
+                if takes_cache
+            }
+            if cache_argument is not None:
+                given[cache_argument] = layout.inside(past, used)
+            result = _call(fn, {key: given[key] for key in arguments})
+            if not isinstance(result, tuple | list) or len(result) != 2:
+                raise invalid(
+                    f"`{name}` returns {type(result).__name__}", "return the logits and the cache"
+                )
+            logits, cache = result
+            logits = _checked_logits(logits, given["input_ids"].shape, about.vocabulary)
+            length = given["input_ids"].shape[1]
+            present = layout.outside(cache, length if takes_cache else length - self._scope["past"])
+            return logits, *present.values()
+
+        # So that parameters and lines of code are those of the function.
+        run.__wrapped__ = fn  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(f"x{i}", inspect.Parameter.POSITIONAL_ONLY)
+                for i in range(len(order))
+            ]
+        )
+        present = [_genai.PRESENT.format(i=i, kind=kind) for i, kind in layout.boundary()]
+        self.names[name] = (order, ["logits", *present])
+        types = {key: "int64" for key in _KNOWN if key in inputs}
+        outside: dict[str, Any] = {}
+        if self._cache_dtype is not None:
+            outside = {"present.*": self._cache_dtype}
+            if takes_cache:
+                types |= {"past_key_values.*": self._cache_dtype}
+        given = {
+            **self._options,
+            "input_names": order,
+            "output_names": ["logits", *present],
+            "input_dtypes": types,
+            "output_dtypes": outside,
+        }
+        return _set.entry(name, run, list(inputs.values()), given)
+
+    def _arguments(self, name: str, fn: Callable[..., Any]) -> tuple[list[str], str | None]:
+        """The names of a function's arguments, and which of them is the cache."""
+        if not callable(fn):
+            raise invalid(f"`{name}` is {fn!r}", "pass a function")
+        signature = signature_of(fn)
+        if signature is None:
+            raise invalid(f"`{name}` has no signature", "wrap it in a function")
+        empty = inspect.Parameter.empty
+        arguments = [
+            p.name
+            for p in signature.parameters.values()
+            if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+            and (p.default is empty or p.name in (*_KNOWN, *self._extra))
+        ]
+        if "input_ids" not in arguments:
+            raise invalid(
+                f"`{name}` has no argument `input_ids`",
+                f"its arguments are: {', '.join(arguments) or 'none'}",
+            )
+        others = [a for a in arguments if a not in (*_KNOWN, *self._extra)]
+        if len(others) > 1:
+            listed = ", ".join(f"`{other}`" for other in others)
+            raise invalid(
+                f"`{name}` has the arguments {listed}, and only one is the cache",
+                "name others `attention_mask` or `position_ids`, or list them in `extra_inputs`",
+            )
+        return arguments, others[0] if others else None
+
+    def _tokens(self, *, one_token: bool) -> jax.ShapeDtypeStruct:
+        length = 1 if one_token else self._scope["sequence"]
+        return jax.ShapeDtypeStruct((self._scope["batch"], length), jnp.int32)
+
+    def _inputs(
+        self, arguments: Sequence[str], *, takes_cache: bool, one_token: bool
+    ) -> dict[str, Any]:
+        """The types of the model's inputs, in order."""
+        tokens = self._tokens(one_token=one_token)
+        found: dict[str, Any] = {"input_ids": tokens}
+        if "attention_mask" in arguments:
+            past = self._scope["past"] if takes_cache else 0
+            total = past + tokens.shape[1]
+            found["attention_mask"] = jax.ShapeDtypeStruct((tokens.shape[0], total), jnp.int32)
+        if "position_ids" in arguments:
+            found["position_ids"] = tokens
+        if takes_cache:
+            for (layer, kind), spec in self.layout.boundary().items():
+                found[_genai.PAST.format(i=layer, kind=kind)] = spec
+        return found | {name: self._extra[name] for name in arguments if name in self._extra}
+
+
+def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Calls a function with arguments by name; some can only be given by position."""
+    signature = signature_of(fn)
+    assert signature is not None
+    kinds = {p.name: p.kind for p in signature.parameters.values()}
+    by_position = [v for k, v in values.items() if kinds[k] is inspect.Parameter.POSITIONAL_ONLY]
+    by_name = {k: v for k, v in values.items() if kinds[k] is not inspect.Parameter.POSITIONAL_ONLY}
+    return fn(*by_position, **by_name)
+
+
+def _checked_logits(logits: Any, tokens: Sequence[Any], vocabulary: int) -> Any:
+    batch, sequence = tokens
+    allowed = [(batch, sequence, vocabulary), (batch, 1, vocabulary), (batch, vocabulary)]
+    shape = getattr(logits, "shape", None)
+    if shape not in allowed or not jnp.issubdtype(logits.dtype, jnp.floating):
+        found = f"{logits.dtype}{list(shape)}" if shape is not None else type(logits).__name__
+        raise invalid(
+            f"the logits are {found}",
+            f"return floats [batch, sequence, {vocabulary}] or, for the last token alone, "
+            f"[batch, {vocabulary}]",
+        )
+    return logits[:, None] if len(shape) == 2 else logits
+
+
+def _with_batch(value: Any, batch: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(batch if dim == "batch" else dim for dim in value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return jax.ShapeDtypeStruct(tuple(batch if d == "batch" else d for d in shape), dtype)
+    return value

@@ -1,0 +1,372 @@
+"""Folders that onnxruntime-genai generates text with."""
+
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import jax2onnx
+from decoders import (
+    GROUPS,
+    HEADS,
+    LAYERS,
+    LENGTH,
+    SIZE,
+    VOCABULARY,
+    WIDTH,
+    Style,
+    cache_shape,
+    decoder,
+    greedy,
+)
+from jax2onnx import generation
+
+ABOUT = generation.Description(
+    layers=LAYERS,
+    heads=HEADS,
+    key_value_heads=GROUPS,
+    head_size=SIZE,
+    vocabulary=VOCABULARY,
+    context_length=LENGTH,
+    eos=VOCABULARY - 1,
+)
+PROMPT = [3, 7, 9, 4, 1]
+COUNT = 20
+
+
+def generated(folder, prompt=PROMPT, count=COUNT, extra=None, **search):
+    """What onnxruntime-genai makes of the folder."""
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    model = genai.Model(str(folder))
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=len(prompt) + count, **search)
+    generator = genai.Generator(model, params)
+    for name, value in (extra or {}).items():
+        generator.set_model_input(name, value)
+    generator.append_tokens(prompt)
+    while not generator.is_done():
+        generator.generate_next_token()
+    return [int(token) for token in generator.get_sequence(0)]
+
+
+def empty_cache(style):
+    shape = cache_shape(style, batch=1, past=0)
+    return [(jnp.zeros(shape), jnp.zeros(shape))] * LAYERS
+
+
+def until_the_end(tokens):
+    """Without the token that ends the text, where onnxruntime-genai stops."""
+    ends = [i for i, token in enumerate(tokens) if token == VOCABULARY - 1 and i >= len(PROMPT)]
+    return tokens[: ends[0]] if ends else tokens
+
+
+def save(folder, style, **options):
+    shape = cache_shape(style)
+    decode = decoder(style)
+    generation.save(folder, decode, [(shape, shape)] * LAYERS, ABOUT, **options)
+    return decode
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        Style(),
+        Style(cache="buffer"),
+        Style(cache="buffer, heads last"),
+        Style(one_plus=True, soft_cap=30.0, window=4),
+        Style(experts=4),
+        Style(cache="buffer", window=6),
+    ],
+    ids=["llama", "buffer", "heads last", "gemma", "experts", "window"],
+)
+def test_greedy_tokens_are_those_of_jax(style, tmp_path):
+    decode = save(tmp_path / "model", style)
+    wanted = until_the_end(greedy(decode, empty_cache(style), PROMPT, COUNT))
+    assert generated(tmp_path / "model") == wanted
+
+
+def test_the_decoder_of_an_encoder(tmp_path):
+    style = Style(encoder=True)
+    extra = {"encoded": ("batch", "source", WIDTH)}
+    decode = save(tmp_path / "model", style, extra_inputs=extra)
+    encoded = np.random.default_rng(3).standard_normal((1, 7, WIDTH), np.float32)
+    wanted = until_the_end(greedy(decode, empty_cache(style), PROMPT, COUNT, encoded))
+    assert generated(tmp_path / "model", extra={"encoded": encoded}) == wanted
+
+
+def test_half_precision_caches(tmp_path):
+    style = Style()
+    save(tmp_path / "model", style, cache_dtype=jnp.float16)
+    model = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False)
+    types = {
+        v.name: v.type.tensor_type.elem_type for v in [*model.graph.input, *model.graph.output]
+    }
+    assert types.pop("logits") == onnx.TensorProto.FLOAT
+    assert [types.pop(n) for n in ("input_ids", "position_ids")] == [onnx.TensorProto.INT64] * 2
+    assert set(types.values()) == {onnx.TensorProto.FLOAT16}
+    assert len(generated(tmp_path / "model")) > len(PROMPT)
+
+
+def test_prompts_by_another_function(tmp_path):
+    style = Style()
+    decode = decoder(style)
+
+    def prefill(input_ids, position_ids):
+        empty = jnp.zeros((input_ids.shape[0], GROUPS, 0, SIZE))
+        return decode(input_ids, position_ids, [(empty, empty)] * LAYERS)
+
+    folder = tmp_path / "model"
+    shape = cache_shape(style)
+    generation.save(folder, decode, [(shape, shape)] * LAYERS, ABOUT, prefill=prefill)
+    assert {"prefill.onnx", "decode.onnx", "weights.data"} < set(os.listdir(folder))
+    size = os.path.getsize(folder / "weights.data")
+    generation.save(tmp_path / "alone", decode, [(shape, shape)] * LAYERS, ABOUT)
+    assert size == os.path.getsize(tmp_path / "alone" / "weights.data")
+    wanted = until_the_end(greedy(decode, empty_cache(style), PROMPT, COUNT))
+    assert generated(folder) == wanted
+
+
+def test_sampling(tmp_path):
+    save(tmp_path / "model", Style(), search={"temperature": 1.5})
+    config = json.loads((tmp_path / "model" / "genai_config.json").read_text())
+    assert config["search"]["temperature"] == 1.5
+    options = {"do_sample": True, "top_k": 50, "top_p": 0.99}
+    texts = {tuple(generated(tmp_path / "model", random_seed=i, **options)) for i in range(4)}
+    assert len(texts) > 1
+    assert all(0 <= token < VOCABULARY for text in texts for token in text)
+
+
+def test_stacked_layers(tmp_path):
+    inner = decoder(Style())
+
+    def decode(input_ids, position_ids, cache):
+        layers = [(cache["k"][i], cache["v"][i]) for i in range(LAYERS)]
+        logits, layers = inner(input_ids, position_ids, layers)
+        return logits[:, -1], {
+            name: jnp.stack(z) for name, z in zip("kv", zip(*layers, strict=True), strict=True)
+        }
+
+    shape = (LAYERS, *cache_shape(Style()))
+    generation.save(tmp_path / "model", decode, {"k": shape, "v": shape}, ABOUT)
+    wanted = until_the_end(greedy(inner, empty_cache(Style()), PROMPT, COUNT))
+    assert generated(tmp_path / "model") == wanted
+
+
+def test_the_folder_explains_itself(tmp_path):
+    tokenizer = tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "tokenizer.json").write_text("{}")
+    (tokenizer / "notes.txt").write_text("mine")
+    save(tmp_path / "model", Style(cache="buffer"), tokenizer=tokenizer)
+    assert set(os.listdir(tmp_path / "model")) == {
+        "README.md",
+        "genai_config.json",
+        "model.onnx",
+        "tokenizer.json",
+        "weights.data",
+    }
+    text = (tmp_path / "model" / "README.md").read_text()
+    assert 'og.Model("model")' in text
+    assert "updated in place" in text
+    config = json.loads((tmp_path / "model" / "genai_config.json").read_text())
+    assert config["search"]["past_present_share_buffer"] is True
+    assert config["model"]["decoder"]["num_key_value_heads"] == GROUPS
+    model = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False)
+    names = {tensor.name for tensor in model.graph.initializer}
+    assert {"embedding", "layers.0.q", "layers.1.down", "head"} <= names
+
+
+def test_buffers_are_written_in_place(tmp_path):
+    """One step costs no copy of the buffer."""
+    save(tmp_path / "model", Style(cache="buffer"))
+    model = onnx.load(tmp_path / "model" / "model.onnx", load_external_data=False)
+    makers = {name: node for node in model.graph.node for name in node.output}
+    inputs = {value.name for value in model.graph.input}
+    for output in model.graph.output:
+        if output.name.startswith("present"):
+            maker = makers[output.name]
+            assert maker.op_type in ("ScatterND", "TensorScatter")
+            assert maker.input[0] in inputs
+
+
+def linen_decoder():
+    import flax.linen as nn
+
+    class Decoder(nn.Module):
+        @nn.compact
+        def __call__(self, tokens):
+            x = nn.Embed(VOCABULARY, WIDTH)(tokens)
+            for _ in range(LAYERS):
+                attention = nn.MultiHeadDotProductAttention(HEADS, decode=True)
+                x = x + attention(nn.RMSNorm()(x))
+            return nn.Dense(VOCABULARY)(x)
+
+    model = Decoder()
+    variables = model.init(jax.random.key(0), jnp.zeros((1, LENGTH), jnp.int32))
+
+    def decode(input_ids, cache):
+        logits, new = model.apply(
+            {"params": variables["params"], "cache": cache}, input_ids, mutable=["cache"]
+        )
+        return logits, new["cache"]
+
+    return decode, variables["cache"]
+
+
+def test_linen_with_its_own_cache(tmp_path):
+    decode, cache = linen_decoder()
+    about = generation.Description(
+        layers=LAYERS,
+        heads=HEADS,
+        head_size=SIZE,
+        vocabulary=VOCABULARY,
+        context_length=LENGTH,
+        eos=VOCABULARY - 1,
+    )
+    generation.save(tmp_path / "model", decode, cache, about, one_token=True)
+    tokens = list(PROMPT)
+    state = jax.tree.map(jnp.zeros_like, cache)
+    for i in range(len(PROMPT) + COUNT - 1):
+        logits, state = decode(jnp.asarray([tokens[i : i + 1]]), state)
+        if i >= len(PROMPT) - 1:
+            tokens.append(int(jnp.argmax(logits[0, -1])))
+    assert generated(tmp_path / "model") == until_the_end(tokens)
+
+
+def nnx_layers():
+    from flax import nnx
+
+    rngs = nnx.Rngs(0)
+
+    class Model(nnx.Module):
+        def __init__(self):
+            self.embed = nnx.Embed(VOCABULARY, WIDTH, rngs=rngs)
+            self.projections = nnx.List([nnx.Linear(WIDTH, WIDTH, rngs=rngs) for _ in range(4)])
+
+    model = Model()
+
+    def apply(i, x):
+        return model.projections[i](x)
+
+    return model.embed, apply, model.embed.attend
+
+
+def equinox_layers():
+    import equinox
+
+    *keys, last = jax.random.split(jax.random.key(0), 5)
+    embed = equinox.nn.Embedding(VOCABULARY, WIDTH, key=last)
+    projections = [equinox.nn.Linear(WIDTH, WIDTH, key=key) for key in keys]
+
+    def look_up(ids):
+        return jax.vmap(jax.vmap(embed))(ids)
+
+    def apply(i, x):
+        return jax.vmap(jax.vmap(projections[i]))(x)
+
+    def head(x):
+        return x @ embed.weight.T
+
+    return look_up, apply, head
+
+
+@pytest.mark.parametrize("layers", [nnx_layers, equinox_layers])
+def test_modules(layers, tmp_path):
+    look_up, apply, head = layers()
+
+    def decode(input_ids, cache):
+        x = look_up(input_ids)
+        q, k, v = (apply(i, x).reshape(*x.shape[:2], HEADS, SIZE) for i in range(3))
+        k = jnp.concatenate([cache["layer_0"]["cached_key"], k], 1)
+        v = jnp.concatenate([cache["layer_0"]["cached_value"], v], 1)
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+        past = k.shape[1] - x.shape[1]
+        mask = jnp.arange(k.shape[1]) <= past + jnp.arange(x.shape[1])[:, None]
+        mixed = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(jnp.where(mask, scores, -1e9)), v)
+        x = x + apply(3, mixed.reshape(x.shape))
+        return head(x), {"layer_0": {"cached_key": k, "cached_value": v}}
+
+    about = generation.Description(
+        layers=1,
+        heads=HEADS,
+        head_size=SIZE,
+        vocabulary=VOCABULARY,
+        context_length=LENGTH,
+        eos=VOCABULARY - 1,
+    )
+    shape = ("batch", "past", HEADS, SIZE)
+    cache = {"layer_0": {"cached_key": shape, "cached_value": shape}}
+    generation.save(tmp_path / "model", decode, cache, about)
+    empty = jnp.zeros((1, 0, HEADS, SIZE))
+    start = {"layer_0": {"cached_key": empty, "cached_value": empty}}
+    wanted = greedy(lambda ids, _, cache: decode(ids, cache), start, PROMPT, COUNT)
+    assert generated(tmp_path / "model") == until_the_end(wanted)
+
+
+def described(**changes):
+    return generation.Description(**{**ABOUT.__dict__, **changes})
+
+
+PAIR = [(cache_shape(Style()), cache_shape(Style()))] * LAYERS
+
+
+def wrong_cache(input_ids, position_ids, cache):
+    logits, cache = decoder(Style())(input_ids, position_ids, cache)
+    return logits, [cache[0], (cache[1][0], cache[1][1][:, :, 1:])]
+
+
+@pytest.mark.parametrize(
+    ("decode", "cache", "about", "message"),
+    [
+        (wrong_cache, PAIR, ABOUT, "the leaf `1.1` of the cache goes out as float32[batch, 2, "),
+        (decoder(Style()), PAIR, described(eos=50), "the special token `eos` is 50"),
+        (decoder(Style()), PAIR, described(bos=-1), "the special token `bos` is -1"),
+        (decoder(Style()), PAIR, described(layers=3), "the cache has no key for layer 2 of 3"),
+        (decoder(Style()), PAIR, described(heads=3), "there are 3 heads, but 2 heads of keys"),
+        (decoder(Style()), PAIR, described(head_size=9), "the last axis is not the head size of 9"),
+        (decoder(Style()), PAIR, described(vocabulary=51), "the logits are float32"),
+        (decoder(Style()), PAIR, described(context_length=0), "`context_length` is 0"),
+        (decoder(Style()), [{"a": PAIR[0][0], "b": PAIR[0][0]}] * 2, ABOUT, "the leaf `0.a` of"),
+        (
+            decoder(Style()),
+            [(("batch", 2, 8), PAIR[0][0])] * 2,
+            ABOUT,
+            "`0.0` of the cache has rank",
+        ),
+        (lambda tokens, cache: None, PAIR, ABOUT, "has no argument `input_ids`"),
+        (lambda input_ids, a, b: None, PAIR, ABOUT, "has the arguments `a`, `b`"),
+        (lambda input_ids, cache: input_ids, PAIR, ABOUT, "return the logits and the cache"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_written(
+    decode, cache, about, message, tmp_path
+):
+    with pytest.raises(jax2onnx.InvalidInputError) as error:
+        generation.save(tmp_path / "model", decode, cache, about)
+    assert message in str(error.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_plain_onnxruntime_runs_it(tmp_path):
+    style = Style()
+    decode = save(tmp_path / "model", style)
+    session = onnxruntime.InferenceSession(
+        tmp_path / "model" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    names = [i.name for i in session.get_inputs()]
+    cache = [np.zeros((1, GROUPS, 0, SIZE), np.float32)] * (2 * LAYERS)
+    tokens, new = list(PROMPT), list(PROMPT)
+    for _ in range(COUNT):
+        positions = np.arange(len(tokens) - len(new), len(tokens))[None]
+        feeds = dict(zip(names, [np.asarray([new]), positions, *cache], strict=True))
+        logits, *cache = session.run(None, feeds)
+        new = [int(np.argmax(logits[0, -1]))]
+        tokens += new
+    assert tokens == greedy(decode, empty_cache(style), PROMPT, COUNT)

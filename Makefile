@@ -67,7 +67,7 @@ fmt: $(STAMPS)/lint ## Format everything.
 
 docs: $(STAMPS)/build $(STAMPS)/docs ## Build the documentation site in build/site.
 	$(BIN)/python scripts/gen_docs.py
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and test both with every Python here.
 	rm -rf dist/*.whl dist/*.tar.gz

@@ -64,7 +64,7 @@ def check_wheel(wheel: Path) -> None:
         strangers = [n for n in names if not re.match(r"jax2onnx/|jax2onnx-[\w.]+\.dist-info/", n)]
         assert not strangers, f"{wheel.name} has files of others: {strangers}"
         for name in (n for n in names if n.endswith(".cyclonedx.json")):
-            check_sbom(json.loads(archive.read(name)))
+            check_sbom(archive.read(name).decode())
     assert "-cp311-abi3-" in wheel.name, f"{wheel.name} is for one version of Python"
     size = wheel.stat().st_size
     assert size < LARGEST, f"{wheel.name} has {size} bytes"
@@ -75,9 +75,15 @@ def check_wheel(wheel: Path) -> None:
     print(f"{wheel.name}: {size / 1e6:.1f} MB")
 
 
-def check_sbom(sbom: dict) -> None:
-    """Every crate that is linked is in the bill of materials, with its version and licence."""
-    assert sbom["bomFormat"] == "CycloneDX", sbom.get("bomFormat")
+def check_sbom(text: str) -> None:
+    """It is a CycloneDX document, and has every crate that is linked, with version and licence."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    sbom = json.loads(text)
+    version = SchemaVersion.from_version(sbom["specVersion"])
+    error = JsonStrictValidator(version).validate_str(text)
+    assert error is None, f"the SBOM is not valid: {error}"
     listed = {(c["name"], c["version"]): c for c in sbom["components"]}
     licenses = (TOP / "THIRD-PARTY-LICENSES.txt").read_text(encoding="utf-8")
     linked = re.findall(r"^([\w-]+) (\d+\.\d+\.\d+\S*) \([\w.-]+\)$", licenses, re.MULTILINE)

@@ -19,6 +19,8 @@ from jax2onnx import errors, testing
 TOP = Path(__file__).parent.parent
 PLACE = TOP / "build" / "docs"
 
+PLAIN = re.DOTALL | re.MULTILINE
+
 # Pages that live at the top of the repository.
 ELSEWHERE = {
     "architecture.md": "ARCHITECTURE.md",
@@ -35,6 +37,10 @@ SECTIONS = {
 }
 
 LIVE = """\
+---
+hide: [navigation, toc]
+---
+
 # A model to look at
 
 This is what `jax2onnx view` writes, here for the model of `make demo`. Point at a line to see the
@@ -171,7 +177,8 @@ def llms() -> str:
         "",
     ]
     for page in sorted(PLACE.rglob("*.md")):
-        text = page.read_text()
+        # Neither settings nor code.
+        text = re.sub(r"\A---\n.*?\n---\n|^```.*?^```$", "", page.read_text(), flags=PLAIN)
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         first = re.search(
             r"^(?![#!<|`\[\-]).+(?:\n(?!\n).+)*", text.partition("\n")[2], re.MULTILINE

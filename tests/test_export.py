@@ -1,6 +1,7 @@
 """`jax2onnx export`: the command line's way to `to_onnx`."""
 
 import io
+import os
 import subprocess
 import sys
 import time
@@ -210,6 +211,42 @@ def test_long_exports_say_what_they_do():
     assert "█" not in terminal.getvalue().split("tracing")[0]
     assert "tracing … 0 s" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[2K")
+
+
+class Model:
+    size, written = 3_000_000_000, 1_200_000_000
+
+
+@pytest.mark.parametrize("terminal", [Terminal(), io.StringIO()], ids=["terminal", "notebook"])
+def test_writing_says_how_much_is_written(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(_progress, "is_notebook", lambda: not terminal.isatty())
+    shown = _progress.shown if terminal.isatty() else _progress.shown_in_notebook
+    with shown(after=0.05):
+        _progress.stage("writing", Model())
+        time.sleep(0.5)
+    assert "██▒ writing 1,200 of 3,000 MB … 0 s" in terminal.getvalue()
+    assert terminal.isatty() == ("\x1b" in terminal.getvalue())
+    assert terminal.getvalue().endswith("\r\x1b[2K" if terminal.isatty() else " \r")
+
+
+def test_the_bytes_of_a_model_are_counted(tmp_path):
+    weights = np.ones((1000, 1000), np.float32)
+    models = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_progress, "stage", lambda name, what=None: models.append(what))
+        path = to_onnx(
+            lambda x: x @ weights, [(2, 1000)], return_mode="file", output_path=tmp_path / "m.onnx"
+        )
+    model = models[-1]
+    assert model.written == model.size == os.path.getsize(path)
+
+
+def test_programs_outside_of_notebooks_stay_quiet(capfd):
+    assert not _progress.is_notebook()
+    with _progress.shown_in_notebook(after=0.0):
+        time.sleep(0.3)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_short_exports_and_files_stay_quiet():

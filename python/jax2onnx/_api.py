@@ -249,26 +249,27 @@ def to_onnx(
         record_weights=record_weights,
         functions=functions,
     )
-    converted = convert(
-        fn,
-        inputs,
-        input_params,
-        options,
-        double=flag("enable_double_precision", enable_double_precision),
-        inputs_as_nchw=inputs_as_nchw,
-        outputs_as_nchw=outputs_as_nchw,
-        input_names=input_names,
-        output_names=output_names,
-        input_dtypes=input_dtypes,
-        output_dtypes=output_dtypes,
-    )
-    model = converted.model
-    _progress.stage("writing")
-    if options.source_map is not None:
-        _result.save_source_map(model, options.source_map)
-    if options.path is not None:
-        return _result.save(model, options.path, self_contained=options.self_contained)
-    return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
+    with _progress.shown_in_notebook():
+        converted = convert(
+            fn,
+            inputs,
+            input_params,
+            options,
+            double=flag("enable_double_precision", enable_double_precision),
+            inputs_as_nchw=inputs_as_nchw,
+            outputs_as_nchw=outputs_as_nchw,
+            input_names=input_names,
+            output_names=output_names,
+            input_dtypes=input_dtypes,
+            output_dtypes=output_dtypes,
+        )
+        model = converted.model
+        _progress.stage("writing", model)
+        if options.source_map is not None:
+            _result.save_source_map(model, options.source_map)
+        if options.path is not None:
+            return _result.save(model, options.path, self_contained=options.self_contained)
+        return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
 
 
 @dataclass

@@ -41,6 +41,14 @@ class Model:
         file beside it, "auto" by their size.
         """
 
+    @property
+    def size(self) -> int:
+        """How many bytes the model takes, its weights included."""
+
+    @property
+    def written(self) -> int:
+        """How many bytes `save` has written so far. Another thread may ask while it runs."""
+
     def to_bytes(self) -> bytes:
         """The serialised `ModelProto`, with all weights."""
 

@@ -28,8 +28,17 @@ pub enum Placement {
     External,
 }
 
-/// Asked while a model is saved, and told whether it is for the last time.
-pub type GoOn<'a> = dyn FnMut(bool) -> io::Result<()> + 'a;
+/// How far a model has been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saving {
+    /// This many more bytes are in a file that has no name yet.
+    Wrote(u64),
+    /// Everything is written, and the first file is about to get its name.
+    Complete,
+}
+
+/// Hears how far a model has been written, and whether to go on: an error stops everything.
+pub type GoOn<'a> = dyn FnMut(Saving) -> io::Result<()> + 'a;
 
 /// Larger models get a separate data file: 512 MiB.
 pub const AUTO_INLINE: u64 = 512 << 20;
@@ -46,6 +55,11 @@ impl Placement {
 }
 
 impl Model {
+    /// How many bytes the model takes, its weights included.
+    pub fn size(&self) -> u64 {
+        self.proto.encoded_len() as u64
+    }
+
     /// Saves the model at `path`, creating missing folders.
     ///
     /// Either everything is saved or nothing changes: files are written under temporary names and
@@ -65,7 +79,7 @@ impl Model {
         go_on: &mut GoOn<'_>,
     ) -> Result<()> {
         let files = Files::at(path)?;
-        let external = placement.is_external(self.proto.encoded_len() as u64);
+        let external = placement.is_external(self.size());
         let (proto, placed) = if external {
             let (proto, placed) = move_out(&self.proto, files.location()?)?;
             (Cow::Owned(proto), placed)
@@ -150,7 +164,7 @@ impl Files {
         };
         let write = |file: &mut File| write_model(proto, Watched::new(file, go_on));
         let model = self.write(old_model.as_ref(), write)?;
-        go_on(true)?;
+        go_on(Saving::Complete)?;
         self.commit(model, data, interim)
     }
 
@@ -232,8 +246,9 @@ impl<'a> Watched<'a> {
 
 impl Write for Watched<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (self.go_on)(false)?;
-        self.file.write(&bytes[..bytes.len().min(PIECE)])
+        let written = self.file.write(&bytes[..bytes.len().min(PIECE)])?;
+        (self.go_on)(Saving::Wrote(written as u64))?;
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

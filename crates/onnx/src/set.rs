@@ -15,7 +15,7 @@ use prost::Message;
 use crate::external::{move_out_of_all, same_file};
 use crate::folder_lock::{lock, try_lock};
 use crate::model::check_size;
-use crate::save::{GoOn, Watched, write_data};
+use crate::save::{GoOn, Saving, Watched, write_data};
 use crate::stream::write_model;
 use crate::{Error, Model, Result, external_locations};
 
@@ -54,7 +54,7 @@ impl Set<'_> {
                 new.write(name, |file| file.write_all(content))?;
             }
             step("the new folder is complete");
-            go_on(true)?;
+            go_on(Saving::Complete)?;
             self.replace(&target, new)
         };
         save().map_err(|source| Error::Io { path: folder.to_owned(), source })

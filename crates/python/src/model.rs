@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onnx::{GoOn, Placement, Set};
+use onnx::{GoOn, Placement, Saving, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
@@ -26,11 +27,12 @@ pub(crate) struct Model {
     map: Option<String>,
     results: Option<Py<Results>>,
     missed: Vec<String>,
+    written: AtomicU64,
 }
 
 impl Model {
     pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
-        Self { model: Arc::new(model), map, results: None, missed: Vec::new() }
+        Self { model: Arc::new(model), map, results: None, missed: Vec::new(), written: 0.into() }
     }
 
     /// The model together with what is said of operators that were nearly recognised.
@@ -65,7 +67,27 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        while_not_interrupted(py, |go_on| self.model.save_while(&path, placement, go_on))
+        while_not_interrupted(py, |go_on| {
+            let mut count = |saving| {
+                if let Saving::Wrote(bytes) = saving {
+                    self.written.fetch_add(bytes, Ordering::Relaxed);
+                }
+                go_on(saving)
+            };
+            self.model.save_while(&path, placement, &mut count)
+        })
+    }
+
+    /// How many bytes the model takes, its weights included.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.model.size()
+    }
+
+    /// How many bytes `save` has written so far. Another thread may ask while it runs.
+    #[getter]
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// The whole model as the bytes of a `ModelProto`.
@@ -132,9 +154,9 @@ fn while_not_interrupted(
     let (saved, interrupted) = py.detach(|| {
         let mut interrupted = None;
         let mut asked = Instant::now();
-        let saved = save(&mut |last| {
+        let saved = save(&mut |saving| {
             // Other threads may keep the interpreter busy, so it is not asked all the time.
-            if !last && asked.elapsed() < PATIENCE {
+            if saving != Saving::Complete && asked.elapsed() < PATIENCE {
                 return Ok(());
             }
             let signal = Python::attach(|py| py.check_signals().err());

@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from jax2onnx._allclose import allclose
     from jax2onnx._api import to_onnx
+    from jax2onnx._checkpoint import Checkpoint, Stored
     from jax2onnx._core import LoweringContext, Value
     from jax2onnx._explain import explain_errors
     from jax2onnx._functions import onnx_function
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 __all__ = [
+    "Checkpoint",
     "InternalError",
     "InvalidInputError",
     "Jax2OnnxError",
     "LineError",
     "LoweringContext",
     "SourceMap",
+    "Stored",
     "UnsupportedError",
     "Value",
     "Verification",
@@ -41,6 +44,7 @@ __all__ = [
 _MODULES = {
     "_allclose": ("allclose",),
     "_api": ("to_onnx",),
+    "_checkpoint": ("Checkpoint", "Stored"),
     "_core": ("LoweringContext", "Value"),
     "_explain": ("explain_errors",),
     "_functions": ("onnx_function",),

@@ -12,6 +12,8 @@ from typing import Any
 import jax
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._abstract import Abstract, as_constants
+from jax2onnx._checkpoint import weights_of
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
@@ -42,14 +44,21 @@ def trace(
     *,
     double: bool,
     functions: Functions | None = None,
+    checkpoint: Any = None,
 ) -> Traced:
-    """Traces a call of `fn`. What `fn` changes in its own state is undone."""
+    """Traces a call of `fn`. What `fn` changes in its own state is undone. The values of parameters
+    without values are those of `checkpoint`.
+    """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
     # that `fn` holds may have changed since.
     def call(*args: Any, **kwargs: Any) -> Any:
         snapshot.adopt()
-        return own(*args, **kwargs)
+        if abstract is None:
+            return own(*args, **kwargs)
+        values, args = args[0], args[1:]
+        with abstract.filled(values, own) as filled:
+            return filled(*args, **kwargs)
 
     # So that JAX's own messages mention the user's function, not this one. For a callable object,
     # JAX would print all the weights to find a name.
@@ -60,6 +69,7 @@ def trace(
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         own, tree = _isolated(fn)
+        abstract = None if checkpoint is None else Abstract(tree)
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
@@ -69,9 +79,22 @@ def trace(
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         stack.enter_context(_rare_collections())
-        jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
+        leading = () if abstract is None else (abstract.types,)
+        jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*leading, *args, **kwargs)
         jaxpr = _jax.without_references(jaxpr)
+        if abstract is not None:
+            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree)
     return Traced(jaxpr, outputs, tree)
+
+
+def _with_weights(closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree) -> Any:
+    """The jaxpr with weights of the checkpoint in place of its first arguments."""
+    jaxpr, kept = as_constants(closed, len(abstract.parameters))
+    parameters = [abstract.parameters[i] for i in kept]
+    weights = weights_of(checkpoint, parameters)
+    for parameter, weight in zip(parameters, weights, strict=True):
+        tree.give_name(weight, parameter.name)
+    return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
 def _isolated(fn: Any) -> tuple[Any, Tree]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax2onnx._explain import explain_errors
     from jax2onnx._functions import onnx_function
     from jax2onnx._metadata import stacktrace_metadata
+    from jax2onnx._quantize import Quantization, WeightError, quantize
     from jax2onnx._rules import local_lowerings, lowering
     from jax2onnx._source_map import SourceMap
     from jax2onnx._verification import LineError, Verification
@@ -24,16 +25,19 @@ __all__ = [
     "Jax2OnnxError",
     "LineError",
     "LoweringContext",
+    "Quantization",
     "SourceMap",
     "Stored",
     "UnsupportedError",
     "Value",
     "Verification",
+    "WeightError",
     "allclose",
     "explain_errors",
     "local_lowerings",
     "lowering",
     "onnx_function",
+    "quantize",
     "stacktrace_metadata",
     "to_onnx",
     "verify",
@@ -49,6 +53,7 @@ _MODULES = {
     "_explain": ("explain_errors",),
     "_functions": ("onnx_function",),
     "_metadata": ("stacktrace_metadata",),
+    "_quantize": ("Quantization", "WeightError", "quantize"),
     "_rules": ("local_lowerings", "lowering"),
     "_source_map": ("SourceMap",),
     "_verification": ("LineError", "Verification"),

@@ -6,10 +6,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from jax2onnx._allclose import allclose
     from jax2onnx._api import to_onnx
+    from jax2onnx._checkpoint import Checkpoint, Stored
     from jax2onnx._core import LoweringContext, Value
     from jax2onnx._explain import explain_errors
     from jax2onnx._functions import onnx_function
     from jax2onnx._metadata import stacktrace_metadata
+    from jax2onnx._quantize import Quantization, WeightError, quantize
     from jax2onnx._rules import local_lowerings, lowering
     from jax2onnx._set import to_onnx_set
     from jax2onnx._source_map import SourceMap
@@ -18,20 +20,25 @@ if TYPE_CHECKING:
     from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 __all__ = [
+    "Checkpoint",
     "InternalError",
     "InvalidInputError",
     "Jax2OnnxError",
     "LineError",
     "LoweringContext",
+    "Quantization",
     "SourceMap",
+    "Stored",
     "UnsupportedError",
     "Value",
     "Verification",
+    "WeightError",
     "allclose",
     "explain_errors",
     "local_lowerings",
     "lowering",
     "onnx_function",
+    "quantize",
     "stacktrace_metadata",
     "to_onnx",
     "to_onnx_set",
@@ -43,10 +50,12 @@ __all__ = [
 _MODULES = {
     "_allclose": ("allclose",),
     "_api": ("to_onnx",),
+    "_checkpoint": ("Checkpoint", "Stored"),
     "_core": ("LoweringContext", "Value"),
     "_explain": ("explain_errors",),
     "_functions": ("onnx_function",),
     "_metadata": ("stacktrace_metadata",),
+    "_quantize": ("Quantization", "WeightError", "quantize"),
     "_rules": ("local_lowerings", "lowering"),
     "_set": ("to_onnx_set",),
     "_source_map": ("SourceMap",),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import jax
 
 from jax2onnx import _jax, _progress, _result, _values
+from jax2onnx._checkpoint import Checkpoint
 from jax2onnx._functions import Functions
 from jax2onnx._inputs import (
     Specs,
@@ -60,6 +61,8 @@ class _Common(TypedDict, total=False):
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
     assume: Assumption | Sequence[Assumption]
+    weights: str | Mapping[str, str] | None
+    checkpoint: Checkpoint | Path | None
     stacktrace_metadata: Level | None
     source_map: Path | None
     source_text: bool
@@ -132,6 +135,8 @@ def to_onnx(
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
     assume: Assumption | Sequence[Assumption] = (),
+    weights: str | Mapping[str, str] | None = None,
+    checkpoint: Checkpoint | Path | None = None,
     stacktrace_metadata: Level | None = None,
     source_map: Path | None = None,
     source_text: bool = False,
@@ -205,6 +210,16 @@ def to_onnx(
             "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
             which become integers fit into them. Results are JAX's as long as that holds, and
             undefined otherwise. The model's metadata says what it assumes.
+        weights: Stores weights in fewer bits: "float16" or "bfloat16" for those with two or more
+            axes, "int8" or "int4" for the matrices of products, in blocks of 32 that share a scale.
+            "uint8" and "uint4" have a zero point as well; "int4:64" sets the size of blocks. A
+            mapping says it of parameters by name: `{"head.*": "int8", "*": "int4"}`. `*` stands for
+            any text, the first pattern that matches decides, and "keep" stores a weight as it is.
+            onnxruntime computes products directly on the integers.
+        checkpoint: Where the values of parameters are that `fn` holds as `jax.ShapeDtypeStruct`s,
+            as `jax.eval_shape` and `nnx.eval_shape` make them: the path of safetensors files or of
+            what Orbax wrote, or a `Checkpoint` that says how it calls them. Values are read while
+            the model is written, so they need not fit into memory.
         stacktrace_metadata: Whether every node says which line of Python and which rule it came
             from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
             the model's own metadata, which survives optimisers, False for none. None means what the
@@ -240,6 +255,7 @@ def to_onnx(
         normalization_mode=normalization_mode,
         operators=operators,
         assume=assume,
+        weights=weights,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
         source_text=source_text,
@@ -262,6 +278,7 @@ def to_onnx(
             output_names=output_names,
             input_dtypes=input_dtypes,
             output_dtypes=output_dtypes,
+            checkpoint=checkpoint,
         )
         model = converted.model
         _progress.stage("writing", model)
@@ -304,6 +321,7 @@ def convert(
     output_dtypes: Mapping[str, Any] | None = None,
     keep_results: bool = False,
     shared: ParameterNames | None = None,
+    checkpoint: Any = None,
 ) -> Converted:
     """Traces and converts a function. `keep_results` keeps track of what its equations become,
     `shared` gives parameters the names that they have in other models.
@@ -328,7 +346,16 @@ def convert(
         names, _ = boundary_names(
             signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
         )
-        traced = trace(fn, args, kwargs, double=double, functions=marked, flags=flags, names=names)
+        traced = trace(
+            fn,
+            args,
+            kwargs,
+            double=double,
+            functions=marked,
+            flags=flags,
+            names=names,
+            checkpoint=checkpoint,
+        )
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -385,6 +412,7 @@ def convert(
             operators=dict(options.operators),
             normalization_mode=options.normalization_mode,
             assume=list(options.assume),
+            weights=list(options.weights),
             report_missed=_log.isEnabledFor(logging.INFO),
         )
     for missed in model.missed:

@@ -1,5 +1,6 @@
 """The compiled part: from a traced function to an ONNX model."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Final, NoReturn, Protocol, Self, final
@@ -13,16 +14,19 @@ __all__ = [
     "Model",
     "Primitive",
     "Results",
+    "Safetensors",
     "Source",
     "SourceMap",
     "Tensors",
     "Value",
+    "Weight",
     "__version__",
     "assumptions",
     "beyond_models",
     "convert",
     "expansions",
     "explain",
+    "is_weight_format",
     "main",
     "operators",
     "primitives",
@@ -318,6 +322,7 @@ def convert(
     operators: dict[str, str],
     normalization_mode: str,
     assume: list[str],
+    weights: list[tuple[str, str]],
     report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
@@ -336,6 +341,38 @@ def save_set(
     """Writes models that share their large weights, in the file `data`, and other files. They
     replace those in `folder`, all at once.
     """
+
+@final
+class Weight:
+    """A weight, known by type and shape. Its elements are read while the model is written."""
+
+    @staticmethod
+    def fetched(dtype: str, shape: Sequence[int], fetch: Callable[[], Any]) -> Weight:
+        """A weight whose elements `fetch` returns, as a NumPy array of that type and shape."""
+    @property
+    def shape(self) -> list[int]:
+        """The sizes of its axes."""
+    @property
+    def dtype(self) -> str:
+        """NumPy's name for the type of its elements."""
+    def transposed(self, axes: Sequence[int]) -> Weight:
+        """The weight with its axes in another order."""
+    def converted(self, dtype: str, name: str) -> Weight:
+        """The weight with elements of another float type. Errors call it `name`."""
+
+@final
+class Safetensors:
+    """The tensors of safetensors files."""
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Safetensors:
+        """Opens a file, the index of several files, or a folder with one or the other."""
+    def names(self) -> list[str]:
+        """The names of all tensors, in alphabetical order."""
+    def get(self, name: str) -> Weight | None:
+        """The tensor of that name; None if there is none."""
+
+def is_weight_format(text: str) -> bool:
+    """Whether weights can be stored in the format that a text names, such as `int4:64`."""
 
 def assumptions() -> list[str]:
     """The names of what `to_onnx` can be told to assume."""

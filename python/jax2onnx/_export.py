@@ -41,6 +41,7 @@ def run(
     opset: int | None,
     stacktrace: str | None,
     assume: Sequence[str],
+    weights: Sequence[str],
     missed: bool,
     record: Path | None,
     record_weights: bool,
@@ -53,6 +54,8 @@ def run(
         options = _options(settings, opset, stacktrace)
         if assume:
             options["assume"] = list(assume)
+        if weights:
+            options["weights"] = _weights(weights)
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
@@ -226,6 +229,18 @@ def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None)
     if stacktrace is not None:
         options["stacktrace_metadata"] = False if stacktrace == "off" else stacktrace
     return options
+
+
+def _weights(texts: Sequence[str]) -> dict[str, str]:
+    """Patterns and formats from texts such as `head.*=int8` and `int4`."""
+    formats: dict[str, str] = {}
+    for text in texts:
+        pattern, _, stored = text.rpartition("=")
+        pattern = pattern or "*"
+        if pattern in formats:
+            raise _wrong(f"two options --weights are about `{pattern}`", "")
+        formats[pattern] = stored
+    return formats
 
 
 def _value(text: str) -> Any:

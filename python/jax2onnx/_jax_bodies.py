@@ -96,6 +96,7 @@ def converted(closed: Any) -> "Model | None":
             operators={},
             normalization_mode="auto",
             assume=[],
+            weights=[],
             report_missed=False,
         )
     except Jax2OnnxError:

@@ -45,6 +45,7 @@ class Options:
     operators: Mapping[str, str]
     normalization_mode: str
     assume: Sequence[str] = ()
+    weights: Sequence[tuple[str, str]] = ()
     source_text: bool = False
     absolute_paths: bool = False
 
@@ -101,6 +102,7 @@ def check_options(
     functions: object,
     operators: object,
     assume: object,
+    weights: object = None,
 ) -> Options:
     """Raises on the first option that is wrong."""
     if not isinstance(model_name, str) or not is_text(model_name):
@@ -146,6 +148,7 @@ def check_options(
         operators=_operators(operators),
         normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
         assume=_assumptions(assume),
+        weights=_weights(weights),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -236,6 +239,27 @@ def _assumptions(value: object) -> list[str]:
             )
         found.append(name)
     return found
+
+
+def _weights(value: object) -> list[tuple[str, str]]:
+    """Patterns of the names of parameters, and how those are stored."""
+    from jax2onnx import _core
+
+    if value is None:
+        return []
+    formats = value if isinstance(value, Mapping) else {"*": value}
+    for pattern, text in formats.items():
+        if not isinstance(pattern, str) or not is_text(pattern) or "\n" in pattern:
+            raise _invalid("weights", value, "patterns are names, such as 'blocks.*.kernel'")
+        if not isinstance(text, str) or not _core.is_weight_format(text):
+            name = "weights" if value is text else f"weights[{pattern!r}]"
+            raise _invalid(
+                name,
+                text,
+                "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may "
+                "have a block size, a power of two from 16 on: 'int4:64'",
+            )
+    return list(formats.items())
 
 
 def _opset(value: object) -> int | None:

@@ -48,6 +48,10 @@ class Tree:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
         return self.arrays.get(_identity(array))
 
+    def give_name(self, array: Any, name: str) -> None:
+        """Names an array that stands for one of the callable's own."""
+        self.arrays[_identity(array)] = name
+
     def holds(self, objects: Iterable[Any]) -> bool:
         """Whether one of the objects is among what the callable holds."""
         known = {id(obj) for obj, _ in self.objects}

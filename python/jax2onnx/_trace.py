@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx import _flags, _frameworks, _jax
+from jax2onnx._abstract import Abstract, as_constants
+from jax2onnx._checkpoint import weights_of
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
@@ -42,18 +44,24 @@ def trace(
     functions: Functions | None = None,
     flags: Mapping[int, bool] | None = None,
     names: Sequence[str] = (),
+    checkpoint: Any = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone.
 
     `flags` are the booleans that the user gave, by their position among all leaves, and `names`
-    what to call the leaves in messages.
+    what to call the leaves in messages. The values of parameters without values are those of
+    `checkpoint`.
     """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
     # that `fn` holds may have changed since.
     def call(*args: Any, **kwargs: Any) -> Any:
         snapshot.adopt()
-        return own(*args, **kwargs)
+        if abstract is None:
+            return own(*args, **kwargs)
+        values, args = args[0], args[1:]
+        with abstract.filled(values, own) as filled:
+            return filled(*args, **kwargs)
 
     # So that JAX's own messages mention the user's function, not this one. For a callable object,
     # JAX would print all the weights to find a name.
@@ -64,6 +72,7 @@ def trace(
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         own, tree = _isolated(fn)
+        abstract = None if checkpoint is None else Abstract(tree)
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
@@ -73,9 +82,25 @@ def trace(
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         stack.enter_context(_rare_collections())
+        if abstract is not None:
+            args, count = (abstract.types, *args), len(abstract.parameters)
+            flags = {count + i: flag for i, flag in (flags or {}).items()}
+            names = [*(parameter.name for parameter in abstract.parameters), *names]
         jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
+        if abstract is not None:
+            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree)
     return Traced(jaxpr, outputs, tree)
+
+
+def _with_weights(closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree) -> Any:
+    """The jaxpr with weights of the checkpoint in place of its first arguments."""
+    jaxpr, kept = as_constants(closed, len(abstract.parameters))
+    parameters = [abstract.parameters[i] for i in kept]
+    weights = weights_of(checkpoint, parameters)
+    for parameter, weight in zip(parameters, weights, strict=True):
+        tree.give_name(weight, parameter.name)
+    return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
 def _isolated(fn: Any) -> tuple[Any, Tree]:

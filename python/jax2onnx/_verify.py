@@ -151,7 +151,8 @@ def _options(runnable: Runnable, functions: str) -> Options:
         operators=_operators(runnable),
         normalization_mode="auto",
         source_text=True,
-        assume=_metadata(runnable).get("pkg.jax2onnx.assume", "").split(),
+        assume=_text(runnable, "assume").split(),
+        weights=_weights(runnable),
     )
 
 
@@ -159,9 +160,19 @@ def _metadata(runnable: Runnable) -> dict[str, str]:
     return {entry.key: entry.value for entry in runnable.proto.metadata_props}
 
 
+def _weights(runnable: Runnable) -> list[tuple[str, str]]:
+    """How weights are stored, as the model's metadata tells: `blocks.*=int4:32` a line."""
+    entries = (line.rpartition("=") for line in _text(runnable, "weight_formats").splitlines())
+    return [(pattern, stored) for pattern, _, stored in entries]
+
+
+def _text(runnable: Runnable, key: str) -> str:
+    return _metadata(runnable).get(f"pkg.jax2onnx.{key}", "")
+
+
 def _operators(runnable: Runnable) -> dict[str, str]:
     """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
-    chosen = _metadata(runnable).get("pkg.jax2onnx.operators", "").split()
+    chosen = _text(runnable, "operators").split()
     return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 

@@ -163,6 +163,8 @@ def _reader_of(obj: Any) -> _Reader | None:
     kind = type(obj)
     if isinstance(obj, jax.Array | np.ndarray):
         return None if isinstance(obj, jax.core.Tracer) else _Reader(_nothing, is_array=True)
+    if issubclass(kind, jax.ShapeDtypeStruct):  # a parameter whose values are elsewhere
+        return _Reader(_nothing, is_array=True)
     if issubclass(kind, type | types.ModuleType):
         return None
     is_module = bool(call_definitions(kind))

@@ -161,5 +161,7 @@ fn write_atom(atom: &Atom, text: &mut Text) {
 }
 
 fn write_tensor(tensor: &Tensor, text: &mut Text) {
-    (tensor.dtype(), tensor.shape(), tensor.bytes()).hash(text);
+    let bytes = tensor.bytes();
+    let unknown = bytes.is_none().then(|| tensor.address());
+    (tensor.dtype(), tensor.shape(), bytes, unknown).hash(text);
 }

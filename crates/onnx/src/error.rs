@@ -73,6 +73,9 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
+    /// The contents of a tensor could not be fetched or computed.
+    #[error("{0}")]
+    Contents(std::io::Error),
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {

@@ -5,6 +5,8 @@
 //! block form a linked list: inserting before a node is cheap, and every node's position is
 //! explicit. Constants are values without a node.
 
+use std::borrow::Cow;
+
 use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
@@ -380,7 +382,10 @@ impl Graph {
         if tensor.byte_len() > SMALL {
             return self.add_constant(tensor);
         }
-        let key = (tensor.dtype(), tensor.shape().to_vec(), tensor.bytes().to_vec());
+        let Some(bytes) = tensor.bytes().map(Cow::into_owned) else {
+            return self.add_constant(tensor);
+        };
+        let key = (tensor.dtype(), tensor.shape().to_vec(), bytes);
         if let Some(known) = self.small_constants.get(&key) {
             return *known;
         }

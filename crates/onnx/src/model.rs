@@ -5,6 +5,7 @@ use std::fmt;
 use prost::Message;
 
 use crate::proto::{GraphProto, ModelProto, TensorProto};
+use crate::stream::write_model;
 use crate::{Error, Result};
 
 /// Tensors of at least this many bytes may be stored separately from their model.
@@ -24,7 +25,9 @@ impl Model {
     /// The model as one protobuf message; an error if it is larger than protobuf allows.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         check_size(self.proto.encoded_len() as u64)?;
-        Ok(self.proto.encode_to_vec())
+        let mut bytes = Vec::with_capacity(self.proto.encoded_len());
+        write_model(&self.proto, &mut bytes).map_err(Error::Contents)?;
+        Ok(bytes)
     }
 
     /// The model as one protobuf message, without the contents of the initializers that

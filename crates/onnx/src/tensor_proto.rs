@@ -116,12 +116,15 @@ impl Message for TensorProto {
             (None, Some(tensor)) => {
                 encoding::encode_key(RAW_DATA, WireType::LengthDelimited, buf);
                 encoding::encode_varint(tensor.byte_len() as u64, buf);
+                // Contents that may fail to arrive are streamed instead. If they are encoded here
+                // all the same, the message ends early, which no reader takes for a whole one.
                 let put = |chunk: &[u8]| {
                     buf.put_slice(chunk);
                     Ok(())
                 };
-                let done: Result<(), std::convert::Infallible> = tensor.chunks(put);
-                done.unwrap_or_else(|never| match never {});
+                if tensor.chunks(put).is_err() {
+                    return;
+                }
             }
             (None, None) => {}
         }

@@ -23,6 +23,7 @@ mod runner;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod weights;
 
 pub use edit::Editor;
 pub use error::{Error, Problem};

@@ -1,7 +1,7 @@
 //! What an error tells the user: what happened, where in the program, and what to do.
 
 use lower::Missing;
-use optimize::{Missed, legalize};
+use optimize::{Missed, legalize, weights};
 use provenance::{
     CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
 };
@@ -79,6 +79,7 @@ impl Places<'_> {
             Error::Lower(error) => self.lowering(error),
             Error::Optimize(error) => self.optimizing(&error),
             Error::Legalize(error) => self.legalizing(error),
+            Error::Weights(error) => self.storing(error),
             Error::Onnx(error) => self.building(&error),
         }
     }
@@ -185,6 +186,26 @@ impl Places<'_> {
         }
     }
 
+    /// The diagnostic for weights that cannot be stored as asked for.
+    fn storing(&mut self, error: weights::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        let help = match error {
+            weights::Error::Graph(error) => return self.building(&error),
+            weights::Error::NoMatch { largest, .. } => {
+                format!("patterns match whole names; the largest are: {}", largest.join(", "))
+            }
+            weights::Error::Unsuitable { .. } => {
+                "take it out of the pattern: \"keep\" stores a weight as it is".to_owned()
+            }
+            weights::Error::Opset(_) => {
+                "leave `opset` out, or store weights as float16 or bfloat16".to_owned()
+            }
+        };
+        let (places, help) = (Vec::new(), Some(help));
+        let diagnostic = Diagnostic { code: "unsuitable-weights", message, places, help };
+        (Family::InvalidInput, diagnostic)
+    }
+
     /// What an invalid graph, or one that the asked opset cannot express, tells the user.
     fn building(&mut self, error: &onnx::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
@@ -199,6 +220,7 @@ impl Places<'_> {
             onnx::Error::TooDeep { origin } => {
                 (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
             }
+            onnx::Error::Contents(_) => (Family::InvalidInput, "unreadable-weights", None, None),
             onnx::Error::TooLarge(_) => {
                 (Family::InvalidInput, "model-too-large", None, Some(LARGE))
             }

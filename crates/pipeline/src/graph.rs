@@ -58,6 +58,7 @@ pub(crate) fn build(
         optimize::optimize(graph, origins, &clean_up)?;
     }
     avoid_bugs(graph, origins, opset, Target::OnnxRuntime)?;
+    optimize::weights::shrink(graph, origins, &options.weights, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

@@ -11,6 +11,7 @@ mod recording;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
+use optimize::weights::{self, Weights};
 use optimize::{Forms, Missed, legalize};
 use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
 
@@ -35,6 +36,8 @@ pub struct Options {
     pub lowering: lower::Options,
     /// Which operators become one node.
     pub forms: Forms,
+    /// Which weights are stored how.
+    pub weights: Weights,
     /// Whether to report operators that were nearly recognised.
     pub report_missed: bool,
     /// How many changes the optimiser may make; `None` for any number.
@@ -49,6 +52,7 @@ impl Default for Options {
             source_map: false,
             lowering: lower::Options::default(),
             forms: Forms::auto(DEFAULT_OPSET),
+            weights: Weights::default(),
             report_missed: false,
             fuel: None,
             metadata: Vec::new(),
@@ -105,6 +109,9 @@ pub enum Error {
     /// The target or the opset cannot express it.
     #[error(transparent)]
     Legalize(#[from] legalize::Error),
+    /// The weights cannot be stored as asked for.
+    #[error(transparent)]
+    Weights(#[from] weights::Error),
     /// The graph is not valid, or cannot be encoded.
     #[error(transparent)]
     Onnx(#[from] onnx::Error),

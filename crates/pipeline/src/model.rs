@@ -12,6 +12,9 @@ use crate::{Lines, Options, diagnosis};
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
 
+/// Key of how weights are stored, in the model's metadata.
+const FORMATS: &str = "pkg.jax2onnx.weight_formats";
+
 /// Key of what the user promised, in the model's metadata.
 const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
 
@@ -54,6 +57,7 @@ pub(crate) fn encode(
     });
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
+    model_metadata.extend(options.weights.to_text().map(|text| (FORMATS.to_owned(), text)));
     if !graph.assumptions.is_empty() {
         model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
     }

@@ -9,6 +9,7 @@ use jaxpr::{FromParam, Param, ParamError, Params, Program};
 use lower::Boundary;
 use onnx::Assumptions;
 use optimize::Forms;
+use optimize::weights::Weights;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::{DType, Type};
 
@@ -59,7 +60,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "made_by",
     "name",
     "inputs",
@@ -72,6 +73,7 @@ const FIELDS: [&str; 17] = [
     "false_by_default",
     "opset",
     "operators",
+    "weights",
     "assume",
     "stacktrace",
     "source_map",
@@ -113,6 +115,7 @@ pub fn record(
         positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
+        options.weights.to_text().map_or(Param::None, |weights| text(&weights)),
         match options.lowering.assumptions.to_string() {
             none if none.is_empty() => Param::None,
             some => text(&some),
@@ -157,12 +160,17 @@ impl Recording {
         let forms = forms.as_deref().unwrap_or_default();
         let forms = Forms::parse(forms, opset.unwrap_or(DEFAULT_OPSET))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
+        let formats: Option<Arc<str>> = field(&header, "weights")?;
+        let formats = formats.as_deref().unwrap_or_default();
+        let weights = Weights::parse(formats)
+            .ok_or_else(|| wrong("weights", "formats such as `*=int4:32`", formats))?;
         let assumed: Option<Arc<str>> = field(&header, "assume")?;
         let assumptions = Assumptions::parse(assumed.as_deref().unwrap_or_default())
             .map_err(|name| wrong("assume", "names of assumptions", name))?;
         let options = Options {
             opset,
             forms,
+            weights,
             lowering: lower::Options { assumptions, ..lower::Options::default() },
             detail,
             source_map: field(&header, "source_map")?.unwrap_or_default(),

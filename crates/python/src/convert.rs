@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use lower::Boundary;
 use onnx::Assumption;
+use optimize::weights::{Format, Weights};
 use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::exceptions::PyValueError;
@@ -33,8 +34,8 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources, absolute_paths, entry,
-    function, calls,
-    record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
+    function, calls, record, record_weights, rules, results, operators, normalization_mode, assume, weights,
+    report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -65,6 +66,7 @@ pub(crate) fn convert(
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
     assume: Vec<String>,
+    weights: Vec<(String, String)>,
     report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
@@ -81,9 +83,21 @@ pub(crate) fn convert(
     let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
     let lowering = lower::Options { external, record: results, assumptions };
     let forms = forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
-    let metadata = Vec::new();
-    let options =
-        Options { opset, detail, source_map, metadata, lowering, forms, report_missed, fuel };
+    let formats = weights.iter().map(|(pattern, text)| match Format::parse(text) {
+        Some(format) => Ok((pattern.clone(), format)),
+        None => Err(error::format(py, text)),
+    });
+    let options = Options {
+        opset,
+        detail,
+        source_map,
+        metadata: Vec::new(),
+        lowering,
+        forms,
+        weights: Weights { formats: formats.collect::<PyResult<_>>()? },
+        report_missed,
+        fuel,
+    };
     if let Some(path) = calls {
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }

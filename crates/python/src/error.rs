@@ -109,6 +109,10 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
         let (family, diagnostic) = places.diagnose(error.into());
         return raise(py, family, &diagnostic);
     };
+    if source.kind() == std::io::ErrorKind::InvalidData {
+        // Not the file that is written, but what is written into it.
+        return writing(py, onnx::Error::Contents(source));
+    }
     let path = path.display().to_string();
     let reason = source.to_string();
     match source.raw_os_error() {
@@ -120,6 +124,19 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
         None => PyOSError::new_err(format!("{path}: {reason}")),
     }
 }
+
+/// The exception for a format of weights that there is not.
+pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
+    let diagnostic = Diagnostic {
+        code: "invalid-option",
+        message: format!("weights cannot be stored as {text:?}"),
+        places: vec![],
+        help: Some(FORMATS.to_owned()),
+    };
+    raise(py, Family::InvalidInput, &diagnostic)
+}
+
+const FORMATS: &str = "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a block size, a power of two from 16 on: int4:64";
 
 /// The detail level, from the word that Python passes.
 pub(crate) fn detail(py: Python<'_>, word: &str) -> PyResult<Detail> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use optimize::weights::Format;
 use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 use pyo3::prelude::*;
 
@@ -25,6 +26,12 @@ pub(crate) fn forms(
     let named = operators.iter().filter(|(op, _)| *op != ALL_OPERATORS);
     forms.named.extend(named.map(|(op, name)| (op.clone(), form(name))));
     forms
+}
+
+/// Whether weights can be stored in the format that a text names, such as `int4:64`.
+#[pyfunction]
+pub(crate) fn is_weight_format(text: &str) -> bool {
+    Format::parse(text).is_some()
 }
 
 /// The names of what can be assumed.

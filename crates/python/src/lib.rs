@@ -17,6 +17,7 @@ mod read;
 mod results;
 mod rules;
 mod source_map;
+mod weight;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -36,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
-    use super::forms::{assumptions, operators};
+    use super::forms::{assumptions, is_weight_format, operators};
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
@@ -49,6 +50,8 @@ mod _core {
     use super::rules::{LoweringContext, Value};
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
+    #[pymodule_export]
+    use super::weight::{Safetensors, Weight};
     #[pymodule_export]
     use super::{explain, main, same_values};
 
@@ -117,6 +120,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     options.set_item("opset", export.opset)?;
     options.set_item("stacktrace", export.stacktrace)?;
     options.set_item("assume", export.assume)?;
+    options.set_item("weights", export.weights)?;
     options.set_item("missed", export.missed)?;
     options.set_item("record", export.record)?;
     options.set_item("record_weights", export.record_weights)?;

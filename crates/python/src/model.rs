@@ -191,14 +191,20 @@ impl Tensors {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> Option<(String, Bound<'py, PyBytes>)> {
-        let tensor = self.model.tensors().nth(self.next)?;
+    fn __next__<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(String, Bound<'py, PyBytes>)>> {
+        let Some(tensor) = self.model.tensors().nth(self.next) else { return Ok(None) };
         self.next += 1;
         let bytes = match (&tensor.raw_data, &tensor.deferred) {
             (Some(bytes), _) => PyBytes::new(py, bytes),
-            (None, Some(deferred)) => PyBytes::new(py, &deferred.bytes()),
+            (None, Some(deferred)) => {
+                let read = py.detach(|| deferred.read().map_err(onnx::Error::Contents));
+                PyBytes::new(py, &read.map_err(|error| writing(py, error))?)
+            }
             (None, None) => PyBytes::new(py, &[]),
         };
-        Some((tensor.name.clone(), bytes))
+        Ok(Some((tensor.name.clone(), bytes)))
     }
 }

@@ -7,12 +7,14 @@ mod dim;
 pub mod division;
 mod dtype;
 mod moved;
+mod reduced;
 mod storage;
 
 pub use constraints::Constraints;
 pub use dim::{Atom, Dim, DimError, DimOp, Variable};
 pub use dtype::{DType, Kind};
-pub use storage::{Place, Storage, Tensor, TensorError};
+pub use reduced::{Blocks, Quantized, ReduceError};
+pub use storage::{Place, Source, Storage, Tensor, TensorError};
 
 /// The shape of a value: one [`Dim`] per axis.
 pub type Shape = Vec<Dim>;

@@ -1,9 +1,9 @@
 //! Elements of a tensor in another order, put there only while somebody reads them: a transposed
 //! weight costs no second copy of the weights.
 
-use std::sync::Arc;
+use std::io;
 
-use crate::Storage;
+use crate::storage::Bytes;
 
 /// How much is put in order at a time, in bytes.
 const CHUNK: usize = 1 << 20;
@@ -11,7 +11,7 @@ const CHUNK: usize = 1 << 20;
 /// Every element of a storage, or some of them, read with strides.
 #[derive(Clone)]
 pub(crate) struct Moved {
-    pub(crate) source: Arc<dyn Storage>,
+    pub(crate) source: Bytes,
     /// The bytes of one element.
     pub(crate) width: usize,
     /// The order in which elements are read: the axes from the outermost on.
@@ -34,11 +34,21 @@ impl Moved {
     }
 
     /// Hands out all bytes in order, a piece at a time.
-    pub(crate) fn chunks<E>(&self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         if self.byte_len() == 0 {
             return Ok(());
         }
-        let source = self.source.bytes();
+        let storage = self.source.open()?;
+        let done = self.chunks_of(storage.bytes(), &mut each);
+        storage.release(0..storage.bytes().len());
+        done
+    }
+
+    fn chunks_of(
+        &self,
+        source: &[u8],
+        each: &mut impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let axes: Vec<Axis> = self.axes.iter().copied().filter(|axis| axis.size != 1).collect();
         // The inner axes that fit a chunk as a whole.
         let (mut inner, mut split) = (self.width, axes.len());
@@ -164,16 +174,16 @@ fn put(source: &[u8], target: &mut [u8], from: isize, to: usize, width: usize) {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::sync::Arc;
 
     use super::*;
 
     /// The elements as one loop after the other reads them.
     fn plainly(moved: &Moved) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let (mut bytes, source) = (Vec::new(), moved.source.open().unwrap());
         walk(&moved.axes, moved.start.cast_signed(), &mut |at| {
             let at = at.cast_unsigned() * moved.width;
-            bytes.extend_from_slice(&moved.source.bytes()[at..at + moved.width]);
+            bytes.extend_from_slice(&source.bytes()[at..at + moved.width]);
         });
         bytes
     }
@@ -183,9 +193,9 @@ mod tests {
         let source: Vec<u8> =
             (0..length).map(|i: usize| (i * 7 + i / 251).to_le_bytes()[0]).collect();
         let axes = axes.iter().map(|&(size, stride)| Axis { size, stride }).collect();
-        let moved = Moved { source: Arc::new(source), width, axes, start };
+        let moved = Moved { source: Bytes::Here(Arc::new(source)), width, axes, start };
         let (mut bytes, mut largest) = (Vec::new(), 0);
-        let done: Result<(), Infallible> = moved.chunks(|chunk| {
+        let done = moved.chunks(|chunk| {
             largest = largest.max(chunk.len());
             bytes.extend_from_slice(chunk);
             Ok(())

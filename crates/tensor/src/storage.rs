@@ -1,19 +1,70 @@
 //! Immutable tensors whose bytes may be owned elsewhere, by a NumPy array or a mapped file.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::fmt;
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use half::{bf16, f16};
 
 use crate::moved::{Axis, Moved};
+use crate::reduced::{How, Reduced};
 use crate::{DType, Dim, Kind, Type};
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
 pub trait Storage: Send + Sync {
     /// All bytes of the tensor.
     fn bytes(&self) -> &[u8];
+
+    /// Some bytes were read for the time being, so memory that only caches them may be given back.
+    fn release(&self, _read: Range<usize>) {}
+}
+
+/// A tensor's bytes that are elsewhere until they are needed, such as on an accelerator.
+pub trait Source: Send + Sync {
+    /// The number of bytes.
+    fn byte_len(&self) -> usize;
+
+    /// Brings them here. Whoever asks lets go of them before asking for those of another tensor.
+    fn fetch(&self) -> io::Result<Arc<dyn Storage>>;
+}
+
+/// Where bytes are.
+#[derive(Clone)]
+pub(crate) enum Bytes {
+    Here(Arc<dyn Storage>),
+    Away(Arc<dyn Source>),
+}
+
+impl Bytes {
+    pub(crate) fn byte_len(&self) -> usize {
+        match self {
+            Bytes::Here(storage) => storage.bytes().len(),
+            Bytes::Away(source) => source.byte_len(),
+        }
+    }
+
+    /// The bytes, brought here if need be.
+    pub(crate) fn open(&self) -> io::Result<Arc<dyn Storage>> {
+        let storage = match self {
+            Bytes::Here(storage) => return Ok(Arc::clone(storage)),
+            Bytes::Away(source) => source.fetch()?,
+        };
+        let (expected, actual) = (self.byte_len(), storage.bytes().len());
+        if actual != expected {
+            let problem = format!("a tensor of {expected} bytes arrived as {actual} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        Ok(storage)
+    }
+
+    pub(crate) fn here(&self) -> Option<&Arc<dyn Storage>> {
+        match self {
+            Bytes::Here(storage) => Some(storage),
+            Bytes::Away(_) => None,
+        }
+    }
 }
 
 impl Storage for Vec<u8> {
@@ -45,21 +96,34 @@ pub enum TensorError {
     Order(Type),
 }
 
-/// Where elements are in memory, and how they are read. As long as both exist, what has the same
-/// place has the same bytes.
+/// Where elements come from, and how they are read. As long as both exist, what has the same place
+/// has the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     address: usize,
     bytes: usize,
     order: Vec<Axis>,
     start: usize,
+    /// What is computed of the elements, the first step first.
+    pub(crate) computed: Vec<How>,
 }
 
 impl Place {
     /// The place of bytes that are read as they lie.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let address = bytes.as_ptr().addr();
-        Self { address, bytes: bytes.len(), order: Vec::new(), start: 0 }
+        Self::at(address, bytes.len())
+    }
+
+    fn at(address: usize, bytes: usize) -> Self {
+        Self { address, bytes, order: Vec::new(), start: 0, computed: Vec::new() }
+    }
+
+    fn of(bytes: &Bytes) -> Self {
+        match bytes {
+            Bytes::Here(storage) => Self::of_bytes(storage.bytes()),
+            Bytes::Away(source) => Self::at(Arc::as_ptr(source).addr(), source.byte_len()),
+        }
     }
 }
 
@@ -73,24 +137,47 @@ pub struct Tensor {
 
 #[derive(Clone)]
 enum Data {
-    Stored(Arc<dyn Storage>),
+    Stored(Bytes),
     /// Put in order when somebody reads it.
     Moved(Arc<Moved>),
+    /// Computed when somebody reads it.
+    Reduced(Arc<Reduced>),
 }
 
 impl Data {
     fn byte_len(&self) -> usize {
         match self {
-            Data::Stored(storage) => storage.bytes().len(),
+            Data::Stored(bytes) => bytes.byte_len(),
             Data::Moved(moved) => moved.byte_len(),
+            Data::Reduced(reduced) => reduced.byte_len(),
         }
     }
 }
 
+/// How much is handed out at a time, in bytes.
+const PIECE: usize = 8 << 20;
+
 impl Tensor {
     /// A tensor over `data`, checked against type and shape.
     pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
-        Self::over(dtype, shape, Data::Stored(data))
+        Self::over(dtype, shape, Data::Stored(Bytes::Here(data)))
+    }
+
+    /// A tensor whose elements are fetched only when it is written. Nobody knows them before.
+    pub fn fetched(
+        dtype: DType,
+        shape: &[usize],
+        source: Arc<dyn Source>,
+    ) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Stored(Bytes::Away(source)))
+    }
+
+    pub(crate) fn reduced(
+        dtype: DType,
+        shape: &[usize],
+        reduced: Reduced,
+    ) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Reduced(Arc::new(reduced)))
     }
 
     fn over(dtype: DType, shape: &[usize], data: Data) -> Result<Self, TensorError> {
@@ -107,7 +194,7 @@ impl Tensor {
     }
 
     fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
-        Self { dtype, shape: shape.into(), data: Data::Stored(Arc::new(bytes)) }
+        Self { dtype, shape: shape.into(), data: Data::Stored(Bytes::Here(Arc::new(bytes))) }
     }
 
     /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
@@ -184,25 +271,29 @@ impl Tensor {
     }
 
     /// The raw bytes: little-endian, C order. Of a tensor in another order than its storage, a copy.
-    pub fn bytes(&self) -> Cow<'_, [u8]> {
+    /// `None` for those that are only fetched or computed when the tensor is written.
+    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.data {
-            Data::Stored(storage) => Cow::Borrowed(storage.bytes()),
-            Data::Moved(moved) => {
-                let mut bytes = Vec::with_capacity(moved.byte_len());
-                let done: Result<(), Infallible> = moved.chunks(|chunk| {
-                    bytes.extend_from_slice(chunk);
-                    Ok(())
-                });
-                done.map_or_else(|never| match never {}, |()| Cow::Owned(bytes))
-            }
+            Data::Stored(place) => place.here().map(|storage| Cow::Borrowed(storage.bytes())),
+            Data::Moved(_) if self.is_known() => self.read().ok(),
+            Data::Moved(_) | Data::Reduced(_) => None,
         }
     }
 
-    /// The raw bytes where they are, unless they lie in another order.
+    /// Whether the elements are known before the tensor is written, in whatever order they lie.
+    pub fn is_known(&self) -> bool {
+        match &self.data {
+            Data::Stored(place) => place.here().is_some(),
+            Data::Moved(moved) => moved.source.here().is_some(),
+            Data::Reduced(_) => false,
+        }
+    }
+
+    /// The raw bytes where they are, unless they lie in another order or elsewhere.
     pub fn stored_bytes(&self) -> Option<&[u8]> {
         match &self.data {
-            Data::Stored(storage) => Some(storage.bytes()),
-            Data::Moved(_) => None,
+            Data::Stored(place) => place.here().map(|storage| storage.bytes()),
+            Data::Moved(_) | Data::Reduced(_) => None,
         }
     }
 
@@ -211,32 +302,56 @@ impl Tensor {
         self.data.byte_len()
     }
 
+    /// The raw bytes, wherever they are.
+    pub fn read(&self) -> io::Result<Cow<'_, [u8]>> {
+        if let Some(stored) = self.stored_bytes() {
+            return Ok(Cow::Borrowed(stored));
+        }
+        let mut bytes = Vec::with_capacity(self.byte_len());
+        self.chunks(|chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(Cow::Owned(bytes))
+    }
+
     /// Hands out the raw bytes a piece at a time, without ever having all of a tensor that lies in
-    /// another order.
-    pub fn chunks<E>(&self, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// another order or is computed.
+    pub fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match &self.data {
-            Data::Stored(storage) => each(storage.bytes()),
+            Data::Stored(place) => {
+                let storage = place.open()?;
+                let bytes = storage.bytes();
+                for start in (0..bytes.len()).step_by(PIECE) {
+                    let piece = start..bytes.len().min(start + PIECE);
+                    each(&bytes[piece.clone()])?;
+                    storage.release(piece);
+                }
+                Ok(())
+            }
             Data::Moved(moved) => moved.chunks(each),
+            Data::Reduced(reduced) => reduced.chunks(&mut each),
         }
     }
 
     /// Where the elements are. Tensors of one type at one address are the same.
     pub fn address(&self) -> usize {
         match &self.data {
-            Data::Stored(storage) => storage.bytes().as_ptr().addr(),
+            Data::Stored(Bytes::Here(storage)) => storage.bytes().as_ptr().addr(),
+            Data::Stored(Bytes::Away(source)) => Arc::as_ptr(source).addr(),
             Data::Moved(moved) => Arc::as_ptr(moved).addr(),
+            Data::Reduced(reduced) => Arc::as_ptr(reduced).addr(),
         }
     }
 
     /// Where the elements are, and in which order they are read.
     pub fn place(&self) -> Place {
         match &self.data {
-            Data::Stored(storage) => Place::of_bytes(storage.bytes()),
-            Data::Moved(moved) => Place {
-                order: moved.axes.clone(),
-                start: moved.start,
-                ..Place::of_bytes(moved.source.bytes())
-            },
+            Data::Stored(bytes) => Place::of(bytes),
+            Data::Moved(moved) => {
+                Place { order: moved.axes.clone(), start: moved.start, ..Place::of(&moved.source) }
+            }
+            Data::Reduced(reduced) => reduced.place(),
         }
     }
 
@@ -279,13 +394,13 @@ impl Tensor {
             Data::Moved(moved)
                 if moved.axes.iter().map(|a| a.size).eq(self.shape.iter().copied()) =>
             {
-                (Arc::clone(&moved.source), moved.axes.clone(), moved.start.cast_signed())
+                (moved.source.clone(), moved.axes.clone(), moved.start.cast_signed())
             }
-            Data::Stored(storage) => (Arc::clone(storage), self.dense(), 0),
+            Data::Stored(place) => (place.clone(), self.dense(), 0),
             // Reshaped since: the elements are put in order once, here.
-            Data::Moved(_) => {
-                let bytes: Arc<dyn Storage> = Arc::new(self.bytes().into_owned());
-                (bytes, self.dense(), 0)
+            Data::Moved(_) | Data::Reduced(_) => {
+                let bytes = self.bytes().ok_or_else(|| TensorError::Order(self.ty()))?;
+                (Bytes::Here(Arc::new(bytes.into_owned())), self.dense(), 0)
             }
         };
         let (axes, start) = order(axes, start);
@@ -320,7 +435,7 @@ impl Tensor {
         }
         let dtype = self.dtype.component();
         let width = dtype.bits() as usize / 8;
-        let bytes = self.bytes();
+        let bytes = self.bytes()?;
         let part = |first: usize| {
             let chunks = bytes.chunks_exact(width).skip(first).step_by(2);
             Self::owned(dtype, &self.shape, chunks.flatten().copied().collect())
@@ -348,7 +463,7 @@ impl Tensor {
             wide[..width].copy_from_slice(chunk);
             i128::from_le_bytes(wide)
         };
-        Some(self.bytes().chunks_exact(width).map(decode).collect())
+        Some(self.bytes()?.chunks_exact(width).map(decode).collect())
     }
 
     /// The elements as `i64`, for integer types whose values all fit.
@@ -358,7 +473,7 @@ impl Tensor {
 
     /// The elements widened to `f64`, for real floating-point types of at least 16 bits.
     pub fn to_f64s(&self) -> Option<Vec<f64>> {
-        let bytes = self.bytes();
+        let bytes = self.bytes()?;
         fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
             bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
         }
@@ -375,7 +490,7 @@ impl Tensor {
     /// The number that every element equals, if there is one.
     pub fn splat(&self) -> Option<f64> {
         let width = (self.dtype.bits() as usize).div_ceil(8);
-        let bytes = self.bytes();
+        let bytes = self.bytes()?;
         let first = bytes.get(..width)?;
         if self.dtype.bits() < 8 || !bytes.chunks_exact(width).all(|c| c == first) {
             return None;
@@ -393,7 +508,8 @@ impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         self.dtype == other.dtype
             && self.shape == other.shape
-            && (self.address() == other.address() || self.bytes() == other.bytes())
+            && (self.address() == other.address()
+                || self.bytes().is_some_and(|bytes| other.bytes() == Some(bytes)))
     }
 }
 

@@ -41,6 +41,11 @@ pub struct Export {
     /// `no_nan` or `casts_in_range`. The model says so in its metadata.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
+    /// Stores weights in fewer bits: `float16`, `bfloat16`, `int8` or `int4`, unsigned with a zero
+    /// point (`uint4`), in blocks of a given size (`int4:64`). PATTERN= says it of the parameters
+    /// whose names match; the first option that matches decides, and `keep` leaves them alone.
+    #[arg(long, value_name = "[PATTERN=]FORMAT")]
+    pub weights: Vec<String>,
     /// Says which operators were nearly recognised and stay elementary, with line and reason.
     #[arg(long)]
     pub missed: bool,

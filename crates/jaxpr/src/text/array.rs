@@ -1,5 +1,6 @@
 //! Elements of arrays, to and from text: bit for bit.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -40,13 +41,14 @@ pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
         dtype if by_bits(dtype) => Err(format!("elements of type {dtype} are written as 0x…")),
         dtype if dtype.is_float() => {
             let value = text.parse::<f64>().map_err(|_| wrong())?;
-            Ok(Tensor::scalar(dtype, value).ok_or_else(wrong)?.bytes().to_vec())
+            let scalar = Tensor::scalar(dtype, value).ok_or_else(wrong)?;
+            scalar.bytes().map(Cow::into_owned).ok_or_else(wrong)
         }
         dtype => {
             let value = text.parse::<i128>().map_err(|_| wrong())?;
             let scalar = Tensor::int_scalar(dtype, value);
             let scalar = scalar.ok_or_else(|| format!("{value} is out of range for {dtype}"))?;
-            Ok(scalar.bytes().to_vec())
+            scalar.bytes().map(Cow::into_owned).ok_or_else(wrong)
         }
     }
 }
@@ -91,7 +93,7 @@ pub(super) fn float(value: impl std::fmt::Debug) -> String {
 
 /// `{1.0, 2.0}`: all elements.
 pub(super) fn elements(tensor: &Tensor) -> String {
-    let bytes = tensor.bytes();
+    let bytes = tensor.bytes().unwrap_or_default();
     let parts = bytes.chunks(width(tensor.dtype()));
     let texts: Vec<String> = parts.map(|bytes| decode(tensor.dtype(), bytes)).collect();
     format!("{{{}}}", texts.join(", "))
@@ -101,12 +103,12 @@ pub(super) fn elements(tensor: &Tensor) -> String {
 pub(super) fn scalar(tensor: &Tensor) -> Option<String> {
     let dtype = tensor.dtype();
     let one = tensor.shape().is_empty() && !dtype.is_complex() && dtype.bits() >= 8;
-    one.then(|| decode(dtype, &tensor.bytes()))
+    Some(decode(dtype, &tensor.bytes().filter(|_| one)?))
 }
 
-/// All bytes.
-pub(super) fn base64(tensor: &Tensor) -> String {
-    BASE64.encode(tensor.bytes())
+/// All bytes, if they are known.
+pub(super) fn base64(tensor: &Tensor) -> Option<String> {
+    Some(BASE64.encode(tensor.bytes()?))
 }
 
 /// The array of type `ty` whose bytes are `bytes`.
@@ -143,7 +145,7 @@ pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) ->
     if let (Some(first), Some(target)) =
         (first.filter(|first| first.dtype() != DType::Bool), bytes.get_mut(..width(ty.dtype)))
     {
-        target.copy_from_slice(&first.bytes());
+        target.copy_from_slice(&first.bytes().unwrap_or_default());
     }
     from_bytes(at, ty, bytes)
 }

@@ -186,12 +186,12 @@ impl<'a> Printer<'a> {
         let bytes = tensor.byte_len();
         let is_code = !is_parameter
             && (!Constant::is_large(tensor) || (bytes <= TABLE && !is_float(tensor.dtype())));
-        if !self.weights && !is_code && bytes > 0 {
-            "...".to_owned()
-        } else if bytes < NUMBERS || !self.weights {
-            array::elements(tensor)
-        } else {
-            format!("base64 {}", quoted(&array::base64(tensor)))
+        if !tensor.is_known() || (!self.weights && !is_code && bytes > 0) {
+            return "...".to_owned();
+        }
+        match array::base64(tensor).filter(|_| bytes >= NUMBERS && self.weights) {
+            Some(text) => format!("base64 {}", quoted(&text)),
+            None => array::elements(tensor),
         }
     }
 

@@ -79,18 +79,33 @@ pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
     Ok(TypeProto { value, ..TypeProto::default() })
 }
 
-pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> TensorProto {
+/// A tensor of the main graph. Its contents may be fetched or computed while it is written, which
+/// may fail.
+pub(super) fn initializer(name: String, tensor: &Tensor) -> Result<TensorProto> {
+    if tensor.byte_len() < LARGE || tensor.stored_bytes().is_some() {
+        return tensor_proto(name, tensor);
+    }
+    Ok(TensorProto { deferred: Some(tensor.clone()), ..described(name, tensor) })
+}
+
+/// A tensor of an attribute, which is encoded as a part of its node.
+pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> Result<TensorProto> {
     let (raw_data, deferred) = match tensor.stored_bytes() {
         Some(_) => (Some(Bytes::from_owner(View(tensor.clone()))), None),
-        None if tensor.byte_len() >= LARGE => (None, Some(tensor.clone())),
-        None => (Some(Bytes::from(tensor.bytes().into_owned())), None),
+        None if tensor.byte_len() >= LARGE && tensor.is_known() => (None, Some(tensor.clone())),
+        None => {
+            let bytes = tensor.read().map_err(Error::Contents)?.into_owned();
+            (Some(Bytes::from(bytes)), None)
+        }
     };
+    Ok(TensorProto { raw_data, deferred, ..described(name, tensor) })
+}
+
+fn described(name: String, tensor: &Tensor) -> TensorProto {
     TensorProto {
         dims: tensor.shape().iter().map(|&d| d as i64).collect(),
         data_type: tensor.dtype().onnx_code(),
         name,
-        raw_data,
-        deferred,
         ..TensorProto::default()
     }
 }

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use leaf::{
-    attribute, constant_node, entry, ir_version_of, opset_imports, tensor_proto, type_proto,
+    attribute, constant_node, entry, initializer, ir_version_of, opset_imports, tensor_proto,
+    type_proto,
 };
 use prost::bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 use crate::function_constants::{FunctionConstant, function_constants};
 use crate::names::CONSTANT;
@@ -126,10 +127,10 @@ impl<'a> Encoder<'a> {
         let body = self.block(Graph::MAIN, Kind::Main, 0)?;
         let mut constants: Vec<ValueId> = std::mem::take(&mut self.constants).into_keys().collect();
         constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
-        let constants = constants.into_iter().map(|id| self.constant(id));
+        let constants = constants.into_iter().map(|id| self.constant(id, initializer));
         let mut initializer = constants.collect::<Result<Vec<_>>>()?;
         for (input, default) in &self.graph.defaults {
-            initializer.push(tensor_proto(self.name(*input)?.to_owned(), default));
+            initializer.push(tensor_proto(self.name(*input)?.to_owned(), default)?);
         }
         let name = if self.graph.name.is_empty() { "main" } else { &self.graph.name };
         Ok(GraphProto { initializer, ..graph_proto(name.to_owned(), body) })
@@ -170,7 +171,7 @@ impl<'a> Encoder<'a> {
         let mut node = Vec::with_capacity(constants.len() + body.nodes.len());
         for FunctionConstant { value, reader, name } in constants {
             let metadata = self.metadata(self.graph.node(reader));
-            node.push(constant_node(name, self.constant(value)?, metadata));
+            node.push(constant_node(name, self.constant(value, tensor_proto)?, metadata));
         }
         node.extend(body.nodes);
         let names = |values: &[ValueInfoProto]| values.iter().map(|v| v.name.clone()).collect();
@@ -187,13 +188,17 @@ impl<'a> Encoder<'a> {
     }
 
     /// A constant under its name.
-    fn constant(&mut self, id: ValueId) -> Result<TensorProto> {
+    fn constant(
+        &mut self,
+        id: ValueId,
+        write: impl FnOnce(String, &Tensor) -> Result<TensorProto>,
+    ) -> Result<TensorProto> {
         let name = self.name(id)?.to_owned();
         let Producer::Constant(tensor) = self.graph.value(id).producer() else {
             return Err(Error::Graph(format!("`{name}` is not a constant")));
         };
         self.require(tensor.dtype());
-        Ok(tensor_proto(name, tensor))
+        write(name, tensor)
     }
 
     fn block(&mut self, block: BlockId, kind: Kind, depth: usize) -> Result<Body> {
@@ -326,7 +331,7 @@ impl<'a> Encoder<'a> {
             }
             Attr::Tensor(tensor) => {
                 self.require(tensor.dtype());
-                let t = Some(Box::new(tensor_proto(String::new(), tensor)));
+                let t = Some(Box::new(tensor_proto(String::new(), tensor)?));
                 (AttributeType::Tensor, AttributeProto { t, ..empty })
             }
             Attr::Graph(block) => {

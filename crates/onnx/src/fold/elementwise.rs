@@ -6,7 +6,7 @@ use tensor::{DType, Tensor};
 
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
-use super::{Operation, Reason};
+use super::{Operation, Reason, UNKNOWN};
 
 /// Arithmetic is done for these floats only; narrower ones are computed in wider types by some
 /// runtimes and not by others.
@@ -171,7 +171,7 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let [condition, yes, no] = [0, 1, 2].map(|i| broadcast(operation, i));
     let (condition, yes, no) = (condition?, yes?, no?);
     let mut bytes = Vec::new();
-    for (position, holds) in (0..).zip(&*condition.bytes()) {
+    for (position, holds) in (0..).zip(&*condition.bytes().ok_or(UNKNOWN)?) {
         let source = if *holds == 0 { &no } else { &yes };
         bytes.extend(pick(source, [position])?);
     }

@@ -7,7 +7,7 @@ use tensor::{DType, Tensor};
 use crate::Attr;
 
 use super::numbers::Numbers;
-use super::{Operation, Reason};
+use super::{Operation, Reason, UNKNOWN};
 
 /// For operators that follow from types alone, and are not constants where they do not.
 pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -16,7 +16,7 @@ pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
 
 pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let element = match operation.node.attr("value") {
-        Some(Attr::Tensor(tensor)) => tensor.bytes().into_owned(),
+        Some(Attr::Tensor(tensor)) => tensor.bytes().ok_or(UNKNOWN)?.into_owned(),
         _ => vec![0; 4],
     };
     if !operation.dtype.bits().is_multiple_of(8) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tensor::Tensor;
 
-use super::{Operation, Reason, axis, permutation};
+use super::{Operation, Reason, UNKNOWN, axis, permutation};
 
 /// The bytes of one element; elements that share a byte cannot be moved one by one.
 fn width(tensor: &Tensor) -> Result<usize, Reason> {
@@ -65,7 +65,7 @@ pub(super) fn pick(
     source: &Tensor,
     positions: impl IntoIterator<Item = isize>,
 ) -> Result<Vec<u8>, Reason> {
-    let (width, bytes) = (width(source)?, source.bytes());
+    let (width, bytes) = (width(source)?, source.bytes().ok_or(UNKNOWN)?);
     let mut picked = Vec::new();
     for position in positions {
         let at = usize::try_from(position).ok().and_then(|p| p.checked_mul(width));
@@ -86,7 +86,10 @@ pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if transposed.byte_len() > SMALL {
         return Ok(transposed);
     }
-    tensor(operation, transposed.bytes().into_owned())
+    match transposed.bytes() {
+        Some(bytes) => tensor(operation, bytes.into_owned()),
+        None => Ok(transposed),
+    }
 }
 
 pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -128,7 +131,7 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     for row in 0..rows {
         for part in &parts {
             let size = width(part)? * part.shape()[along..].iter().product::<usize>();
-            let all = part.bytes();
+            let all = part.bytes().ok_or(UNKNOWN)?;
             let row = all.get(row * size..(row + 1) * size);
             bytes.extend_from_slice(row.ok_or("an operand has a different shape")?);
         }

@@ -17,6 +17,9 @@ use crate::Node;
 /// Why an operator is not evaluated.
 pub type Reason = &'static str;
 
+/// Why an operator on a tensor is not evaluated whose elements are fetched later.
+const UNKNOWN: Reason = "an operand is not known yet";
+
 /// An operator on constants. The type of its result is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {

@@ -63,7 +63,7 @@ fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Reason> {
         DType::F64 => Ok(values.iter().flat_map(|v| v.to_le_bytes()).collect()),
         DType::F16 | DType::BF16 => {
             let scalars = values.iter().filter_map(|v| Tensor::scalar(dtype, *v));
-            Ok(scalars.flat_map(|t| t.bytes().to_vec()).collect())
+            Ok(scalars.flat_map(|t| t.bytes().unwrap_or_default().into_owned()).collect())
         }
         _ => Err("the elements are not plain numbers"),
     }

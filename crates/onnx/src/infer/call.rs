@@ -120,9 +120,10 @@ impl<'a> Call<'a> {
             (Some(content), _) => Some(content.iter().cloned().collect()),
             // The common case, decoded without going through wider integers.
             (None, Some(tensor)) if tensor.dtype() == DType::I64 && tensor.shape().len() < 2 => {
-                let bytes = tensor.bytes();
-                let words = bytes.as_chunks().0.iter();
-                Some(words.map(|word| Dim::Known(i64::from_le_bytes(*word))).collect())
+                tensor.bytes().map(|bytes| {
+                    let words = bytes.as_chunks().0.iter();
+                    words.map(|word| Dim::Known(i64::from_le_bytes(*word))).collect()
+                })
             }
             _ => self.graph.content(value).map(SmallVec::from_vec),
         };

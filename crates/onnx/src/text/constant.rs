@@ -27,7 +27,7 @@ fn floats(shape: &[usize], values: &[f32]) -> Option<Tensor> {
 /// The shortest attribute of a `Constant` node that expresses `tensor`.
 pub(super) fn attr(tensor: &Tensor) -> (&'static str, Attr) {
     let f32s = || {
-        let bytes = tensor.bytes();
+        let bytes = tensor.bytes().unwrap_or_default();
         let chunks = bytes.as_chunks::<4>().0.iter();
         chunks.map(|c| f32::from_le_bytes(*c)).collect::<Vec<_>>()
     };

@@ -46,7 +46,9 @@ impl<'a> Number<'a> {
             DType::F64 | DType::C128 => bytes.extend(self.parse::<f64>("number")?.to_le_bytes()),
             DType::F16 | DType::BF16 if self.float => {
                 let scalar = Tensor::scalar(dtype, self.parse("number")?);
-                bytes.extend(scalar.iter().flat_map(|s| s.bytes().into_owned()));
+                bytes.extend_from_slice(
+                    &scalar.as_ref().and_then(Tensor::bytes).unwrap_or_default(),
+                );
             }
             DType::F16 | DType::BF16 => {
                 bytes.extend(self.parse::<u16>("16-bit pattern")?.to_le_bytes());
@@ -61,7 +63,7 @@ impl<'a> Number<'a> {
                 let Some(scalar) = Tensor::int_scalar(dtype, value) else {
                     return fail(self.at, format!("{value} is out of range for {dtype}"));
                 };
-                bytes.extend_from_slice(&scalar.bytes());
+                bytes.extend_from_slice(&scalar.bytes().unwrap_or_default());
             }
         }
         Ok(())
@@ -95,7 +97,7 @@ pub(super) fn write_elements(tensor: &Tensor, out: &mut String) {
         let _ = out.write_fmt(format_args!("{separator}{text}"));
         separator = ", ";
     };
-    let bytes = tensor.bytes();
+    let bytes = tensor.bytes().unwrap_or_default();
     match tensor.dtype() {
         dtype if is_raw(dtype) => bytes.iter().for_each(|b| put(format_args!("{b}"))),
         DType::F32 | DType::C64 => {

@@ -68,7 +68,7 @@ fn parameters_come_first_and_constants_are_written_once() {
     assert_eq!(data[..4], (-4f32).to_le_bytes());
     let kernel =
         s.graph.value_ids().find_map(|id| s.graph.constant(id).filter(|t| t.len() == 1200));
-    assert_eq!(data.as_ptr(), kernel.unwrap().bytes().as_ptr(), "the bytes were copied");
+    assert_eq!(data.as_ptr(), kernel.unwrap().bytes().unwrap().as_ptr(), "the bytes were copied");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn hash(node: &Node) -> u64 {
             Attr::String(v) => v.hash(&mut hasher),
             Attr::Float(v) => v.to_bits().hash(&mut hasher),
             Attr::Tensor(v) => {
-                let bytes = v.bytes();
+                let bytes = v.bytes().unwrap_or_default();
                 (v.dtype(), v.shape(), &bytes[..bytes.len().min(64)]).hash(&mut hasher);
             }
             Attr::Floats(_) | Attr::Strings(_) | Attr::Graph(_) | Attr::Graphs(_) => {}

@@ -77,7 +77,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let filled = |m: &mut Match<'_>, number: f64| -> Result<ValueId, Skip> {
         let one = Tensor::scalar(dtype, number).ok_or("the type has no such number")?;
         let count = count.ok_or("the number of channels is not known")?;
-        let bytes = one.bytes().repeat(count);
+        let bytes = one.bytes().unwrap_or_default().repeat(count);
         let tensor = Tensor::new(dtype, &[count], std::sync::Arc::new(bytes));
         Ok(m.tensor(tensor.map_err(|_| "there are too many channels")?))
     };

@@ -52,7 +52,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// The tensor with size one along axes whose elements are all equal.
 fn shrunk(tensor: &Tensor) -> Option<Tensor> {
     let size = tensor.dtype().byte_len(1);
-    let bytes = tensor.bytes();
+    let bytes = tensor.bytes()?;
     if tensor.is_empty() || bytes.len() > LIMIT || bytes.len() != size * tensor.len() {
         return None;
     }

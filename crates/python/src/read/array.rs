@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use tensor::{DType, Storage, Tensor, Type};
 
 use super::{Element, Reader, Result, address};
 use crate::error::ReadError;
 use crate::jax_names::{RANDOM, attr};
+use crate::weight::{Weight, fetched};
 
 /// The bytes of a NumPy array. The buffer holds a reference to the array, which does not change:
 /// JAX's arrays are immutable, and NumPy arrays that a traced function closes over are only read.
-struct NumpyBytes(PyBuffer<u8>);
+pub(crate) struct NumpyBytes(PyBuffer<u8>);
 
 impl Storage for NumpyBytes {
     fn bytes(&self) -> &[u8] {
@@ -35,12 +37,24 @@ impl<'py> Reader<'_, 'py> {
         if let Some(known) = self.arrays.get(&address(array)) {
             return Ok(known.clone());
         }
+        if let Ok(weight) = array.cast::<Weight>() {
+            return Ok(weight.get().tensor.clone());
+        }
         let element = match array.getattr_opt(attr::dtype(self.py))? {
             Some(dtype) => Some(self.element(&dtype)?),
             None => None,
         };
         let tensor = match element {
-            Some(Element { dtype, axes }) if axes.is_empty() => self.view(array, Some(dtype))?,
+            Some(Element { dtype, axes }) if axes.is_empty() => {
+                let large = match array.getattr_opt(attr::nbytes(self.py))? {
+                    Some(bytes) => bytes.extract::<usize>().is_ok_and(|bytes| bytes >= LARGE),
+                    None => false,
+                };
+                match if large { self.elsewhere(array, dtype)? } else { None } {
+                    Some(tensor) => tensor,
+                    None => self.view(array, Some(dtype))?,
+                }
+            }
             Some(Element { dtype, .. }) => {
                 let random = self.py.import(RANDOM)?;
                 let integers = random.call_method1(attr::key_data(self.py), (array,))?;
@@ -86,19 +100,49 @@ impl<'py> Reader<'_, 'py> {
             plain = numpy.call_method1(attr::asarray(py), (array, dtype.numpy_name()))?;
         }
         let shape: Vec<usize> = plain.getattr(attr::shape(py))?.extract()?;
-        let flat = numpy.call_method1(attr::ascontiguousarray(py), (plain,))?;
-        let flat = flat.call_method1(attr::reshape(py), (-1,))?;
-        let bytes = flat.call_method1(attr::view(py), ("uint8",))?;
-        let buffer = PyBuffer::<u8>::get(&bytes)?;
-        if !buffer.is_c_contiguous() {
-            return Err(ReadError::Malformed("NumPy returned a strided view".into()));
+        let bytes = bytes_of(&plain)?;
+        let tensor = Tensor::new(dtype, &shape, stored(bytes, dtype));
+        tensor.map_err(|error| ReadError::Malformed(error.to_string()))
+    }
+
+    /// A large array that is not in the memory of this machine, or not in one piece. It is copied
+    /// while the model is written, one array at a time.
+    fn elsewhere(&self, array: &Bound<'py, PyAny>, dtype: DType) -> Result<Option<Tensor>> {
+        let py = self.py;
+        let fetch = py.import(DEVICES)?.call_method1("fetch_of", (array,))?;
+        if fetch.is_none() {
+            return Ok(None);
         }
-        let numpy = NumpyBytes(buffer);
-        let storage: Arc<dyn Storage> = match dtype.bits() {
-            bits @ 1..8 => Arc::new(packed(numpy.bytes(), bits)),
-            _ => Arc::new(numpy),
-        };
-        Tensor::new(dtype, &shape, storage).map_err(|error| ReadError::Malformed(error.to_string()))
+        let shape: Vec<usize> = array.getattr(attr::shape(py))?.extract()?;
+        fetched(dtype, &shape, fetch.unbind()).map(Some).map_err(ReadError::Malformed)
+    }
+}
+
+/// The module that knows where arrays are.
+const DEVICES: &str = "jax2onnx._devices";
+
+/// Smaller arrays are read at once: what they hold may matter for the graph.
+const LARGE: usize = 1 << 16;
+
+/// The bytes of a NumPy array in C order.
+pub(crate) fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<NumpyBytes> {
+    let py = array.py();
+    let numpy = py.import("numpy")?;
+    let flat = numpy.call_method1(attr::ascontiguousarray(py), (array,))?;
+    let flat = flat.call_method1(attr::reshape(py), (-1,))?;
+    let bytes = flat.call_method1(attr::view(py), ("uint8",))?;
+    let buffer = PyBuffer::<u8>::get(&bytes)?;
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("NumPy returned a strided view"));
+    }
+    Ok(NumpyBytes(buffer))
+}
+
+/// The elements as ONNX stores them.
+pub(crate) fn stored(bytes: NumpyBytes, dtype: DType) -> Arc<dyn Storage> {
+    match dtype.bits() {
+        bits @ 1..8 => Arc::new(packed(bytes.bytes(), bits)),
+        _ => Arc::new(bytes),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Copies a jaxpr out of Python. After this, no stage touches a Python object.
 
-mod array;
+pub(crate) mod array;
 mod files;
 mod frames;
 mod params;

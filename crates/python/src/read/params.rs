@@ -166,7 +166,7 @@ impl<'py> Reader<'_, 'py> {
         let tensor = self.array(value)?;
         if tensor.shape().is_empty() {
             if tensor.dtype() == tensor::DType::Bool {
-                return Ok(Param::Bool(*tensor.bytes() == [1]));
+                return Ok(Param::Bool(tensor.stored_bytes() == Some(&[1])));
             }
             if let Some([int]) = tensor.to_i64s().as_deref() {
                 return Ok(Param::Int(*int));

@@ -73,7 +73,7 @@ fn operand(graph: &mut Graph, text: &str, env: Env<'_>) -> Option<ValueId> {
 
 fn constant(dtype: DType, shape: &[usize], numbers: &[f64]) -> Tensor {
     let scalars = numbers.iter().map(|n| Tensor::scalar(dtype, *n).unwrap());
-    let bytes: Vec<u8> = scalars.flat_map(|t| t.bytes().to_vec()).collect();
+    let bytes: Vec<u8> = scalars.flat_map(|t| t.bytes().unwrap().to_vec()).collect();
     Tensor::new(dtype, shape, std::sync::Arc::new(bytes)).unwrap()
 }
 

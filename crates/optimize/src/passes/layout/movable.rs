@@ -295,7 +295,7 @@ fn sorted(mut axes: Vec<i64>) -> Vec<i64> {
 
 /// The elements of a vector with one for each axis, in the new order.
 fn each_axis(numbers: &Tensor, to: &Permutation) -> Option<Tensor> {
-    let bytes = numbers.bytes();
+    let bytes = numbers.bytes()?;
     let width = bytes.len().checked_div(numbers.len())?;
     let elements: Vec<&[u8]> = bytes.chunks_exact(width.max(1)).collect();
     (elements.len() == to.rank()).then_some(())?;

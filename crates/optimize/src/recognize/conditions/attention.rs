@@ -484,7 +484,7 @@ fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
         return Seen::Unknown;
     }
     let keys = mask.shape().last().copied().unwrap_or(1).max(1);
-    let bytes = mask.bytes();
+    let Some(bytes) = mask.bytes() else { return Seen::Unknown };
     let rows = bytes.chunks(keys);
     let is_square = layout.concat() == [&*roles.queries, &*roles.keys].concat();
     let is_causal =

@@ -248,7 +248,8 @@ fn fill<N: Copy + TryInto<usize>>(
     let count = count.filter(|count| *count <= MOST_ONES);
     let count = count.ok_or_else(|| missed("a scale of ones would be large"))?;
     let one = Tensor::scalar(dtype, value).ok_or("no such constant")?;
-    let tensor = Tensor::new(dtype, &sizes, Arc::new(one.bytes().repeat(count)));
+    let tensor =
+        Tensor::new(dtype, &sizes, Arc::new(one.bytes().unwrap_or_default().repeat(count)));
     let tensor = found.m.tensor(tensor.map_err(|_| "no such constant")?);
     found.set_value(name, tensor);
     Ok(())

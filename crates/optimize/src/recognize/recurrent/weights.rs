@@ -110,7 +110,7 @@ impl Rows {
 fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
     let mut bytes = Vec::with_capacity(dtype.byte_len(numbers.len()));
     for number in numbers {
-        bytes.extend_from_slice(&Tensor::scalar(dtype, *number)?.bytes());
+        bytes.extend_from_slice(&Tensor::scalar(dtype, *number)?.bytes()?);
     }
     Tensor::new(dtype, shape, Arc::new(bytes)).ok()
 }
@@ -161,7 +161,7 @@ fn split(
         node.outputs.iter().take_while(|v| **v != value).map(|v| size(*v)).collect();
     let (start, count) = (before?.iter().sum::<usize>(), size(value)?);
     let inner = whole.dtype().byte_len(whole.shape()[axis + 1..].iter().product());
-    let (all, bytes) = (whole.shape()[axis] * inner, whole.bytes());
+    let (all, bytes) = (whole.shape()[axis] * inner, whole.bytes()?);
     let part = bytes.chunks_exact(all).flat_map(|row| &row[start * inner..(start + count) * inner]);
     let part: Vec<u8> = part.copied().collect();
     let mut shape = whole.shape().to_vec();

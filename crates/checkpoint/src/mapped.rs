@@ -1,0 +1,78 @@
+//! Files mapped into memory.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use tensor::Storage;
+
+/// A file whose bytes are read where they are used.
+#[derive(Debug)]
+pub(crate) struct Mapped(Mmap);
+
+impl Mapped {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        #[expect(unsafe_code, reason = "the only way to read a file without reading all of it")]
+        // SAFETY: nobody may change the file while it is mapped, as with every reader of checkpoints.
+        // If somebody shortens it, the system ends the process, before a model is replaced.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(Self(map))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Gives back the memory of pages that lie inside of `range`. The system reads them again if
+    /// they are needed again.
+    #[cfg(unix)]
+    fn release(&self, range: Range<usize>) {
+        use memmap2::UncheckedAdvice;
+
+        // Pages are at least this large; advice about a part of a larger one is refused.
+        const PAGE: usize = 4096;
+        let (start, end) = (range.start.next_multiple_of(PAGE), range.end / PAGE * PAGE);
+        if start < end {
+            #[expect(unsafe_code, reason = "it would be wrong for memory that is not a file's")]
+            // SAFETY: the map is of a file and is never written to, so its pages hold what the file
+            // holds, whether they are read for the first time or again. If the advice is refused,
+            // the memory is given back when the map is dropped.
+            let _ = unsafe {
+                self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start)
+            };
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn release(&self, _: Range<usize>) {}
+}
+
+/// A part of a mapped file.
+pub(crate) struct Slice {
+    file: Arc<Mapped>,
+    range: Range<usize>,
+}
+
+impl Slice {
+    /// The bytes of `file` in `range`, which must lie inside of it.
+    pub(crate) fn new(file: Arc<Mapped>, range: Range<usize>) -> Self {
+        Self { file, range }
+    }
+}
+
+impl Storage for Slice {
+    fn bytes(&self) -> &[u8] {
+        self.file.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn release(&self, read: Range<usize>) {
+        self.file.release(self.range.start + read.start..self.range.start + read.end);
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+
+fn header(json: &str, elements: &[u8]) -> Vec<u8> {
+    let mut file = (json.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(json.as_bytes());
+    file.extend_from_slice(elements);
+    file
+}
+
+fn one(name: &str, value: f32) -> Vec<u8> {
+    let json = format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}}}"#);
+    header(&json, &value.to_le_bytes())
+}
+
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    folder
+}
+
+fn value(checkpoint: &Checkpoint, name: &str) -> f64 {
+    match checkpoint.get(name) {
+        Some(Found::Tensor(tensor)) => tensor.to_f64s().unwrap()[0],
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The problem, without the path.
+fn problem(files: &[(&str, &[u8])], open: &str) -> String {
+    let folder = folder(files);
+    let error = Checkpoint::open(&folder.path().join(open)).unwrap_err().to_string();
+    error
+        .rsplit_once(": ")
+        .map_or(error.clone(), |_| error.replace(&format!("{}", folder.path().display()), ""))
+}
+
+#[test]
+fn a_file_is_read() {
+    let json = r#"{"__metadata__":{"format":"pt"},
+        "w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},
+        "b":{"dtype":"BF16","shape":[],"data_offsets":[8,10]},
+        "none":{"dtype":"I64","shape":[0,3],"data_offsets":[10,10]},
+        "odd":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[10,13]}}"#;
+    let elements = [[1.5f32.to_le_bytes(), 2.5f32.to_le_bytes()].concat(), vec![0, 0x40, 1, 2, 3]];
+    let file = header(json, &elements.concat());
+    let folder = folder(&[("m.safetensors", &file)]);
+    for path in [folder.path().to_owned(), folder.path().join("m.safetensors")] {
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        assert_eq!(checkpoint.names().collect::<Vec<_>>(), ["b", "none", "odd", "w"]);
+        let Some(Found::Tensor(w)) = checkpoint.get("w") else { panic!() };
+        assert_eq!((w.shape(), w.to_f64s().unwrap()), ([2, 1].as_slice(), vec![1.5, 2.5]));
+        assert_eq!(value(&checkpoint, "b"), 2.0);
+        assert!(matches!(checkpoint.get("odd"), Some(Found::Unknown("F6_E2M3"))));
+        assert!(checkpoint.get("c").is_none());
+    }
+}
+
+#[test]
+fn several_files_are_one_checkpoint() {
+    let index =
+        br#"{"metadata":{"total_size":8},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}"#;
+    let (one_, two) = (one("a", 1.0), one("b", 2.0));
+    let folder = folder(&[
+        ("model.safetensors.index.json", index),
+        ("1.safetensors", &one_),
+        ("2.safetensors", &two),
+        ("other.safetensors", &one("a", 3.0)),
+    ]);
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    assert_eq!((value(&checkpoint, "a"), value(&checkpoint, "b")), (1.0, 2.0));
+}
+
+#[test]
+fn what_is_wrong_with_several_files_is_said() {
+    let (a, b) = (one("a", 1.0), one("b", 2.0));
+    let index = |text: &'static str| ("m.safetensors.index.json", text.as_bytes());
+    assert_eq!(
+        problem(&[("1.safetensors", &a), ("2.safetensors", &a)], ""),
+        "/2.safetensors: `a` is in another file of the checkpoint, too"
+    );
+    assert_eq!(
+        problem(&[index(r#"{"weight_map":{"c":"1.safetensors"}}"#), ("1.safetensors", &b)], ""),
+        "/m.safetensors.index.json: `c` should be in `1.safetensors`, but is not"
+    );
+    for outside in [r#"{"weight_map":{"c":"../x"}}"#, r#"{"weight_map":{"c":"/etc/passwd"}}"#] {
+        let said = problem(&[index(outside)], "m.safetensors.index.json");
+        assert!(said.ends_with("is not the name of a file in the same folder"), "{said}");
+    }
+    assert!(problem(&[index("{}")], "").contains("not an index of safetensors"));
+    assert!(problem(&[], "").ends_with("there are no safetensors files in this folder"));
+    assert!(problem(&[], "none.safetensors").contains("No such file"));
+}
+
+#[test]
+fn hostile_files_are_errors() {
+    let entry = |text: &str| header(&format!(r#"{{"w":{text}}}"#), &[0; 8]);
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (vec![], "too short"),
+        (vec![1, 2, 3], "too short"),
+        (u64::MAX.to_le_bytes().to_vec(), "longer than the file"),
+        (header("{", &[]), "header is wrong"),
+        (header("[1]", &[]), "header is wrong"),
+        (entry(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,4]}"#), "needs 8 bytes, but got 4"),
+        (entry(r#"{"dtype":"F32","shape":[3],"data_offsets":[0,12]}"#), "outside of the file"),
+        (entry(r#"{"dtype":"F32","shape":[1],"data_offsets":[4,0]}"#), "outside of the file"),
+        (entry(r#"{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}"#), "invalid value"),
+        (
+            entry(r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}"#),
+            "too large",
+        ),
+        (
+            entry(r#"{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}"#),
+            "outside of the file",
+        ),
+        (entry(r#"{"dtype":"F32","shape":[1]}"#), "missing field"),
+        (header(&"[".repeat(100_000), &[]), "header is wrong"),
+    ];
+    for (file, said) in cases {
+        let problem = problem(&[("m.safetensors", &file)], "m.safetensors");
+        assert!(problem.contains(said), "{problem}");
+    }
+}

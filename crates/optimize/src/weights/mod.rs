@@ -1,0 +1,412 @@
+//! Smaller weights: parameters stored as smaller floats or small integers, and widened where they
+//! are read.
+//!
+//! A matrix of integers is widened by `DequantizeLinear` beside the product that reads it, which
+//! onnxruntime runs as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`, which
+//! runtimes do once when they load the model. The elements are computed while the model is written.
+
+mod pattern;
+mod readers;
+#[cfg(test)]
+mod tests;
+
+use onnx::{Builder, Graph, NodeId, Source, ValueId, attrs};
+use provenance::{Origins, Stage};
+use tensor::{Blocks, DType, Quantized, ReduceError};
+
+use pattern::matches;
+use readers::{Reader, casts, readers};
+
+/// How a weight is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As it is.
+    Keep,
+    /// As a smaller float.
+    Float(DType),
+    /// As integers in blocks.
+    Blocks {
+        /// The integers.
+        dtype: DType,
+        /// How many neighbours in a column share a scale.
+        size: usize,
+    },
+}
+
+/// Which weights are stored how: the first entry decides whose pattern matches the name.
+#[derive(Clone, Debug, Default)]
+pub struct Weights {
+    /// Patterns of names and formats. `*` stands for any text, `?` for any character.
+    pub formats: Vec<(String, Format)>,
+}
+
+/// The pattern that stands for all weights worth it.
+pub const ALL: &str = "*";
+
+/// How many elements share a scale unless the user says so.
+const BLOCK: usize = 32;
+
+/// The opset from which on operators take blocks.
+const OPSET: i64 = 21;
+
+impl Format {
+    /// Reads `keep`, `float16`, `int4` or `int4:64`; `None` if it is nothing like that.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, size) = match text.split_once(':') {
+            Some((name, size)) => (name, Some(size.parse::<usize>().ok()?)),
+            None => (text, None),
+        };
+        // onnxruntime's kernels take powers of two from 16 on.
+        let fits = |size: &usize| size.is_power_of_two() && (16..=1024).contains(size);
+        match (name, DType::from_numpy_name(name)) {
+            ("keep", _) if size.is_none() => Some(Format::Keep),
+            (_, Some(dtype @ (DType::F16 | DType::BF16))) if size.is_none() => {
+                Some(Format::Float(dtype))
+            }
+            (_, Some(dtype @ (DType::I4 | DType::U4 | DType::I8 | DType::U8))) => {
+                let size = Some(size.unwrap_or(BLOCK)).filter(fits)?;
+                Some(Format::Blocks { dtype, size })
+            }
+            _ => None,
+        }
+    }
+
+    /// The text that [`Format::parse`] reads.
+    pub fn to_text(self) -> String {
+        match self {
+            Format::Keep => "keep".to_owned(),
+            Format::Float(dtype) => dtype.numpy_name().to_owned(),
+            Format::Blocks { dtype, size } => format!("{}:{size}", dtype.numpy_name()),
+        }
+    }
+}
+
+impl Weights {
+    /// One pattern and its format a line, as in `blocks.*=int4:32`; `None` if there are none.
+    pub fn to_text(&self) -> Option<String> {
+        let line = |(pattern, format): &(String, Format)| format!("{pattern}={}", format.to_text());
+        let lines: Vec<String> = self.formats.iter().map(line).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Reads what [`Weights::to_text`] writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let entry = |line: &str| {
+            let (pattern, format) = line.rsplit_once('=')?;
+            Some((pattern.to_owned(), Format::parse(format)?))
+        };
+        Some(Self { formats: text.lines().map(entry).collect::<Option<_>>()? })
+    }
+}
+
+/// Weights below this many elements are stored as they are unless a pattern names them.
+const WORTH_IT: usize = 1024;
+
+/// What became of a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name.
+    pub name: String,
+    /// How it is stored.
+    pub format: Format,
+}
+
+/// Why weights cannot be stored as asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A pattern matches no weight.
+    #[error("`weights` names `{pattern}`, which matches no parameter")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+        /// The names of the largest parameters.
+        largest: Vec<String>,
+    },
+    /// None of the weights that a pattern matches can be stored like that.
+    #[error("`{name}` cannot be stored as {format}: {reason}")]
+    Unsuitable {
+        /// The first of them.
+        name: String,
+        /// How.
+        format: Format,
+        /// Why not.
+        reason: String,
+    },
+    /// The opset has no operator for that.
+    #[error("integer weights need opset {OPSET} or newer, but the model is written in opset {0}")]
+    Opset(i64),
+    /// The graph or what was to be put into it is invalid: a bug in this project.
+    #[error(transparent)]
+    Graph(#[from] onnx::Error),
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Format::Keep => f.write_str("it is"),
+            Format::Float(dtype) => f.write_str(dtype.numpy_name()),
+            Format::Blocks { dtype, size } => {
+                write!(f, "{} in blocks of {size}", dtype.numpy_name())
+            }
+        }
+    }
+}
+
+/// Stores the weights of a finished graph as asked for. Returns what became of those that can be
+/// stored in more than one way, in the order of the graph.
+pub fn shrink(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    weights: &Weights,
+    opset: i64,
+) -> Result<Vec<Stored>, Error> {
+    let blocks = |(_, format): &(String, Format)| matches!(format, Format::Blocks { .. });
+    if opset < OPSET && weights.formats.iter().any(blocks) {
+        return Err(Error::Opset(opset));
+    }
+    if weights.formats.is_empty() {
+        return Ok(Vec::new());
+    }
+    let named = |id: &ValueId| !graph.value(*id).name.is_empty();
+    let mut parameters: Vec<ValueId> = graph.live_constants().filter(named).collect();
+    parameters.sort_unstable();
+    let mut matched = vec![Matched::default(); weights.formats.len()];
+    let mut stored = Vec::new();
+    for value in parameters {
+        let name = graph.value(value).name.clone();
+        let found = weights.formats.iter().position(|(pattern, _)| matches(pattern, &name));
+        let Some(at) = found else { continue };
+        let (pattern, format) = &weights.formats[at];
+        matched[at].any = true;
+        match suitable(graph, value, *format, pattern == ALL) {
+            Ok(()) => {
+                matched[at].used = true;
+                store(graph, origins, value, *format)?;
+                stored.push(Stored { name, format: *format });
+            }
+            Err(reason) => {
+                stored.push(Stored { name: name.clone(), format: Format::Keep });
+                matched[at].refused.get_or_insert((name, reason));
+            }
+        }
+    }
+    for ((pattern, format), matched) in weights.formats.iter().zip(matched) {
+        if pattern == ALL || *format == Format::Keep && matched.any || matched.used {
+            continue;
+        }
+        let Some((name, reason)) = matched.refused else {
+            return Err(Error::NoMatch { pattern: pattern.clone(), largest: largest(graph) });
+        };
+        return Err(Error::Unsuitable { name, format: *format, reason });
+    }
+    Ok(stored)
+}
+
+/// What a pattern was good for.
+#[derive(Clone, Debug, Default)]
+struct Matched {
+    any: bool,
+    used: bool,
+    /// The first weight that could not be stored as asked for, and why.
+    refused: Option<(String, String)>,
+}
+
+/// How many names a message lists.
+const LISTED: usize = 5;
+
+fn largest(graph: &Graph) -> Vec<String> {
+    let mut named: Vec<(usize, String)> = graph
+        .live_constants()
+        .filter_map(|id| Some((graph.constant(id)?.byte_len(), graph.value(id).name.clone())))
+        .filter(|(_, name)| !name.is_empty())
+        .collect();
+    named.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    named.into_iter().take(LISTED).map(|(_, name)| name).collect()
+}
+
+/// Why a weight cannot be stored like that, if it cannot. `by_itself` asks whether it is worth it.
+fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> Result<(), String> {
+    let Some(tensor) = graph.constant(value) else { return Err("it is computed".to_owned()) };
+    let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
+    let Format::Float(to) = format else {
+        let Format::Blocks { .. } = format else { return Ok(()) };
+        if rank != 2 {
+            return Err(format!("it has {rank} axes, and only matrices are quantised"));
+        }
+        if by_itself && tensor.len() < WORTH_IT {
+            return Err("it is small".to_owned());
+        }
+        let (_, read) = widened(graph, value)?;
+        for reader in read.iter().flat_map(|value| readers(graph, *value)) {
+            match reader {
+                Reader::Product => {}
+                Reader::Lookup(_) => return Err("its rows are looked up by `Gather`".to_owned()),
+                Reader::Other(op) => {
+                    return Err(format!("`{op}` reads it, which is not a product with a matrix"));
+                }
+            }
+        }
+        return Ok(());
+    };
+    if !matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64) {
+        return Err(format!("it holds {dtype}"));
+    }
+    if dtype.bits() <= to.bits() {
+        return Err(format!("it is {} already", dtype.numpy_name()));
+    }
+    if by_itself && (rank < 2 || tensor.len() < WORTH_IT) {
+        return Err("it is small".to_owned());
+    }
+    Ok(())
+}
+
+/// The float type in which products read a weight, and the values that they read: the weight, or
+/// what casts make of one that onnxruntime cannot multiply.
+fn widened(graph: &Graph, value: ValueId) -> Result<(DType, Vec<ValueId>), String> {
+    if let Some(casts) = casts(graph, value, DType::F32) {
+        return Ok((DType::F32, casts.iter().map(|id| graph.node(*id).outputs[0]).collect()));
+    }
+    match graph.ty(value).dtype {
+        dtype @ (DType::F16 | DType::F32) => Ok((dtype, vec![value])),
+        other => Err(format!("products read it as {}", other.numpy_name())),
+    }
+}
+
+/// Stores a suitable weight, and widens it where it is read.
+fn store(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    value: ValueId,
+    format: Format,
+) -> Result<(), Error> {
+    let name = graph.value(value).name.clone();
+    let Some(tensor) = graph.constant(value).cloned() else { return Ok(()) };
+    let unsuitable = |error: ReduceError| Error::Unsuitable {
+        name: name.clone(),
+        format,
+        reason: error.to_string(),
+    };
+    match format {
+        Format::Keep => Ok(()),
+        Format::Float(dtype) => {
+            let small = tensor.rounded(dtype, &name).map_err(unsuitable)?;
+            let wide = tensor.dtype();
+            let stored = graph.add_constant(small);
+            let read = readers(graph, value);
+            if let [Reader::Lookup(node)] = *read {
+                look_up(graph, origins, node, stored, wide)?;
+            } else {
+                let mut builder = beside(graph, origins, value)?;
+                let cast = builder.cast(stored, wide)?;
+                graph.replace_uses(value, cast);
+                graph.value_mut(cast).name = format!("{name}/{}", wide.numpy_name());
+            }
+            rename(graph, value, stored, name);
+            Ok(())
+        }
+        Format::Blocks { dtype, size } => {
+            let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
+            let (wide, read) = widened(graph, value).map_err(reason)?;
+            // Scales as half floats: runtimes widen them once, when they load the model.
+            let blocks = Blocks { dtype, size, scale: DType::F16 };
+            let Quantized { values, scales, zero_points } =
+                tensor.quantized(blocks, &name).map_err(unsuitable)?;
+            let values = graph.add_constant(values);
+            let scales = graph.add_constant(scales);
+            let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
+            let mut builder = beside(graph, origins, value)?;
+            let wide_scales = builder.cast(scales, wide)?;
+            let mut operands = vec![values, wide_scales];
+            operands.extend(zeros);
+            #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
+            let attrs = attrs! { axis: 0, block_size: size as i64 };
+            let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
+            for old in read {
+                graph.replace_uses(old, dequantized);
+                if let Some(cast) = graph.producer(old) {
+                    graph.remove_node(cast);
+                }
+            }
+            graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
+            for (value, part) in [(Some(scales), "scale"), (zeros, "zero_point")] {
+                if let Some(value) = value {
+                    graph.value_mut(value).name = format!("{name}/{part}");
+                }
+            }
+            if wide_scales != scales {
+                graph.value_mut(wide_scales).name = format!("{name}/scale/{}", wide.numpy_name());
+            }
+            rename(graph, value, values, name);
+            Ok(())
+        }
+    }
+}
+
+/// Gives the name of a weight to what is stored in place of it.
+fn rename(graph: &mut Graph, old: ValueId, new: ValueId, name: String) {
+    graph.value_mut(old).name.clear();
+    graph.value_mut(new).name = name;
+}
+
+/// Looks up rows of the smaller table, and widens only those.
+fn look_up(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    id: NodeId,
+    table: ValueId,
+    wide: DType,
+) -> Result<(), Error> {
+    let node = graph.node(id).clone();
+    let mut operands = vec![table];
+    operands.extend(node.input(1));
+    let (block, primary) = (node.block(), node.origin);
+    let mut builder = builder(graph, origins, block, Some(id), primary);
+    let rows = builder.op("Gather", &operands, node.attrs.clone())?;
+    let widened = builder.cast(rows, wide)?;
+    let old = node.outputs[0];
+    graph.value_mut(widened).name = std::mem::take(&mut graph.value_mut(old).name);
+    graph.replace_uses(old, widened);
+    graph.remove_node(id);
+    Ok(())
+}
+
+/// Emits nodes into the main graph that compute what the readers of `value` read.
+fn beside<'a>(
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    value: ValueId,
+) -> Result<Builder<'a>, Error> {
+    let first = graph.nodes_of(Graph::MAIN).next();
+    let reader = graph.value(value).uses().find_map(|use_| match use_ {
+        onnx::Use::Operand(id, _) => Some(id),
+        onnx::Use::Output(..) => None,
+    });
+    // Bodies of loops and branches do not widen weights themselves: it would be done each time, and
+    // onnxruntime fails to load a product inside of them whose integers are outside.
+    let is_main = |id: &NodeId| graph.node(*id).block() == Graph::MAIN;
+    let alone = graph.value(value).uses().len() == 1;
+    let before = reader.filter(|id| alone && is_main(id)).or(first);
+    let Some(primary) = reader.map(|id| graph.node(id).origin) else {
+        return Err(onnx::Error::Graph("nothing reads a weight".to_owned()).into());
+    };
+    Ok(builder(graph, origins, Graph::MAIN, before, primary))
+}
+
+fn builder<'a>(
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    block: onnx::BlockId,
+    before: Option<NodeId>,
+    primary: provenance::OriginId,
+) -> Builder<'a> {
+    Builder {
+        graph,
+        origins,
+        name: "smaller_weights",
+        stage: Stage::Rewrite,
+        site: None,
+        source: Source::Replacing { primary, others: Vec::new() },
+        block,
+        before,
+    }
+}

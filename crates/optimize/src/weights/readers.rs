@@ -1,0 +1,62 @@
+//! What reads a weight: products, lookups, or something else.
+
+use onnx::{Attr, Graph, Node, NodeId, Use, ValueId};
+use tensor::DType;
+
+/// Something that reads a weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reader {
+    /// A matrix product, in which it is the matrix on the right.
+    Product,
+    /// A lookup of some of its rows.
+    Lookup(NodeId),
+    /// Another operator.
+    Other(&'static str),
+}
+
+/// Everything that reads `value`, whether directly or inside of a function.
+pub(super) fn readers(graph: &Graph, value: ValueId) -> Vec<Reader> {
+    let mut found = Vec::new();
+    collect(graph, value, &mut found);
+    found
+}
+
+fn collect(graph: &Graph, value: ValueId, found: &mut Vec<Reader>) {
+    for use_ in graph.value(value).uses() {
+        let Use::Operand(id, index) = use_ else {
+            found.push(Reader::Other("an output of the model"));
+            continue;
+        };
+        let node = graph.node(id);
+        let called = graph.functions.iter().find(|function| function.op == node.op);
+        if let Some(input) = called.and_then(|f| graph.block(f.body).inputs.get(index)) {
+            collect(graph, *input, found);
+            continue;
+        }
+        found.push(match node.op.name {
+            _ if is_product(graph, node, index) => Reader::Product,
+            "Gather" if index == 0 && node.int("axis", 0) == 0 => Reader::Lookup(id),
+            name => Reader::Other(name),
+        });
+    }
+}
+
+fn is_product(graph: &Graph, node: &Node, index: usize) -> bool {
+    let is_matrix = node.input(1).is_some_and(|value| graph.ty(value).rank() == 2);
+    index == 1 && is_matrix && (node.is("MatMul") || node.is("Gemm") && node.int("transB", 0) == 0)
+}
+
+/// The casts to `dtype` that `value` goes through wherever it is read; `None` if it does not.
+pub(super) fn casts(graph: &Graph, value: ValueId, dtype: DType) -> Option<Vec<NodeId>> {
+    let mut casts = Vec::new();
+    for use_ in graph.value(value).uses() {
+        let Use::Operand(id, _) = use_ else { return None };
+        let node = graph.node(id);
+        let to = Some(&Attr::Int(i64::from(dtype.onnx_code())));
+        if !node.is("Cast") || node.attr("to") != to {
+            return None;
+        }
+        casts.push(id);
+    }
+    Some(casts)
+}

@@ -1,0 +1,122 @@
+use onnx::text::print;
+use provenance::Origins;
+use tensor::DType;
+
+use super::{Format, Weights, shrink};
+use crate::testing::graph;
+
+const INT4: Format = Format::Blocks { dtype: DType::I4, size: 16 };
+const UINT8: Format = Format::Blocks { dtype: DType::U8, size: 16 };
+const HALF: Format = Format::Float(DType::F16);
+
+/// The lines of the graph below its head, or the error.
+fn shrunk(text: &str, formats: &[(&str, Format)]) -> Result<String, String> {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    let formats = formats.iter().map(|(pattern, format)| ((*pattern).to_owned(), *format));
+    let weights = Weights { formats: formats.collect() };
+    shrink(&mut graph, &mut origins, &weights, 23).map_err(|error| error.to_string())?;
+    onnx::verify(&graph, None).unwrap();
+    let text = print(&graph);
+    let body = text.split_once("{\n").map_or("", |(_, body)| body);
+    Ok(body.lines().map(|line| line.trim().to_owned() + "\n").collect())
+}
+
+fn ones(count: usize) -> String {
+    vec!["1"; count].join(", ")
+}
+
+fn product(op: &str) -> String {
+    format!(
+        "g (float[2,32] x) => (float[2,32] y) <float[32,32] w = {{{}}}> {{ y = {op} (x, w) }}",
+        ones(1024)
+    )
+}
+
+#[test]
+fn a_matrix_becomes_integers_beside_its_product() {
+    for op in ["MatMul", "Gemm"] {
+        let text = shrunk(&product(op), &[("w", INT4)]).unwrap();
+        assert!(text.contains("Cast <to: int = 1> (\"w/scale\")"), "{text}");
+        assert!(
+            text.contains("DequantizeLinear <axis: int = 0, block_size: int = 16> (w, "),
+            "{text}"
+        );
+    }
+    let text = shrunk(&product("MatMul"), &[("*", UINT8)]).unwrap();
+    assert!(text.contains("\"w/zero_point\")"), "{text}");
+}
+
+#[test]
+fn floats_are_cast() {
+    let text = shrunk(&product("MatMul"), &[("*", HALF)]).unwrap();
+    assert!(text.contains("Cast <to: int = 1> (w)"), "{text}");
+}
+
+#[test]
+fn only_the_rows_of_a_table_that_are_read_are_cast() {
+    let text = format!(
+        "g (int64[B] i) => (float[B,32] y) <float[32,32] w = {{{}}}> {{ y = Gather (w, i) }}",
+        ones(1024)
+    );
+    let halves = shrunk(&text, &[("*", HALF)]).unwrap();
+    let (gather, cast) = (halves.find("Gather").unwrap(), halves.find("Cast").unwrap());
+    assert!(gather < cast, "{halves}");
+    assert!(!shrunk(&text, &[("*", INT4)]).unwrap().contains("Dequantize"));
+    assert_eq!(
+        shrunk(&text, &[("w", INT4)]).unwrap_err(),
+        "`w` cannot be stored as int4 in blocks of 16: its rows are looked up by `Gather`"
+    );
+}
+
+#[test]
+fn the_first_pattern_decides() {
+    let text = shrunk(&product("MatMul"), &[("w*", Format::Keep), ("*", INT4)]).unwrap();
+    assert!(!text.contains("Dequantize"), "{text}");
+    assert_eq!(
+        shrunk(&product("MatMul"), &[("v", INT4)]).unwrap_err(),
+        "`weights` names `v`, which matches no parameter"
+    );
+}
+
+#[test]
+fn casts_of_a_half_precision_weight_are_part_of_it() {
+    let text = format!(
+        "g (float[2,32] x) => (float[2,32] y) <bfloat16[32,32] w = {{{}}}> {{
+            c = Cast <to = 1> (w)
+            y = MatMul (x, c)
+        }}",
+        ones(1024)
+    );
+    let text = shrunk(&text, &[("*", INT4)]).unwrap();
+    assert_eq!(text.matches("Cast").count(), 1, "{text}");
+    assert!(text.contains("DequantizeLinear"), "{text}");
+}
+
+#[test]
+fn weights_in_bodies_are_widened_outside() {
+    let text = format!(
+        "g (bool c, float[2,32] x) => (float[2,32] y) <float[32,32] w = {{{}}}> {{
+            y = If (c) <
+                then_branch = yes () => (float[2,32] a) {{ a = MatMul (x, w) }},
+                else_branch = no () => (float[2,32] b) {{ b = Identity (x) }}
+            >
+        }}",
+        ones(1024)
+    );
+    let text = shrunk(&text, &[("*", INT4)]).unwrap();
+    assert!(text.find("DequantizeLinear").unwrap() < text.find("If").unwrap(), "{text}");
+}
+
+#[test]
+fn formats_have_names() {
+    for text in ["keep", "float16", "bfloat16", "int4:32", "uint8:128"] {
+        assert_eq!(Format::parse(text).unwrap().to_text(), text);
+    }
+    assert_eq!(Format::parse("int4").unwrap().to_text(), "int4:32");
+    for text in ["float32", "int4:24", "int4:8", "float16:32", "int2", "keep:16", ""] {
+        assert_eq!(Format::parse(text), None, "{text}");
+    }
+    let weights = Weights::parse("a=b.*=int4:64\n*=keep").unwrap();
+    assert_eq!(weights.to_text().unwrap(), "a=b.*=int4:64\n*=keep");
+}

@@ -1,0 +1,151 @@
+"""Parameters without values: `jax.ShapeDtypeStruct`s in place of arrays, as `jax.eval_shape` and
+`nnx.eval_shape` make them. They become arguments while a function is traced, and constants of the
+jaxpr afterwards, whose elements come from a checkpoint.
+"""
+
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from jax2onnx._checkpoint import Parameter
+from jax2onnx._objects import has_dict, instance_dict, slots
+from jax2onnx._parameters import Tree
+from jax2onnx.errors import InvalidInputError
+
+
+class Abstract:
+    """The parameters without values that a callable holds.
+
+    Attributes:
+        parameters: All of them, in the order of the walk.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        structs = [obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct)]
+        self._structs = structs
+        self._holders = [obj for obj, _ in tree.objects]
+        self._functions = tree.functions
+        self.parameters = [_described(struct, tree.name_of(struct)) for struct in structs]
+        self._check_separate(tree)
+
+    @property
+    def types(self) -> list[Any]:
+        """What JAX traces in place of them."""
+        return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self._structs]
+
+    def _check_separate(self, tree: Tree) -> None:
+        """One struct in several places would be one parameter."""
+        counts: dict[int, int] = {}
+        for holder in self._holders:
+            for _, value in _entries(holder):
+                for struct in _structs_in(value):
+                    counts[id(struct)] = counts.get(id(struct), 0) + 1
+        for struct in self._structs:
+            if counts.get(id(struct), 0) > 1:
+                raise InvalidInputError(
+                    "shared-parameter",
+                    f"the ShapeDtypeStruct of `{tree.name_of(struct)}` is in several places",
+                    help="make one for each parameter, as jax.eval_shape does",
+                )
+
+    @contextmanager
+    def filled(self, values: Sequence[Any], fn: Any) -> Iterator[Any]:
+        """The callable `fn` with values in place of the parameters, which only this thread may
+        call.
+        """
+        by_struct = {id(s): value for s, value in zip(self._structs, values, strict=True)}
+        undo: list[Any] = []
+        try:
+            for holder in self._holders:
+                for put, old in _entries(holder):
+                    new = _replaced(old, by_struct)
+                    if new is not old:
+                        put(new)
+                        undo.append((put, old))
+            for function in self._functions:
+                for cell in function.__closure__ or ():
+                    try:
+                        old = cell.cell_contents
+                    except ValueError:  # not assigned yet
+                        continue
+                    new = _replaced(old, by_struct)
+                    if new is not old:
+                        cell.cell_contents = new
+                        undo.append((functools.partial(setattr, cell, "cell_contents"), old))
+            yield _called(fn, by_struct)
+        finally:
+            for put, old in reversed(undo):
+                put(old)
+
+
+def _described(struct: Any, name: str | None) -> Parameter:
+    shape = tuple(struct.shape)
+    if not all(isinstance(size, int) for size in shape):
+        raise InvalidInputError(
+            "symbolic-parameter", f"the parameter `{name}` has a symbolic shape: {shape}"
+        )
+    return Parameter(name or "parameter", shape, jax.numpy.dtype(struct.dtype).name)
+
+
+def _called(fn: Any, by_struct: dict[int, Any]) -> Any:
+    """`fn` itself, or the same partial function with other arguments."""
+    if type(fn) is not functools.partial:
+        return fn
+    keywords = {name: _replaced(value, by_struct) for name, value in fn.keywords.items()}
+    arguments = [_replaced(value, by_struct) for value in fn.args]
+    return functools.partial(_called(fn.func, by_struct), *arguments, **keywords)
+
+
+def _entries(holder: Any) -> list[tuple[Any, Any]]:
+    """What an object holds directly, each with a function that replaces it."""
+    if isinstance(holder, jax.ShapeDtypeStruct | tuple | types.FunctionType | functools.partial):
+        return []
+    found: list[tuple[Any, Any]] = []
+    if isinstance(holder, dict):
+        found += [(functools.partial(dict.__setitem__, holder, k), v) for k, v in holder.items()]
+    elif isinstance(holder, list):
+        found += [(functools.partial(list.__setitem__, holder, i), v) for i, v in enumerate(holder)]
+    kind = type(holder)
+    if has_dict(kind) and (stored := instance_dict(holder)):
+        found += [(functools.partial(stored.__setitem__, k), v) for k, v in stored.items()]
+    for slot in slots(kind):
+        try:
+            found.append((functools.partial(slot.__set__, holder), slot.__get__(holder)))
+        except AttributeError:  # not assigned yet
+            continue
+    return found
+
+
+def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
+    """The value for a parameter, a tuple with values in it, or what was given."""
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return by_struct.get(id(value), value)
+    if isinstance(value, tuple):
+        parts = [_replaced(part, by_struct) for part in value]
+        if all(new is old for new, old in zip(parts, value, strict=True)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def _structs_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _structs_in(part)
+
+
+def as_constants(closed: Any, count: int) -> tuple[Any, list[int]]:
+    """A closed jaxpr whose first `count` arguments are its first constants, without values, and
+    which of them are used: the others are dropped.
+    """
+    jaxpr = closed.jaxpr
+    used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars} | {id(v) for v in jaxpr.outvars}
+    kept = [i for i, var in enumerate(jaxpr.invars[:count]) if id(var) in used]
+    constvars = [jaxpr.invars[i] for i in kept] + list(jaxpr.constvars)
+    return jaxpr.replace(invars=jaxpr.invars[count:], constvars=constvars), kept

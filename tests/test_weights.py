@@ -1,0 +1,237 @@
+"""Smaller weights: numbers against JAX with the same weights, and what onnxruntime runs."""
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from flax import nnx
+
+from jax2onnx import to_onnx
+from jax2onnx.errors import InvalidInputError
+
+RNG = np.random.default_rng(0)
+RANGES = {"int4": (-8, 7), "uint4": (0, 15), "int8": (-128, 127), "uint8": (0, 255)}
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def dequantized(w, form, block=32):
+    """The matrix as the model holds it, computed anew."""
+    low, high = RANGES[form]
+    result = np.empty_like(w)
+    for start in range(0, w.shape[0], block):
+        part = w[start : start + block]
+        least, most = np.minimum(part.min(0), 0), np.maximum(part.max(0), 0)
+        if low == 0:
+            scale = (most - least) / np.float32(high)
+        else:
+            scale = np.where(most > -least, most, least) / np.float32(low)
+        scale = np.where(scale == 0, 1, scale).astype(np.float16).astype(np.float32)
+        zero = np.clip(np.rint(-least / scale), low, high) if low == 0 else 0
+        q = np.clip(np.rint(part / scale) + zero, low, high)
+        result[start : start + block] = (q - zero) * scale
+    return result
+
+
+def session(model, **settings):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # Products on integers round the other operand, too, unless they are told not to.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    for name, value in settings.items():
+        setattr(options, name, value)
+    content = model if isinstance(model, str) else model.SerializeToString()
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def run(model, *inputs):
+    names = [i.name for i in model.graph.input]
+    return session(model).run(None, dict(zip(names, inputs, strict=True)))[0]
+
+
+def optimised(model, tmp_path):
+    """The operators that onnxruntime runs."""
+    path = str(tmp_path / "optimised.onnx")
+    session(model, optimized_model_filepath=path)
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def types(model):
+    return {t.name: onnx.TensorProto.DataType.Name(t.data_type) for t in model.graph.initializer}
+
+
+@pytest.mark.parametrize("form", RANGES)
+@pytest.mark.parametrize("shape", [(96, 40), (100, 33)])
+def test_products_on_integers(form, shape, tmp_path):
+    w, b, x = normal(*shape), normal(shape[1]), normal(3, shape[0])
+    model = to_onnx(lambda x: x @ w + b, [x], weights=form)
+    assert optimised(model, tmp_path) == ["MatMulNBits"]
+    assert types(model)["w"] == form.upper()
+    expected = x @ dequantized(w, form) + b
+    np.testing.assert_allclose(run(model, x), expected, atol=2e-5 * shape[0])
+
+
+@pytest.mark.parametrize("block", [16, 64, 128])
+def test_the_size_of_blocks_can_be_chosen(block, tmp_path):
+    w, x = normal(128, 64), normal(2, 5, 128)
+    model = to_onnx(lambda x: x @ w, [x], weights=f"int4:{block}")
+    assert optimised(model, tmp_path) == ["MatMulNBits"]
+    np.testing.assert_allclose(run(model, x), x @ dequantized(w, "int4", block), atol=2e-3)
+
+
+@pytest.mark.parametrize("form", ["float16", "bfloat16"])
+def test_smaller_floats(form):
+    w, table, x = normal(64, 64), normal(50, 64), np.asarray([3, 7, 7], np.int32)
+    rows = jnp.asarray(table)
+    model = to_onnx(lambda i: rows[i] @ w, [x], weights=form)
+    assert types(model)["w"] == types(model)["rows"] == form.upper()
+    small = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}[form]
+    expected = table.astype(small).astype("f")[x] @ w.astype(small).astype("f")
+    np.testing.assert_allclose(run(model, x), expected, atol=1e-4)
+    # Only the rows that are looked up become float32.
+    gather = next(node for node in model.graph.node if node.op_type == "Gather")
+    assert gather.input[0] == "rows"
+
+
+class Net(nnx.Module):
+    def __init__(self):
+        rngs = nnx.Rngs(0)
+        self.embed = nnx.Embed(100, 64, rngs=rngs)
+        self.norm = nnx.LayerNorm(64, rngs=rngs)
+        self.up, self.down = (nnx.Linear(i, o, rngs=rngs) for i, o in ((64, 128), (128, 64)))
+        self.head = nnx.Linear(64, 100, use_bias=False, rngs=rngs)
+
+    def __call__(self, ids):
+        x = self.embed(ids)
+        x = x + self.down(nnx.relu(self.up(self.norm(x))))
+        return self.head(x)
+
+
+def test_weights_are_chosen_by_name():
+    ids = np.zeros((1, 4), np.int32)
+    formats = {"up.*": "int8:16", "embed*": "float16", "head.kernel": "keep", "*": "uint4"}
+    held = types(to_onnx(Net(), [ids], weights=formats))
+    assert held["up.kernel"] == "INT8"
+    assert held["down.kernel"] == held["down.kernel/zero_point"] == "UINT4"
+    assert held["embed.embedding"] == "FLOAT16"
+    assert held["head.kernel"] == held["norm.scale"] == held["up.bias"] == "FLOAT"
+
+
+def test_embeddings_and_norms_are_kept():
+    held = types(to_onnx(Net(), [np.zeros((1, 4), np.int32)], weights="int4"))
+    assert held["embed.embedding"] == held["norm.scale"] == held["norm.bias"] == "FLOAT"
+    assert held["up.kernel"] == held["down.kernel"] == held["head.kernel"] == "INT4"
+
+
+def test_transposed_weights_are_quantised_as_products_read_them(tmp_path):
+    w, x = normal(48, 64), normal(5, 64)
+    held = jnp.asarray(w)
+    model = to_onnx(lambda x: x @ held.T, [x], weights="int4")
+    assert optimised(model, tmp_path) == ["MatMulNBits"]
+    expected = x @ dequantized(np.ascontiguousarray(w.T), "int4")
+    np.testing.assert_allclose(run(model, x), expected, atol=1e-3)
+
+
+def test_half_precision_weights_become_integers(tmp_path):
+    w = jnp.asarray(normal(64, 32), jnp.bfloat16)
+
+    def fn(x):
+        return (x.astype(jnp.bfloat16) @ w).astype(jnp.float32)
+
+    x = normal(3, 64)
+    model = to_onnx(fn, [x], weights="int4")
+    assert "MatMulNBits" in optimised(model, tmp_path)
+    rounded = np.asarray(jnp.asarray(x, jnp.bfloat16).astype(jnp.float32))
+    expected = rounded @ dequantized(np.asarray(w.astype(jnp.float32)), "int4")
+    np.testing.assert_allclose(run(model, x), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_weights_of_loops_and_functions():
+    w, x = normal(32, 32) / 6, normal(2, 32)
+
+    def fn(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ w), x)
+
+    model = to_onnx(fn, [x], weights="int8")
+    expected = x
+    for _ in range(3):
+        expected = np.tanh(expected @ dequantized(w, "int8"))
+    np.testing.assert_allclose(run(model, x), expected, atol=1e-4)
+
+    net, ids = Net(), np.asarray([[1, 2]], np.int32)
+    inlined = to_onnx(net, [ids], weights="int8")
+    outlined = to_onnx(net, [ids], weights="int8", functions="modules")
+    assert outlined.functions
+    assert types(outlined)["up.kernel"] == "INT8"
+    np.testing.assert_allclose(run(outlined, ids), run(inlined, ids), atol=1e-5)
+
+
+def test_a_weight_that_is_read_twice():
+    w, x = normal(64, 64) / 8, normal(2, 64)
+    model = to_onnx(lambda x: jnp.tanh(x @ w) @ w, [x], weights="int4")
+    small = dequantized(w, "int4")
+    np.testing.assert_allclose(run(model, x), np.tanh(x @ small) @ small, atol=1e-4)
+
+
+def test_files_are_smaller(tmp_path):
+    w = normal(512, 512)
+    sizes = {}
+    for form in [None, "float16", "int8", "int4", "uint4"]:
+        path = tmp_path / "m.onnx"
+        to_onnx(lambda x: x @ w, [(1, 512)], weights=form, return_mode="file", output_path=path)
+        sizes[form] = path.stat().st_size
+    assert sizes["float16"] < sizes[None] * 0.51
+    assert sizes["int8"] < sizes["float16"] * 0.55
+    assert sizes["int4"] < sizes["uint4"] < sizes["float16"] * 0.3
+
+
+def test_a_file_holds_what_is_returned(tmp_path):
+    w, x = normal(64, 64), normal(1, 64)
+    path = str(tmp_path / "m.onnx")
+    for form in ["int4", "uint8", "float16"]:
+        returned = to_onnx(lambda x: x @ w, [x], weights=form)
+        to_onnx(lambda x: x @ w, [x], weights=form, return_mode="file", output_path=path)
+        assert onnx.load(path) == returned
+    ir = to_onnx(lambda x: x @ w, [x], weights="int4", return_mode="ir")
+    assert ir.graph.initializers["w"].const_value.numpy().shape == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("int3", "`weights` is 'int3'"),
+        ({"*": "int4:20"}, "`weights['*']` is 'int4:20'"),
+        ({"nothing.*": "int4"}, "`weights` names `nothing.*`, which matches no parameter"),
+        ({"norm.scale": "int4"}, "`norm.scale` cannot be stored as int4 in blocks of 32"),
+        ({"embed.*": "int8"}, "its rows are looked up by `Gather`"),
+    ],
+)
+def test_what_cannot_be_done_is_said(weights, message):
+    with pytest.raises(InvalidInputError) as raised:
+        to_onnx(Net(), [np.zeros((1, 4), np.int32)], weights=weights)
+    assert message in str(raised.value)
+
+
+def test_integers_need_a_newer_opset():
+    w = normal(64, 64)
+    with pytest.raises(InvalidInputError, match="need opset 21 or newer"):
+        to_onnx(lambda x: x @ w, [(1, 64)], weights="int4", opset=20)
+    to_onnx(lambda x: x @ w, [(1, 64)], weights="float16", opset=20)
+
+
+def test_weights_that_cannot_be_rounded_leave_the_old_model(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_text("old")
+    w = normal(64, 64)
+    w[3, 5] = np.nan
+    with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
+        to_onnx(lambda x: x @ w, [(1, 64)], weights="int4", return_mode="file", output_path=path)
+    with pytest.raises(InvalidInputError, match="`w` holds NaN or infinity"):
+        to_onnx(lambda x: x @ w, [(1, 64)], weights="int4")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]

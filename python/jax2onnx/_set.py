@@ -26,6 +26,7 @@ _CONVERTED = (
     "output_names",
     "input_dtypes",
     "output_dtypes",
+    "checkpoint",
 )
 
 

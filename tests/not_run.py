@@ -21,6 +21,7 @@ EXPECTED = (
 # How to get what a test needs, by the reason it was skipped for.
 HELP = (
     (r"no browser", "install Chromium (`apt install chromium`, `brew install --cask chromium`)"),
+    (r"axe-core is not here", "run `npm install axe-core`, or set AXE_CORE to its axe.min.js"),
     (r"could not import|is not installed", "`make test-all` installs it"),
 )
 

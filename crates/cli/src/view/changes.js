@@ -1,7 +1,5 @@
 // What `diff` says about the other model.
 
-const KINDS = { added: "--added", removed: "--removed", changed: "--changed" };
-
 function showChanges() {
   showLeft("changes");
   markTab($("files"), $("files").querySelector('[data-file="changes"]'));

@@ -90,7 +90,10 @@ function unfoldSome() {
     at = best;
   }
 }
-const rank = (container) => container.changes || (timed ? container.median : container.count);
+function rank(module) {
+  if (module.changes || timed) return module.changes || module.median;
+  return raw.errors ? (moduleErrors.get(scopeOf(module)) ?? 0) : module.count;
+}
 function setAll(open) {
   const visit = (container) => {
     container.open = open;

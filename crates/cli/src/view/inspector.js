@@ -27,8 +27,8 @@ function inspectNothing(jump) {
     const mean = raw.profile.total[1] / runs;
     add("time of a run", `${duration(total)}, the sum of the medians of nodes over ${many(runs, "run")}; mean ${duration(mean)}`);
     add("of it by line", `${duration(sum)} in lines + ${duration(unattributed[0])} in nodes without a line`);
-    add("of it by node", `${duration(root.median)} in the nodes below + ${duration(Math.max(0, total - root.median))} in nodes that the runtime added`);
-    if (wall) add("start to end", `${duration(wall / runs)} a run, between nodes as well`);
+    add("of it by node", `${duration(root.median)} in the nodes of the graph + ${duration(Math.max(0, total - root.median))} in nodes that the runtime added`);
+    if (wall) add("start to end", `${duration(wall / runs)} a run, with the time between nodes`);
   }
   if (raw.errors) {
     const worst = [...lines.values()].filter((line) => line.error).sort((a, b) => b.error.noise - a.error.noise)[0];
@@ -100,7 +100,7 @@ function values(title, items, nodeOf, jump, scope) {
   for (const item of items) {
     const row = element("li");
     const index = nodeOf(item);
-    row.append(element("span", "ty", item.type === "?" ? "" : `${item.type}  `));
+    row.append(element("span", "ty", item.type === "?" ? "" : item.type));
     if (index >= 0) {
       row.append(button("", near(item.value, scope), () => jump(index)));
     } else row.append(element("span", "", near(item.value, scope) || "(omitted)"));
@@ -115,7 +115,7 @@ function readers(node, jump) {
   const all = part.querySelector("ol");
   for (const index of node.readers.slice(0, MOST_LISTED)) {
     const row = element("li");
-    row.append("→ ", button("", near(nodes[index].name, node.scope) || nodes[index].op, () => jump(index)));
+    row.append(element("span", "", "→"), button("", near(nodes[index].name, node.scope) || nodes[index].op, () => jump(index)));
     all.append(row);
   }
   if (node.readers.length > MOST_LISTED) all.append(element("li", "ty", `and ${node.readers.length - MOST_LISTED} more`));

@@ -53,7 +53,7 @@ function lineRow(file, number, pieces) {
     mark.textContent = found ? found.text : !measure && entry.own.size ? count : "";
     if (found) {
       mark.style.setProperty("--share", found.share.toFixed(3));
-      mark.classList.add("hot");
+      mark.classList.toggle("hot", found.share > 0);
       row.title += ` · ${found.title}`;
     }
   }

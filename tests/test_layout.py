@@ -78,6 +78,8 @@ def test_a_network_has_transposes_at_its_ends_only(residual: Residual) -> None:
     ops = operators(model)
     assert ops["Transpose"] == 1
     assert (ops["Conv"], ops["BatchNormalization"], ops["AveragePool"]) == (4, 1, 1)
+    # What is squeezed stays in the layout, and its convolutions keep their biases.
+    assert ops["Reshape"] == 0
     assert constant_nodes(model) == []
 
 

@@ -201,7 +201,7 @@ impl Costs<'_> {
         let back = self.order.inverse();
         let anchored = |id: &NodeId| {
             let node = self.graph.node(*id);
-            Permutation::of(node).is_some_and(|order| order == back)
+            back.is_made_by(self.graph, node)
                 && node.input(0).is_some_and(|value| self.is_anchored(value))
         };
         let mut values: Vec<ValueId> = self
@@ -244,11 +244,12 @@ impl Costs<'_> {
                 continue;
             }
             let node = self.graph.node(id);
-            match Permutation::of(node).filter(|_| node.block() == self.block) {
-                Some(order) if order == *self.order => readers.transposed = true,
+            let is_here = node.block() == self.block;
+            if is_here && self.order.is_made_by(self.graph, node) {
+                readers.transposed = true;
+            } else if !is_here || Permutation::of(node).is_none() {
                 // Two transposes are one, whatever the first.
-                Some(_) => {}
-                None => readers.others = true,
+                readers.others = true;
             }
         }
         readers
@@ -276,9 +277,10 @@ impl Costs<'_> {
         let readers = self.readers(value, candidates);
         let cost = cost(self.graph.ty(value), self.order);
         let producer = self.graph.producer(value).map(|id| self.graph.node(id));
-        let made = producer.and_then(Permutation::of);
-        let opposite = made.as_ref().is_some_and(|made| made.inverse() == *self.order);
-        if made.is_some() && !readers.others && !readers.transposed {
+        let back = self.order.inverse();
+        let opposite = producer.is_some_and(|node| back.is_made_by(self.graph, node));
+        let is_transposed = opposite || producer.and_then(Permutation::of).is_some();
+        if is_transposed && !readers.others && !readers.transposed {
             self.gains |= opposite;
             self.if_any_stays(&readers.candidates, MOVES, cost);
         }

@@ -1,6 +1,6 @@
 //! Orders of axes.
 
-use onnx::Node;
+use onnx::{Graph, Node};
 use tensor::Dim;
 
 /// The axes of a transposed value, by where they come from.
@@ -15,6 +15,20 @@ impl Permutation {
             perm.iter().map(|&p| usize::try_from(p).ok()).collect::<Option<_>>()?;
         let complete = (0..perm.len()).all(|axis| perm.contains(&axis));
         complete.then_some(Self(perm))
+    }
+
+    /// Whether a node makes this order: a `Transpose`, or a `Reshape` where only axes of size one move.
+    pub(super) fn is_made_by(&self, graph: &Graph, node: &Node) -> bool {
+        let renames = || {
+            let from = &graph.ty(node.input(0)?).shape;
+            let to = &graph.ty(*node.outputs.first()?).shape;
+            let fits = from.len() == self.rank() && self.apply(from) == *to;
+            Some(fits && self.only_renames(from))
+        };
+        match node.is("Reshape") {
+            true => renames() == Some(true),
+            false => Self::of(node).as_ref() == Some(self),
+        }
     }
 
     pub(super) fn rank(&self) -> usize {

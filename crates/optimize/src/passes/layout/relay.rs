@@ -183,7 +183,7 @@ impl Relay<'_, '_> {
     /// Whether a node transposes to the order in question.
     fn is_transpose(&self, id: NodeId, block: onnx::BlockId) -> bool {
         let node = self.graph().node(id);
-        node.block() == block && Permutation::of(node).as_ref() == Some(self.order)
+        node.block() == block && self.order.is_made_by(self.graph(), node)
     }
 
     /// Lets everybody who reads the result of a transpose read `new`, which is the same; `false` if
@@ -223,7 +223,7 @@ impl Relay<'_, '_> {
         }
         let made = self.graph().producer(value).map(|id| self.graph().node(id));
         if let Some(node) = made
-            && Permutation::of(node).is_some_and(|made| made == self.back)
+            && self.back.is_made_by(self.graph(), node)
             && let Some(source) = node.input(0)
         {
             self.known.insert(value, source);
@@ -286,7 +286,8 @@ impl Relay<'_, '_> {
         transposes.dedup();
         for id in transposes {
             let Some(node) = self.graph().get(id) else { continue };
-            if node.op != Op::onnx("Transpose") || self.graph().value(node.outputs[0]).is_used() {
+            let moves = ["Reshape", "Transpose"].iter().any(|op| node.op == Op::onnx(op));
+            if !moves || self.graph().value(node.outputs[0]).is_used() {
                 continue;
             }
             let heir = node.input(0).and_then(|value| self.graph().producer(value));

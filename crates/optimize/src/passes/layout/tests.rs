@@ -244,3 +244,30 @@ fn bodies_are_blocks_of_their_own() {
         }",
     );
 }
+
+#[test]
+fn axes_of_size_one_move_like_others() {
+    passes_to(
+        &PASS,
+        &between(
+            "b = Transpose <perm = [0, 2, 3, 1]> (a)
+             axes = Constant <value_ints = [1, 2]> ()
+             m = ReduceMean <keepdims = 1> (b, axes)
+             s = Constant <value_ints = [1, 2, 1, 1]> ()
+             n = Reshape (m, s)
+             c = Conv (n, w)
+             t = Constant <value_ints = [1, 1, 1, 2]> ()
+             d = Reshape (c, t)
+             e = Relu (d)
+             f = Mul (b, e)
+             z = Transpose <perm = [0, 3, 1, 2]> (f)",
+        ),
+        &between(
+            "axes = Constant <value_ints = [2, 3]> ()
+             n = ReduceMean <keepdims = 1> (a, axes)
+             c = Conv (n, w)
+             e = Relu (c)
+             z = Mul (a, e)",
+        ),
+    );
+}

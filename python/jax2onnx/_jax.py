@@ -209,7 +209,7 @@ def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
-    """Gives what is traced inside the line and the scope of an equation."""
+    """Attributes what is traced inside to the line and the scope of an equation."""
     from jax._src import source_info_util
 
     info = eqn.source_info

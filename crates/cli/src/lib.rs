@@ -56,7 +56,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
 }
 
-/// A command that needs Python. [`run`] can only say that there is none.
+/// A command that needs Python. [`run`] can only say that Python is missing.
 #[derive(Debug)]
 pub enum PythonCommand {
     /// `jax2onnx export`

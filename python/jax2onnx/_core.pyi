@@ -1,6 +1,6 @@
 """The compiled part: from a traced function to an ONNX model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Final, NoReturn, Protocol, Self, final
 
@@ -293,6 +293,9 @@ def convert(
     name_of: Callable[[object], str | None],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
+    input_types: Mapping[int, str],
+    output_types: Mapping[int, str],
+    defaults: dict[int, bool],
     detail: str,
     source_map: bool,
     embed_sources: bool,
@@ -314,6 +317,16 @@ def convert(
 
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    """
+
+def save_set(
+    folder: str,
+    models: Sequence[tuple[str, Model]],
+    data: str,
+    files: Sequence[tuple[str, bytes]],
+) -> None:
+    """Writes models that share their large weights, in the file `data`, and other files. They
+    replace those in `folder`, all at once.
     """
 
 def assumptions() -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 
 class Observer(Protocol):
-    """What is told of the calls of a thread."""
+    """Is told about the calls that a thread makes."""
 
     def enter(
         self, module: Any, call: Any, /

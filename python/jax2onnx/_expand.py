@@ -57,7 +57,7 @@ _BEYOND = _core.beyond_models()
 
 
 def _implementation(eqn: Any) -> Function:
-    """What a primitive of another library does, by whatever of its implementation JAX can trace."""
+    """What a primitive of another library does, by an implementation that JAX can trace."""
 
     def function(*operands: Any) -> Any:
         for implementation in _jax.implementations(eqn.primitive):

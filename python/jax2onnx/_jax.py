@@ -209,8 +209,8 @@ def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def as_if_in(eqn: Any, inside: Sequence[Any] | None = None) -> AbstractContextManager[Any]:
-    """Gives what is traced inside the line and the scope of an equation, or other levels of a name
-    stack.
+    """Attributes what is traced inside to the line and the scope of an equation, or to other levels
+    of a name stack.
     """
     from jax._src import source_info_util
 

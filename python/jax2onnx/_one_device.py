@@ -41,7 +41,7 @@ def _results(eqn: Any, operands: Results) -> Results:
     if (called := called_by(eqn)) is not None:
         return _evaluate(_jax.open_jaxpr(called), getattr(called, "consts", ()), operands)
     if any(map(_collective, _jax.primitives_inside(eqn))):
-        raise NotImplementedError(f"there is a collective in its `{eqn.primitive.name}`")
+        raise NotImplementedError(f"its `{eqn.primitive.name}` contains a collective")
     return _jax.bind(eqn, operands)
 
 

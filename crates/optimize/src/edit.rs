@@ -155,7 +155,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Removes what was emitted for nothing.
+    /// Removes nodes that were emitted and are not used.
     fn discard(&mut self, fresh: Vec<NodeId>) {
         for node in fresh.into_iter().rev() {
             self.graph.remove_node(node);

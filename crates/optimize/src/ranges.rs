@@ -125,7 +125,7 @@ fn range(graph: &Graph, value: ValueId, depth: u32) -> Range {
             }
             let found = computed(graph, node, *index, dtype, depth).unwrap_or_default();
             let Range { low, high } = found.clone().and(of_type);
-            // That a size fits into its type is no news.
+            // Every size fits into its type, so the limits of the type say nothing about it.
             let size = |bound: Option<Dim>| bound.filter(|bound| bound.as_known().is_none());
             Range { low: size(found.low).or(low), high: size(found.high).or(high) }
         }

@@ -39,10 +39,10 @@ pub enum RecordingError {
     /// The text is not a program.
     #[error("{0}")]
     Text(#[from] TextError),
-    /// What stands before the program makes no sense.
+    /// The header before the program cannot be read.
     #[error("`model[…]`: {0}")]
     Header(#[from] ParamError),
-    /// A field that there is not.
+    /// An unknown field.
     #[error("`model[…]` has no field `{0}`; there are: {fields}", fields = FIELDS.join(", "))]
     Field(Arc<str>),
     /// The conversion ran rules that users wrote, which are Python functions.

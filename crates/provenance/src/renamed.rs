@@ -44,7 +44,7 @@ pub fn is_inlined(name: &str) -> bool {
 
 /// The name that a node or a value of a function had in the function, where names of functions are
 /// not known. onnxruntime writes the function's name, and perhaps the number of the call, before
-/// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner writes a number behind it: `/F/Add__2`.
+/// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner appends a number: `/F/Add__2`.
 pub(crate) fn before_inlining(name: &str) -> Option<&str> {
     match name.find(INLINED) {
         Some(at) => inlined(&name[at..], &[]),
@@ -52,7 +52,7 @@ pub(crate) fn before_inlining(name: &str) -> Option<&str> {
     }
 }
 
-/// What a runtime adds to all names of one inlined call, before and behind them.
+/// The prefix and the suffix that a runtime adds to all names of one inlined call.
 pub(crate) fn call_of(name: &str) -> Option<(&str, &str)> {
     match name.find(INLINED) {
         Some(at) => {

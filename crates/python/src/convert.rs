@@ -29,7 +29,7 @@ use crate::rules::{self, Registered, Shared};
 /// call to the converter, `function` the file, name and first line of the function it converts.
 /// The equations are listed in the file `calls`, and the program is written to the file `record`, with
 /// the values of weights if `record_weights` says so.
-/// `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+/// `fuel` is how many changes the optimiser may make, for tests: zero means none.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,

@@ -536,6 +536,17 @@ mod tests {
         for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
             assert_eq!(Tensor::scalar(dtype, -1.5).unwrap().to_f64s().unwrap(), [-1.5]);
         }
+        for truth in [true, false] {
+            let number = f64::from(u8::from(truth));
+            assert_eq!(Tensor::scalar(DType::Bool, number), Some(Tensor::bools(&[], &[truth])));
+        }
+        for (dtype, least, most) in [(DType::I8, -128.0, 127.0), (DType::U8, 0.0, 255.0)] {
+            assert!(
+                Tensor::scalar(dtype, least).is_some() && Tensor::scalar(dtype, most).is_some()
+            );
+            assert_eq!(Tensor::scalar(dtype, least - 1.0), None);
+            assert_eq!(Tensor::scalar(dtype, most + 1.0), None);
+        }
         assert_eq!(Tensor::scalar(DType::I8, -3.0).unwrap().to_ints().unwrap(), [-3]);
         assert_eq!(Tensor::scalar(DType::I8, 300.0), None);
         assert_eq!(Tensor::scalar(DType::I8, 0.5), None);

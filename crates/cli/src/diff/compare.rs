@@ -80,7 +80,7 @@ impl Change {
 }
 
 impl Difference {
-    /// Whether there are none.
+    /// Whether nothing differs.
     pub(crate) fn is_empty(&self) -> bool {
         self.model.is_empty() && self.nodes.is_empty() && self.weights.is_empty()
     }

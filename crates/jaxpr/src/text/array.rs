@@ -21,7 +21,7 @@ fn by_bits(dtype: DType) -> bool {
     dtype.bits() < 8 || (dtype.is_float() && dtype.bits() == 8)
 }
 
-/// The bytes of a number of `dtype`; the reason if it is none.
+/// The bytes of a number of type `dtype`, or why the text is not one.
 pub(super) fn encode(dtype: DType, text: &str) -> Result<Vec<u8>, String> {
     let wrong = || format!("`{text}` is not a number of type {dtype}");
     let width = width(dtype);

@@ -13,7 +13,7 @@ use crate::rules::TABLE_FILE;
 
 type Result<T> = std::result::Result<T, RuleError>;
 
-/// The types of the results of a node that is not of this crate's making.
+/// The types of the results of a node that a user's rule emits.
 #[derive(Clone, Debug)]
 pub enum Foreign {
     /// They are inferred; there are so many.
@@ -126,8 +126,8 @@ impl Context<'_> {
         self.builder.emit(op, inputs, attrs, count, at)
     }
 
-    /// Emits a node that is not of this crate's making: its results have the given types where
-    /// there is no type inference, and it must be valid.
+    /// Emits a node for a user's rule. Its results have the given types where there is no type
+    /// inference, and it must be valid.
     pub fn emit_foreign(
         &mut self,
         node: (Op, Vec<Option<ValueId>>, Attrs),

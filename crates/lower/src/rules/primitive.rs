@@ -81,7 +81,7 @@ pub enum Keys {
 pub enum Expands {
     /// None: the rule takes them all.
     Never,
-    /// All: there is no rule but to lower the expansion.
+    /// All: only the expansion is lowered.
     Always(Expansion),
     /// Those that the rule does not take: the function says which.
     Where(Expansion, fn(&Equation<'_>) -> bool),

@@ -7,7 +7,7 @@ use tensor::{DType, Tensor, Type};
 
 use crate::{Attrs, BlockId, Builder, Error, Op, Result, ValueId};
 
-/// A builder, shared by all numbers of a formula, whose own lifetimes do not matter to them.
+/// The builder that all numbers of a formula share, without its lifetimes.
 pub(super) trait Sheet {
     /// The results of a new node, or operands instead if it cannot be emitted.
     fn emit(
@@ -19,7 +19,7 @@ pub(super) trait Sheet {
         at: &'static Location<'static>,
     ) -> Vec<ValueId>;
 
-    /// A constant; `like` instead, whose element type it should have, if there is none.
+    /// A constant, or `like` if its element type has no such constant.
     fn constant(&self, like: ValueId, tensor: Option<Tensor>) -> ValueId;
 
     /// The type of a value.

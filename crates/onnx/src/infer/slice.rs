@@ -104,7 +104,7 @@ fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> R
     }
     let last = size.clone() - one;
     let start = match start {
-        // The last element, even if there is none.
+        // The place of the last element, even of an empty axis.
         Dim::Known(-1) => last.clone(),
         start => place(call, size, start, &Dim::Known(0), &last)?,
     };

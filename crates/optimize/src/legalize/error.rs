@@ -22,7 +22,7 @@ pub enum Error {
         /// Where the node came from.
         origin: OriginId,
     },
-    /// The graph or what was to be put into it is invalid: a bug in this project.
+    /// The graph, or a node that was to be added to it, is invalid: a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),
 }

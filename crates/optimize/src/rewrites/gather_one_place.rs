@@ -59,7 +59,7 @@ fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         Some(place) if m.ty(place).rank() == 0 => place,
         _ => {
             let place = m.constant(index).and_then(|tensor| tensor.clone().reshaped(&[]).ok());
-            m.tensor(place.ok_or("the place is no scalar")?)
+            m.tensor(place.ok_or("the place is not a scalar")?)
         }
     };
     let found = m.op("Gather", &[data, place], gather.attrs.clone())?;

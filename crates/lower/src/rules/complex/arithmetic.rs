@@ -34,7 +34,7 @@ pub(in crate::rules) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result
     })
 }
 
-/// By real numbers, each part for itself.
+/// A real divisor divides each part.
 pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if is_real(cx, x[1]) {
         return binary(cx, x, |a, b| a / b.re);

@@ -32,13 +32,13 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     Ok(vec![smaller(cx, x[0], x[1])?])
 }
 
-/// The larger of `a` and `b`. If the question has no answer, for NaN, it is `b`.
+/// The larger of `a` and `b`; `b` if they cannot be compared because of a NaN.
 #[track_caller]
 pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
     choose(cx, Location::caller(), a, b, |a, b| a.greater(b))
 }
 
-/// The smaller of `a` and `b`. If the question has no answer, for NaN, it is `b`.
+/// The smaller of `a` and `b`; `b` if they cannot be compared because of a NaN.
 #[track_caller]
 pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
     choose(cx, Location::caller(), a, b, |a, b| a.less(b))

@@ -44,7 +44,7 @@ struct Divisor<'f> {
 
 /// What to be careful about when integers are divided.
 struct Care {
-    /// Whether the divisor may be -1, and the dividend the least number, whose opposite there is not.
+    /// Whether the divisor may be -1, and the dividend the smallest number, which has no opposite.
     overflow: bool,
 }
 

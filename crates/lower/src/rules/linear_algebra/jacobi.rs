@@ -11,7 +11,7 @@ use crate::formula::formulas;
 use crate::rules::Result;
 use crate::{Context, Parts};
 
-/// Sweeps after which no more precision is to be had; five to ten are usual.
+/// The most sweeps. Five to ten are usually enough; more than this would not improve precision.
 pub(crate) const SWEEPS: u32 = 40;
 
 /// The pairing of an even number of rows.

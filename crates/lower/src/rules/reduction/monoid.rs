@@ -17,7 +17,7 @@ pub(crate) enum Monoid {
     Min,
 }
 
-/// Whether an equation reduces with a function that is none of these, which JAX has to apply.
+/// Whether an equation reduces with another function, which JAX has to apply.
 pub(crate) fn reduces_otherwise(eqn: &Equation<'_>) -> bool {
     let function = eqn.params.get::<JaxprId>("jaxpr");
     function.map_or(true, |id| Monoid::of(eqn.program.jaxpr(id)).is_none())

@@ -27,6 +27,7 @@ __all__ = [
     "operators",
     "primitives",
     "same_values",
+    "save_set",
 ]
 __version__: Final[str]
 

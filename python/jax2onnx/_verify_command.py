@@ -37,7 +37,11 @@ def run(
         return WRONG_USAGE
     link = f"{page}#node={quote(found.node, safe='/:@,')}" if page and found.node else ""
     if as_json:
-        print(json.dumps({**json.loads(found.to_json()), **({"link": link} if page else {})}, indent=2))
+        print(
+            json.dumps(
+                {**json.loads(found.to_json()), **({"link": link} if page else {})}, indent=2
+            )
+        )
     else:
         print("\n".join([found.message, *([f"  page:  {link}"] if link else [])]))
     if errors and not as_json:

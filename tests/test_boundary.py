@@ -152,6 +152,20 @@ def test_a_mask_of_booleans_and_a_layout():
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_a_flag_of_another_type_keeps_its_default():
+    def scaled(x, *, double):
+        return x * 2 if double else x
+
+    model = to_onnx(scaled, [(3,)], {"double": True}, input_dtypes={"double": "int64"})
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    x = np.ones(3, np.float32)
+    assert session.run(None, {"x": x})[0].tolist() == [2, 2, 2]
+    assert session.run(None, {"x": x, "double": np.asarray(0)})[0].tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -31,6 +31,7 @@ __all__ = [
     "operators",
     "primitives",
     "same_values",
+    "save_set",
 ]
 __version__: Final[str]
 

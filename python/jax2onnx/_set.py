@@ -105,7 +105,17 @@ def write(
     from jax2onnx import _core
 
     with _result.writing(output_dir=folder):
-        _core.save_set(folder, models, DATA, files)
+        try:
+            _core.save_set(folder, models, DATA, files)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            reason = str(error).removeprefix(f"{folder}: ")
+            raise InvalidInputError(
+                "unwritable-path",
+                f"cannot write `{folder}`: {reason}",
+                help="choose another folder, or change what is in this one",
+            ) from error
 
 
 def _folder(path: object) -> str:

@@ -240,7 +240,10 @@ impl Driver<'_> {
                 self.graph.value_mut(value).name.clone_from(name);
             }
             if let Some(default) = boundary.default_of(i) {
-                self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
+                let tensor = Tensor::scalar(dtype, f64::from(default));
+                let tensor =
+                    tensor.ok_or_else(|| Error::Boundary(format!("a default of type {dtype}")))?;
+                self.graph.defaults.push((value, tensor));
             }
             self.state.frame.learn(value, self.graph.ty(value));
             let value = self.boundary("input_dtypes").cast(value, inner).map_err(at_boundary)?;

@@ -51,8 +51,8 @@ bench-record: ## Add build/bench.json to the branch bench-history and push it.
 coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
 	@$(BIN)/python -m conformance
 
-fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7.
-	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))
+fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
+	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz

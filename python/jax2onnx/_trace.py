@@ -4,14 +4,12 @@ import functools
 import gc
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
-from jax2onnx import _frameworks, _jax
+from jax2onnx import _flags, _frameworks, _jax
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
@@ -42,8 +40,14 @@ def trace(
     *,
     double: bool,
     functions: Functions | None = None,
+    flags: Mapping[int, bool] | None = None,
+    names: Sequence[str] = (),
 ) -> Traced:
-    """Traces a call of `fn`. What `fn` changes in its own state is undone."""
+    """Traces a call of `fn`. What `fn` changes in its own state is undone.
+
+    `flags` are the booleans that the user gave, by their position among all leaves, and `names`
+    what to call the leaves in messages.
+    """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
     # that `fn` holds may have changed since.
@@ -69,7 +73,7 @@ def trace(
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         stack.enter_context(_rare_collections())
-        jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*args, **kwargs)
+        jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
     return Traced(jaxpr, outputs, tree)
 

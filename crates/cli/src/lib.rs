@@ -8,6 +8,7 @@ mod explain_error;
 mod failure;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
+mod link;
 mod log;
 mod model;
 mod nearest;

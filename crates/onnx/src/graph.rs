@@ -209,6 +209,8 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
+    /// What inputs of the main graph are if the model is run without them.
+    pub defaults: Vec<(ValueId, Tensor)>,
     /// What may be taken for granted about its values.
     pub assumptions: Assumptions,
     values: Vec<Value>,
@@ -231,6 +233,7 @@ impl Graph {
         Self {
             name: name.to_owned(),
             functions: Vec::new(),
+            defaults: Vec::new(),
             assumptions: Assumptions::default(),
             values: Vec::new(),
             nodes: Vec::new(),

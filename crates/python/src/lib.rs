@@ -40,9 +40,9 @@ mod _core {
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
-    use super::model::{Model, Tensors};
+    use super::model::{Model, Tensors, save_set};
     #[pymodule_export]
-    use super::primitive::{Primitive, expansions, primitives};
+    use super::primitive::{Primitive, beyond_models, expansions, primitives};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
@@ -127,6 +127,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
 
 fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
     let options = PyDict::new(py);
+    options.set_item("page", verify.page_address())?;
     options.set_item("inputs", verify.inputs)?;
     options.set_item("rtol", verify.rtol)?;
     options.set_item("atol", verify.atol)?;

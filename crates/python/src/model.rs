@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onnx::{Placement, Saving};
+use onnx::{GoOn, Placement, Saving, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::error::{raise, writing};
@@ -66,33 +67,8 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        let (saved, interrupted) = py.detach(|| {
-            let mut interrupted = None;
-            let mut asked = Instant::now();
-            let saved = self.model.save_while(&path, placement, &mut |saving| {
-                if let Saving::Wrote(bytes) = saving {
-                    self.written.fetch_add(bytes, Ordering::Relaxed);
-                }
-                // Other threads may keep the interpreter busy, so it is not asked all the time.
-                if saving != Saving::Complete && asked.elapsed() < PATIENCE {
-                    return Ok(());
-                }
-                let signal = Python::attach(|py| py.check_signals().err());
-                asked = Instant::now();
-                match signal {
-                    None => Ok(()),
-                    Some(signal) => {
-                        interrupted = Some(signal);
-                        Err(io::Error::other("interrupted"))
-                    }
-                }
-            });
-            (saved, interrupted)
-        });
-        match interrupted {
-            Some(interrupted) => Err(interrupted),
-            None => saved.map_err(|error| writing(py, error)),
-        }
+        let save = |go_on: &mut GoOn<'_>| self.model.save_while(&path, placement, go_on);
+        while_not_interrupted(py, &self.written, save)
     }
 
     /// How many bytes the model takes, its weights included.
@@ -140,6 +116,61 @@ impl Model {
     /// The names and contents of the tensors that `skeleton` omits, one by one.
     fn tensors(&self) -> Tensors {
         Tensors { model: Arc::clone(&self.model), next: 0 }
+    }
+}
+
+/// Writes models that share their large weights, in the file `data`, and other files. They replace
+/// those in `folder`, all at once.
+#[pyfunction]
+pub(crate) fn save_set(
+    py: Python<'_>,
+    folder: PathBuf,
+    models: Vec<(String, Py<Model>)>,
+    data: String,
+    files: Vec<(String, PyBackedBytes)>,
+) -> PyResult<()> {
+    let models: Vec<(String, Arc<onnx::Model>)> =
+        models.into_iter().map(|(name, model)| (name, Arc::clone(&model.get().model))).collect();
+    let set = Set {
+        models: models.iter().map(|(name, model)| (name.as_str(), &**model)).collect(),
+        data: &data,
+        files: files.iter().map(|(name, content)| (name.as_str(), &**content)).collect(),
+    };
+    while_not_interrupted(py, &AtomicU64::new(0), |go_on| set.save_while(&folder, go_on))
+}
+
+/// Saves without the interpreter, until somebody presses Ctrl-C, and counts the bytes.
+fn while_not_interrupted(
+    py: Python<'_>,
+    written: &AtomicU64,
+    save: impl FnOnce(&mut GoOn<'_>) -> onnx::Result<()> + Send,
+) -> PyResult<()> {
+    let (saved, interrupted) = py.detach(|| {
+        let mut interrupted = None;
+        let mut asked = Instant::now();
+        let saved = save(&mut |saving| {
+            if let Saving::Wrote(bytes) = saving {
+                written.fetch_add(bytes, Ordering::Relaxed);
+            }
+            // Other threads may keep the interpreter busy, so it is not asked all the time.
+            if saving != Saving::Complete && asked.elapsed() < PATIENCE {
+                return Ok(());
+            }
+            let signal = Python::attach(|py| py.check_signals().err());
+            asked = Instant::now();
+            match signal {
+                None => Ok(()),
+                Some(signal) => {
+                    interrupted = Some(signal);
+                    Err(io::Error::other("interrupted"))
+                }
+            }
+        });
+        (saved, interrupted)
+    });
+    match interrupted {
+        Some(interrupted) => Err(interrupted),
+        None => saved.map_err(|error| writing(py, error)),
     }
 }
 

@@ -40,7 +40,7 @@ def main() -> None:
     Path("model.py").write_text(MODEL)
     jax2onnx("export", "model.py:predict", "--input=f32[B,3]", "--stacktrace=sourcemap")
     shown = jax2onnx("show", "predict.onnx")
-    assert "predict:5" in shown, shown
+    assert "model.py:5" in shown, shown
     explained = jax2onnx("explain", "predict.onnx", MESSAGE)
     assert "--> model.py:5" in explained, explained
     jax2onnx("view", "predict.onnx", "-o", "predict.html")

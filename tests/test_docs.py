@@ -70,6 +70,24 @@ GIVEN = {
         "import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx\n"
         "from flax import nnx\nfrom jax2onnx import to_onnx"
     ),
+    "docs/flags.md": """
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class Given(nnx.Module):
+    def __init__(self, rngs):
+        self.hidden = nnx.Linear(784, 8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.head = nnx.Linear(8, 2, rngs=rngs)
+
+    def __call__(self, x, *, deterministic):
+        x = self.dropout(nnx.gelu(self.hidden(x)), deterministic=deterministic)
+        return self.head(x)
+
+
+model = Given(nnx.Rngs(0))
+""",
     "docs/functions.md": (
         _FUNCTION
         + "optimised = to_onnx(fn, inputs, return_mode='proto', source_map='net.onnx.map')"
@@ -165,6 +183,12 @@ def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> 
                 assert option in helps[command], (page, command, option)
                 seen += 1
     assert seen > 20
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r": (\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}
+    assert pages <= set(listed), "mkdocs.yml does not list all pages"
 
 
 def test_links_lead_somewhere() -> None:

@@ -67,15 +67,8 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        while_not_interrupted(py, |go_on| {
-            let mut count = |saving| {
-                if let Saving::Wrote(bytes) = saving {
-                    self.written.fetch_add(bytes, Ordering::Relaxed);
-                }
-                go_on(saving)
-            };
-            self.model.save_while(&path, placement, &mut count)
-        })
+        let save = |go_on: &mut GoOn<'_>| self.model.save_while(&path, placement, go_on);
+        while_not_interrupted(py, &self.written, save)
     }
 
     /// How many bytes the model takes, its weights included.
@@ -143,18 +136,22 @@ pub(crate) fn save_set(
         data: &data,
         files: files.iter().map(|(name, content)| (name.as_str(), &**content)).collect(),
     };
-    while_not_interrupted(py, |go_on| set.save_while(&folder, go_on))
+    while_not_interrupted(py, &AtomicU64::new(0), |go_on| set.save_while(&folder, go_on))
 }
 
-/// Saves without the interpreter, until somebody presses Ctrl-C.
+/// Saves without the interpreter, until somebody presses Ctrl-C, and counts the bytes.
 fn while_not_interrupted(
     py: Python<'_>,
+    written: &AtomicU64,
     save: impl FnOnce(&mut GoOn<'_>) -> onnx::Result<()> + Send,
 ) -> PyResult<()> {
     let (saved, interrupted) = py.detach(|| {
         let mut interrupted = None;
         let mut asked = Instant::now();
         let saved = save(&mut |saving| {
+            if let Saving::Wrote(bytes) = saving {
+                written.fetch_add(bytes, Ordering::Relaxed);
+            }
             // Other threads may keep the interpreter busy, so it is not asked all the time.
             if saving != Saving::Complete && asked.elapsed() < PATIENCE {
                 return Ok(());

@@ -496,7 +496,6 @@ impl Driver<'_> {
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 /// The integers with 64 bits that have the sign of these.
 fn wide(dtype: DType) -> DType {
     match dtype {
@@ -506,6 +505,7 @@ fn wide(dtype: DType) -> DType {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn at_boundary(error: impl ToString) -> Error {
     Error::Boundary(error.to_string())
 }

@@ -1,5 +1,6 @@
 """Sizes that are known only when the model runs."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,3 +15,14 @@ def numbers(n):
 @pytest.mark.parametrize("by", [-3, 1, 3, 7])
 def test_roll(by):
     check_sizes(lambda x: jnp.roll(x, by, 0), [("B", 3)], *([numbers(n)] for n in (1, 3, 5)))
+
+
+def test_gradient_of_overlapping_max_pools():
+    def pooled(x):
+        found = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        return (found**2).sum()
+
+    def images(height, width):
+        return np.random.default_rng(0).normal(size=(2, height, width, 3)).astype(np.float32)
+
+    check_sizes(jax.grad(pooled), [("B", "H", "W", 3)], [images(7, 7)], [images(6, 9)])

@@ -207,12 +207,24 @@ impl Dim {
                 if op == DimOp::FloorDiv && quotient != Dim::Known(0) {
                     return quotient + Dim::op(op, &rest, b);
                 }
+                // A quotient that JAX rounds up is written in two ways: ⌈a/k⌉ = ⌊(a+k-1)/k⌋.
+                if op == DimOp::FloorDiv && a.has_negative_terms_only() {
+                    let rounded_up = Dim::op(op, &(Dim::Known(k - 1) - a.clone()), b);
+                    return Dim::Known(0) - rounded_up;
+                }
             }
             (DimOp::FloorDiv, b) if a == b => return Dim::Known(1),
             (DimOp::Max | DimOp::Min, b) if a == b => return a.clone(),
             _ => {}
         }
         Dim::atom(Atom::Op(op, a.clone(), b.clone()))
+    }
+
+    /// Whether all of its terms but the constant are negative.
+    fn has_negative_terms_only(&self) -> bool {
+        let polynomial = self.polynomial();
+        let mut terms = polynomial.0.iter().filter(|(monomial, _)| !monomial.is_empty());
+        !matches!(self, Dim::Known(_)) && terms.all(|(_, factor)| *factor < 0)
     }
 
     /// `self = k * quotient + rest`, taking into the quotient every term that `k` divides.
@@ -550,6 +562,20 @@ mod tests {
         assert_eq!(dim("floordiv(-b, 2)").eval(&env), Some(-4));
         assert_eq!(dim("mod(-b, 4)").eval(&env), Some(1));
         assert_eq!(dim("t").eval(&env), None);
+    }
+
+    #[test]
+    fn a_quotient_that_is_rounded_up_has_one_form() {
+        assert_eq!(dim("-floordiv(-b, 2)"), dim("floordiv(b + 1, 2)"));
+        assert_eq!(dim("-floordiv(-b - 1, 4)"), dim("floordiv(b + 4, 4)"));
+        assert_eq!(
+            dim("floordiv(-b, 2)*floordiv(-t, 2)"),
+            dim("floordiv(b + 1, 2)*floordiv(t + 1, 2)")
+        );
+        for b in 0..9 {
+            let env = |_: &str| Some(b);
+            assert_eq!(dim("floordiv(-3*b + 1, 4)").eval(&env), Some((1 - 3 * b).div_euclid(4)));
+        }
     }
 
     #[test]

@@ -193,6 +193,8 @@ struct Block {
     elements: Vec<f32>,
     low: Vec<f32>,
     high: Vec<f32>,
+    /// The integers of a row.
+    row: Vec<u8>,
     /// The bytes to hand out.
     out: Vec<u8>,
     packer: Packer,
@@ -203,7 +205,8 @@ impl Block {
         let elements = Vec::with_capacity(blocks.size * columns);
         let (low, high) = (vec![0.0; columns], vec![0.0; columns]);
         let packer = Packer { half: None, packs: blocks.dtype.bits() == 4 };
-        Self { blocks, part, columns, elements, low, high, out: Vec::new(), packer }
+        let (row, out) = (Vec::with_capacity(columns), Vec::new());
+        Self { blocks, part, columns, elements, low, high, row, out, packer }
     }
 
     /// Takes as many elements as there is room for, and returns the others.
@@ -226,9 +229,10 @@ impl Block {
         let mut finite = true;
         for row in self.elements.chunks_exact(self.columns) {
             for ((value, low), high) in row.iter().zip(&mut self.low).zip(&mut self.high) {
-                finite &= value.is_finite();
-                *low = low.min(*value);
-                *high = high.max(*value);
+                // Comparisons, unlike `min` and `max`, are single instructions on several numbers.
+                finite &= value.abs() <= f32::MAX;
+                *low = if *value < *low { *value } else { *low };
+                *high = if *value > *high { *value } else { *high };
             }
         }
         if !finite {
@@ -249,17 +253,21 @@ impl Block {
                 }
             }
             Part::ZeroPoints => {
-                for zero in zeros {
-                    self.packer.put(byte(*zero), &mut self.out);
-                }
+                self.row.clear();
+                self.row.extend(zeros.iter().map(|zero| byte(*zero)));
+                self.packer.put(&self.row, &mut self.out);
             }
             Part::Values => {
                 let (least, most) = range(self.blocks.dtype);
                 for row in self.elements.chunks_exact(self.columns) {
-                    for ((value, scale), zero) in row.iter().zip(scales).zip(zeros) {
-                        let number = nearest(value / scale) + zero;
-                        self.packer.put(byte(number.clamp(least, most)), &mut self.out);
-                    }
+                    self.row.clear();
+                    self.row.extend(row.iter().zip(scales).zip(zeros).map(
+                        |((value, scale), zero)| {
+                            let number = nearest(value / scale) + zero;
+                            byte(number.clamp(least, most))
+                        },
+                    ));
+                    self.packer.put(&self.row, &mut self.out);
                 }
             }
         }
@@ -286,11 +294,20 @@ struct Packer {
 }
 
 impl Packer {
-    fn put(&mut self, byte: u8, out: &mut Vec<u8>) {
-        match self.half.take() {
-            _ if !self.packs => out.push(byte),
-            None => self.half = Some(byte & 0xf),
-            Some(first) => out.push(first | (byte << 4)),
+    fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if !self.packs {
+            out.extend_from_slice(bytes);
+            return;
+        }
+        let mut bytes = bytes;
+        if let (Some(first), Some((second, rest))) = (self.half, bytes.split_first()) {
+            out.push(first | (second << 4));
+            (self.half, bytes) = (None, rest);
+        }
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        out.extend(pairs.iter().map(|[first, second]| (first & 0xf) | (second << 4)));
+        if let [last] = rest {
+            self.half = Some(last & 0xf);
         }
     }
 
@@ -381,7 +398,13 @@ fn decode(dtype: DType, bytes: &[u8], floats: &mut Vec<f32>) {
             floats.extend(bytes.as_chunks().0.iter().map(|c| f16::from_le_bytes(*c).to_f32()));
         }
         DType::BF16 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| bf16::from_le_bytes(*c).to_f32()));
+            floats.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|c| f32::from_bits(u32::from(u16::from_le_bytes(*c)) << 16)),
+            );
         }
         DType::F64 => {
             floats.extend(bytes.as_chunks().0.iter().map(|c| f64::from_le_bytes(*c) as f32));

@@ -17,7 +17,12 @@ pub trait Storage: Send + Sync {
     /// All bytes of the tensor.
     fn bytes(&self) -> &[u8];
 
-    /// Some bytes were read for the time being, so memory that only caches them may be given back.
+    /// Whether reading takes memory that can be given back, as with a mapped file.
+    fn is_mapped(&self) -> bool {
+        false
+    }
+
+    /// Some bytes were read for the time being, so that memory may be given back.
     fn release(&self, _read: Range<usize>) {}
 }
 
@@ -263,6 +268,14 @@ impl Tensor {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| storage.bytes()),
             Data::Moved(_) | Data::Reduced(_) => None,
+        }
+    }
+
+    /// Whether the raw bytes are where they are read without taking more memory.
+    pub fn is_in_memory(&self) -> bool {
+        match &self.data {
+            Data::Stored(place) => place.here().is_some_and(|storage| !storage.is_mapped()),
+            Data::Moved(_) | Data::Reduced(_) => false,
         }
     }
 

@@ -1,9 +1,14 @@
 """Random programs, the same ones each time; `make fuzz` runs others for longer."""
 
+import json
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from fuzz import runtime
+from fuzz import compare, runtime, worker
+from fuzz.__main__ import Search
 from fuzz.check import Seen, check
 from fuzz.generate import program
 from fuzz.program import Equation, Function, Kind, Program, Value
@@ -83,3 +88,53 @@ def test_a_wrong_rewrite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failure is not None
     assert failure.stage.startswith("optimised")
     assert len(shrink(failure).program.equations) == 1
+
+
+def test_what_jax_refuses_is_passed_over() -> None:
+    refused = Counter()
+    assert program(882, refused).equations
+    assert any("scatter_mul gradients" in reason for reason in refused)
+
+
+def test_zeros_that_pad_are_multiplied_or_not() -> None:
+    text = "lax.conv_general_dilated(x0, x1, (1,), [(1, 1)])"
+    operands = [Value(n, (1, 1, 2), np.dtype("float32")) for n in ("x0", "x1")]
+    conv = Equation("conv", text, operands, Kind.MIXES)
+    conv.outputs = [Value("v2", (1, 1, 3), np.dtype("float32"))]
+    values = {"x0": np.ones((1, 1, 2), "float32"), "x1": np.array([[[np.nan, 1]]], "float32")}
+    (expected,) = conv.run(values, 0)
+    passed_over = Counter()
+    other = np.where(np.isnan(expected), expected, np.nan).astype("float32")
+    assert compare.wrong(conv, values, [other], 0, passed_over) is None
+    assert passed_over.total() == (not np.isnan(expected).all())
+    finite = {**values, "x1": np.ones((1, 1, 2), "float32")}
+    assert compare.wrong(conv, finite, [other], 0, passed_over) is not None
+
+
+def test_failures_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    export = runtime.export
+
+    def wrong(*args, **options):
+        model = export(*args, **options)
+        for node in model.graph.node:
+            if node.op_type == "Sin":
+                node.op_type = "Cos"
+        return model
+
+    monkeypatch.setattr(runtime, "export", wrong)
+    monkeypatch.setattr(worker, "program", lambda *_: example())
+    state = tmp_path / "state.json"
+    checking = worker.Worker(state, tmp_path / "kept")
+    for seed in (1, 2):  # the search goes on
+        checking.run(seed)
+    (file,) = (tmp_path / "kept").iterdir()
+    assert json.loads(state.read_text())["failures"] == {file.name: 2}
+    assert "v4 = lax.sin(v3)" in file.read_text()
+    compile(file.read_text(), file.name, "exec")
+
+
+@pytest.mark.parametrize(("stage", "ours"), [("draw", 0), ("compare", 0), ("convert", 1)])
+def test_a_crash_is_counted_where_it_happens(stage: str, ours: int, tmp_path: Path) -> None:
+    search = Search(0, 1, 1, tmp_path)
+    search._ended({"seed": 3, "stage": stage}, -6, "aborted")
+    assert (search.failures.total(), search.passed_over.total()) == (ours, 1 - ours)

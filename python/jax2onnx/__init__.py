@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jax2onnx._metadata import stacktrace_metadata
     from jax2onnx._quantize import Quantization, WeightError, quantize
     from jax2onnx._rules import local_lowerings, lowering
+    from jax2onnx._set import to_onnx_set
     from jax2onnx._source_map import SourceMap
     from jax2onnx._verification import LineError, Verification
     from jax2onnx._verify import verify
@@ -40,6 +41,7 @@ __all__ = [
     "quantize",
     "stacktrace_metadata",
     "to_onnx",
+    "to_onnx_set",
     "verify",
 ]
 
@@ -55,6 +57,7 @@ _MODULES = {
     "_metadata": ("stacktrace_metadata",),
     "_quantize": ("Quantization", "WeightError", "quantize"),
     "_rules": ("local_lowerings", "lowering"),
+    "_set": ("to_onnx_set",),
     "_source_map": ("SourceMap",),
     "_verification": ("LineError", "Verification"),
     "_verify": ("verify",),

@@ -11,11 +11,12 @@ import jax
 from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._checkpoint import Checkpoint
 from jax2onnx._functions import Functions
-from jax2onnx._inputs import Specs, check_arguments, check_results
+from jax2onnx._inputs import Specs, check_arguments, check_results, given_flags
 from jax2onnx._metadata import Level
-from jax2onnx._names import boundary_names, paths_of, signature_of
+from jax2onnx._names import Renaming, boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
-from jax2onnx._parameters import function_of
+from jax2onnx._parameters import ParameterNames, function_of
+from jax2onnx._patterns import dtypes
 from jax2onnx._rules import registered
 from jax2onnx._symbols import explained
 from jax2onnx._trace import Traced, trace
@@ -45,8 +46,10 @@ class _Common(TypedDict, total=False):
     record_weights: bool
     inputs_as_nchw: Layout
     outputs_as_nchw: Layout
-    input_names: Sequence[str] | None
-    output_names: Sequence[str] | None
+    input_names: Renaming | None
+    output_names: Renaming | None
+    input_dtypes: Mapping[str, Any] | None
+    output_dtypes: Mapping[str, Any] | None
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
@@ -117,8 +120,10 @@ def to_onnx(
     output_path: Path | None = None,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Renaming | None = None,
+    output_names: Renaming | None = None,
+    input_dtypes: Mapping[str, Any] | None = None,
+    output_dtypes: Mapping[str, Any] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
@@ -133,7 +138,7 @@ def to_onnx(
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Converts a JAX function to an ONNX model.
 
-    `fn` is traced once, with abstract values. It may be a function, a jitted function, a
+    `fn` is traced with abstract values. It may be a function, a jitted function, a
     `functools.partial`, a bound method or any callable object, such as a Flax NNX module, an
     Equinox module or a bound Linen module. Parameters that it holds become initializers named after
     their path in the model (`blocks.3.q.kernel`). Exporting does not change the model: the training
@@ -147,7 +152,9 @@ def to_onnx(
             runs. A shape alone is float32, or float64 with `enable_double_precision`. Dimensions
             from `jax.export.symbolic_shape` may have constraints.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
-            `inputs`; numbers and booleans are scalars.
+            `inputs`; numbers and booleans are scalars. A boolean is what the input is if the model
+            runs without it. Python code may ask it (`if deterministic:`): then the function is
+            traced for both values, and the model chooses.
         model_name: The name of the model's graph.
         opset: The ONNX opset. None means 23, or the lowest newer one that the model needs.
         enable_double_precision: Traces `fn` with 64-bit types enabled.
@@ -170,10 +177,17 @@ def to_onnx(
             model as NCHW.
         input_names: Names for the inputs, one for each leaf of `inputs` and `input_params`, or of
             `inputs` alone. By default they follow the names of parameters and the pytree path:
-            `x`, `batch.image`, `cache.0.k`.
+            `x`, `batch.image`, `cache.0.k`. A mapping renames those that match a pattern:
+            `{"cache.{i}.k": "past_key_values.{i}.key"}`, where `{i}` stands for one component of
+            the path, and `*` for anything.
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
-            a dictionary.
+            a dictionary. A mapping renames those that match a pattern.
+        input_dtypes: Element types of inputs, by name or pattern, if the model should take others
+            than the function: `{"input_ids": "int64"}` for token ids of type int32. Values are
+            converted inside the model. They have to fit the type that the function has.
+        output_dtypes: Element types of outputs, by name or pattern, if the model should return
+            others than the function.
         export_mode: "web" writes one self-contained file. Models that are returned always are.
         normalization_mode: How normalisation layers are written: "auto" as `operators` says,
             "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
@@ -254,6 +268,8 @@ def to_onnx(
         input_names=input_names,
         output_names=output_names,
         checkpoint=checkpoint,
+        input_dtypes=input_dtypes,
+        output_dtypes=output_dtypes,
     )
     model = converted.model
     _progress.stage("writing")
@@ -290,12 +306,17 @@ def convert(
     double: bool,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Renaming | None = None,
+    output_names: Renaming | None = None,
+    input_dtypes: Mapping[str, Any] | None = None,
+    output_dtypes: Mapping[str, Any] | None = None,
     keep_results: bool = False,
     checkpoint: Any = None,
+    shared: ParameterNames | None = None,
 ) -> Converted:
-    """Traces and converts a function. `keep_results` keeps track of what its equations become."""
+    """Traces and converts a function. `keep_results` keeps track of what its equations become,
+    `shared` gives parameters the names that they have in other models.
+    """
     if not callable(fn):
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
@@ -303,6 +324,7 @@ def convert(
     with _jax.precision(double=double):
         specs = Specs(double=double)
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+        flags = given_flags(inputs, args, input_params, kwargs)
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -311,7 +333,19 @@ def convert(
     _progress.stage("tracing")
     marked = Functions(modules=options.functions == "modules", none=options.functions == "none")
     with explained(signature, args, kwargs), _values.explained():
-        traced = trace(fn, args, kwargs, double=double, functions=marked, checkpoint=checkpoint)
+        names, _ = boundary_names(
+            signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
+        )
+        traced = trace(
+            fn,
+            args,
+            kwargs,
+            double=double,
+            functions=marked,
+            flags=flags,
+            names=names,
+            checkpoint=checkpoint,
+        )
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
     results = jax.tree_util.tree_leaves_with_path(traced.outputs)
@@ -327,6 +361,9 @@ def convert(
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
     out_nchw = positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks)
+    in_traced, out_traced = ([leaf.dtype for _, leaf in side] for side in (leaves, results))
+    in_types = dtypes("input_dtypes", input_dtypes, in_names, in_traced)
+    out_types = dtypes("output_dtypes", output_dtypes, out_names, out_traced)
 
     from jax2onnx import _core
 
@@ -342,9 +379,12 @@ def convert(
             opset=options.opset,
             input_names=in_names,
             output_names=out_names,
-            name_of=traced.tree.name_of,
+            name_of=traced.tree.name_of if shared is None else shared.of(traced.tree),
             inputs_as_nchw=in_nchw,
             outputs_as_nchw=out_nchw,
+            input_types=in_types,
+            output_types=out_types,
+            defaults=flags,
             detail=options.detail,
             source_map=options.source_map is not None,
             embed_sources=options.source_text,

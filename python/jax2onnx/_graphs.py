@@ -71,11 +71,12 @@ class Graph:
     def of(cls, runnable: Runnable) -> "Graph":
         """The main graph of a model."""
         proto = runnable.proto
+        fed = [value.name for value in runnable.inputs]
         return cls(
             nodes=list(proto.graph.node),
-            inputs=[value.name for value in runnable.inputs],
+            inputs=fed,
             outputs=[value.name for value in runnable.outputs],
-            constants={tensor.name: tensor for tensor in proto.graph.initializer},
+            constants={t.name: t for t in proto.graph.initializer if t.name not in fed},
             opsets={entry.domain: entry.version for entry in proto.opset_import},
             functions={(f.domain, f.name): f for f in proto.functions},
             folder=runnable.folder,

@@ -131,6 +131,15 @@ class Specs:
                     self._symbols = _jax.symbolic_scope(dim)
 
 
+def given_flags(
+    inputs: Sequence[Any], args: Any, params: Mapping[str, Any] | None, kwargs: Any
+) -> dict[int, bool]:
+    """The booleans that the user passed, by their position among all leaves."""
+    tree: Any = jax.tree_util.tree_structure((args, kwargs))
+    given = tree.flatten_up_to((tuple(inputs), dict(params or {})))
+    return {i: bool(v) for i, v in enumerate(given) if isinstance(v, bool | np.bool_)}
+
+
 def check_arguments(
     signature: inspect.Signature | None,
     args: tuple[Any, ...],

@@ -208,13 +208,21 @@ def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:
     return list(results) if eqn.primitive.multiple_results else [results]
 
 
-def as_if_in(eqn: Any) -> AbstractContextManager[Any]:
-    """Gives what is traced inside the line and the scope of an equation."""
+def as_if_in(eqn: Any, inside: Sequence[Any] | None = None) -> AbstractContextManager[Any]:
+    """Gives what is traced inside the line and the scope of an equation, or other levels of a name
+    stack.
+    """
     from jax._src import source_info_util
 
     info = eqn.source_info
+    stack = info.name_stack if inside is None else type(info.name_stack)(tuple(inside))
     outer = source_info_util.current_name_stack()
     context: AbstractContextManager[Any] = source_info_util.user_context(
-        info.traceback, name_stack=outer + info.name_stack
+        info.traceback, name_stack=outer + stack
     )
     return context
+
+
+def levels(eqn: Any) -> tuple[Any, ...]:
+    """The levels of an equation's name stack, each with a name."""
+    return tuple(eqn.source_info.name_stack.stack)

@@ -4,14 +4,12 @@ import functools
 import gc
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
-from jax2onnx import _frameworks, _jax
+from jax2onnx import _flags, _frameworks, _jax
 from jax2onnx._abstract import Abstract, as_constants
 from jax2onnx._checkpoint import weights_of
 from jax2onnx._functions import Functions
@@ -44,10 +42,15 @@ def trace(
     *,
     double: bool,
     functions: Functions | None = None,
+    flags: Mapping[int, bool] | None = None,
+    names: Sequence[str] = (),
     checkpoint: Any = None,
 ) -> Traced:
-    """Traces a call of `fn`. What `fn` changes in its own state is undone. The values of parameters
-    without values are those of `checkpoint`.
+    """Traces a call of `fn`. What `fn` changes in its own state is undone.
+
+    `flags` are the booleans that the user gave, by their position among all leaves, and `names`
+    what to call the leaves in messages. The values of parameters without values are those of
+    `checkpoint`.
     """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
@@ -79,8 +82,16 @@ def trace(
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
         stack.enter_context(_rare_collections())
+        count = 0 if abstract is None else len(abstract.parameters)
         leading = () if abstract is None else (abstract.types,)
-        jaxpr, outputs = jax.make_jaxpr(call, return_shape=True)(*leading, *args, **kwargs)
+        jaxpr, outputs = _flags.traced(
+            call,
+            (*leading, *args),
+            kwargs,
+            {index + count: value for index, value in (flags or {}).items()},
+            [*(p.name for p in (abstract.parameters if abstract else ())), *names],
+            snapshot.restore,
+        )
         jaxpr = _jax.without_references(jaxpr)
         if abstract is not None:
             jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree)

@@ -14,7 +14,7 @@ from jax2onnx._api import Converted, convert
 from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
-from jax2onnx._runtime import Runnable, as_tensor
+from jax2onnx._runtime import Runnable, as_tensor, dtype_of
 from jax2onnx._verification import Verification, answering
 from jax2onnx.errors import InvalidInputError
 
@@ -61,6 +61,7 @@ def verify(
         args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
         runnable = Runnable(model)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        leaves = [jax.numpy.asarray(leaf) if isinstance(leaf, bool) else leaf for leaf in leaves]
         nchw = _positions(inputs_as_nchw, runnable)
         specs, keywords = jax.tree_util.tree_unflatten(tree, _specs(leaves, runnable, nchw))
 
@@ -75,6 +76,8 @@ def verify(
                 outputs_as_nchw=outputs_as_nchw,
                 input_names=[value.name for value in runnable.inputs],
                 output_names=[value.name for value in runnable.outputs],
+                input_dtypes=_boundary_types(runnable, runnable.inputs),
+                output_dtypes=_boundary_types(runnable, runnable.outputs),
                 keep_results=True,
             )
 
@@ -123,6 +126,11 @@ def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converte
             return made
         found.append((shared, made))
     return max(found, key=lambda entry: entry[0])[1]
+
+
+def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]:
+    """The types of inputs or outputs that the export chose for them."""
+    return {v.name: dtype_of(v) for v in values if v.name in runnable.types_inside}
 
 
 def _options(runnable: Runnable, functions: str) -> Options:

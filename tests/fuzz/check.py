@@ -2,16 +2,20 @@
 
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fuzz import arrays, compare, runtime
+from fuzz.draw import first_line
 from fuzz.program import Program, multiple
 from jax2onnx import _jax
 from jax2onnx.errors import UnsupportedError
+
+# What is done with a program. JAX computes in the first and the last of these.
+DRAW, CONVERT, RUN, COMPARE = "draw", "convert", "run", "compare"
 
 
 @dataclass
@@ -33,6 +37,10 @@ class Seen:
     programs: int = 0
     operations: Counter[str] = field(default_factory=Counter)
     unsupported: Counter[str] = field(default_factory=Counter)
+    # What the reference is to blame for.
+    passed_over: Counter[str] = field(default_factory=Counter)
+    # Called with what is about to be done: a process that ends then has ended because of it.
+    enter: Callable[[str], None] = lambda _: None
 
 
 def check(program: Program, seen: Seen | None = None) -> Failure | None:
@@ -44,23 +52,26 @@ def check(program: Program, seen: Seen | None = None) -> Failure | None:
 
 def _check(program: Program, seen: Seen) -> Failure | None:
     names = list(program.values())
+    seen.enter(CONVERT)
     try:
         plain = runtime.export(program, names, fuel=0)
         leaves = program.leaves()
         optimized = runtime.export(program, leaves, fuel=None)
     except UnsupportedError as error:
-        seen.unsupported[_first_line(error)] += 1
+        seen.unsupported[first_line(error)] += 1
         return None
     except Exception as error:
-        if program.size and not _is_ours(error):
-            # JAX itself cannot do this with a symbolic size.
-            seen.unsupported[f"symbolic: {type(error).__name__}"] += 1
+        if not _is_ours(error):
+            # JAX itself cannot do this, most of the time because of a symbolic size.
+            kind = "with a symbolic size" if program.size else first_line(error)
+            seen.passed_over[f"JAX does not trace it: {type(error).__name__} {kind}"] += 1
             return None
         return _failure("export", error, program)
     seen.programs += 1
     for equation in program.equations:
         seen.operations.update(e.op for e in equation.shows())
     sizes = [program.size, 1, 3] if program.size else [0]
+    seen.enter(RUN)
     try:
         sessions = {
             (label, on): runtime.session(model, optimize=on)
@@ -74,18 +85,25 @@ def _check(program: Program, seen: Seen) -> Failure | None:
             inputs = resized(program, size)
             sized = Program(inputs, program.constants, program.equations, program.double, size)
             if size != program.size:
+                seen.enter(COMPARE)
                 sized.evaluate(size)
         except Exception:
             continue  # This size does not suit the program.
-        failure = _run(sized, program, sessions, names, leaves)
+        failure = _run(sized, program, sessions, names, leaves, seen)
         if failure is not None:
             return failure
     return None
 
 
 def _run(
-    sized: Program, program: Program, sessions: Any, names: Sequence[str], leaves: Sequence[str]
+    sized: Program,
+    program: Program,
+    sessions: Any,
+    names: Sequence[str],
+    leaves: Sequence[str],
+    seen: Seen,
 ) -> Failure | None:
+    seen.enter(RUN)
     size, inputs = sized.size, list(sized.inputs.values())
     dtypes = {v.name: v.dtype for v in program.values().values()}
     results = {}
@@ -95,11 +113,12 @@ def _run(
             results[label, on] = runtime.run(session, inputs, [dtypes[n] for n in wanted])
         except Exception as error:
             return _failure(f"run {label}, onnxruntime's optimiser {on}", error, program)
+    seen.enter(COMPARE)
     base = dict(zip(names, results["plain", False], strict=True))
     known = {**sized.inputs, **sized.constants, **base}
     for equation in sized.equations:
         found = [base[v.name] for v in equation.outputs]
-        bad = compare.wrong(equation, known, found, size)
+        bad = compare.wrong(equation, known, found, size, seen.passed_over)
         if bad is not None:
             return _difference(equation, known, found, bad, program, size)
     for key, found in results.items():
@@ -165,10 +184,6 @@ def _is_ours(error: Exception) -> bool:
     return not any(frame.filename == "<program>" for frame in frames)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:120]
-
-
 def _failure(stage: str, error: Exception, program: Program) -> Failure:
     message = f"{type(error).__name__}: {error}"
-    return Failure(stage, f"{type(error).__name__} {_first_line(error)[:60]}", message, program)
+    return Failure(stage, f"{type(error).__name__} {first_line(error)[:60]}", message, program)

@@ -1,6 +1,7 @@
 """What a program is drawn with: values in scope, dice, and the way to add an equation."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,10 @@ SYMBOLIC_SIZE = 7
 
 class Reject(Exception):
     """This equation cannot be drawn here."""
+
+
+class Refused(Reject):
+    """JAX does not take this equation."""
 
 
 class Draw:
@@ -41,6 +46,8 @@ class Draw:
         if rng.random() < 0.1:
             self.static.append(0)
         self.dtypes = self._dtypes()
+        # What JAX refused, by reason.
+        self.refused: Counter[str] = Counter()
 
     def _dtypes(self) -> list[str]:
         every = ["float32"] * 4 + ["int32"] * 2 + ["bool", "float16", "bfloat16", "complex64"]
@@ -168,10 +175,15 @@ class Draw:
         equation = Equation(op, text, found, kind, list(functions), is_tuple=is_tuple, **details)
         is_exact = all(v.is_exact for v in equation.free().values())
         is_exact &= kind is Kind.MOVES or (kind is Kind.ROUNDS and self.depth == 0)
-        if self.depth:
-            results = equation.avals(self.size)
-        else:
-            results = equation.run({**self.known, **self.constants}, self.size)
+        try:
+            if self.depth:
+                results = equation.avals(self.size)
+            else:
+                results = equation.run({**self.known, **self.constants}, self.size)
+        except NotImplementedError as error:
+            self.refused[f"{op}: {first_line(error)}"] += 1
+            raise Refused(op) from error
+        if not self.depth:
             self._refuse_noise(equation, results)
         for result in results:
             exact = is_exact or not arrays.is_inexact(result.dtype)
@@ -194,3 +206,8 @@ class Draw:
                 ).mean()
                 if finite < (0.4 if self.wild else 0.9):
                     raise Reject("hardly any numbers are left")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
+    return (str(error).strip().splitlines() or [""])[0][:120]

@@ -1,5 +1,7 @@
 """Draws whole programs."""
 
+from collections import Counter
+
 import numpy as np
 
 from fuzz.draw import SYMBOLIC_SIZE, Draw, Reject
@@ -11,8 +13,8 @@ WEIGHTS /= WEIGHTS.sum()
 NESTED = {draw for _, draw in nesting.TABLE}
 
 
-def program(seed: int) -> Program:
-    """The program of a seed."""
+def program(seed: int, refused: Counter[str] | None = None) -> Program:
+    """The program of a seed. Counts what JAX refuses while it is drawn."""
     from jax2onnx import _jax
 
     rng = np.random.default_rng(seed)
@@ -23,6 +25,8 @@ def program(seed: int) -> Program:
         for _ in range(draw.integer(2, 3)):
             draw.start()
         extend(draw, int(rng.choice([5, 8, 12, 20, 40], p=[0.3, 0.3, 0.2, 0.15, 0.05])))
+    if refused is not None:
+        refused.update(draw.refused)
     return Program(draw.inputs, draw.constants, draw.body, bool(double), size)
 
 

@@ -211,6 +211,8 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
+    /// What inputs of the main graph are if the model is run without them.
+    pub defaults: Vec<(ValueId, Tensor)>,
     /// What may be taken for granted about its values.
     pub assumptions: Assumptions,
     values: Vec<Value>,
@@ -233,6 +235,7 @@ impl Graph {
         Self {
             name: name.to_owned(),
             functions: Vec::new(),
+            defaults: Vec::new(),
             assumptions: Assumptions::default(),
             values: Vec::new(),
             nodes: Vec::new(),

@@ -10,8 +10,10 @@ use onnx::Assumption;
 use optimize::weights::{Format, Weights};
 use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
+use tensor::DType;
 
 use crate::calls;
 use crate::error;
@@ -31,9 +33,9 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
-    record, record_weights, rules, results, operators, normalization_mode, assume, weights,
-    report_missed,
+    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
+    absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
+    normalization_mode, assume, weights, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -47,6 +49,9 @@ pub(crate) fn convert(
     name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
+    input_types: BTreeMap<usize, String>,
+    output_types: BTreeMap<usize, String>,
+    defaults: BTreeMap<usize, bool>,
     detail: &str,
     source_map: bool,
     embed_sources: bool,
@@ -97,8 +102,21 @@ pub(crate) fn convert(
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
-    let boundary =
-        Boundary { model_name, input_names, output_names, inputs_as_nchw, outputs_as_nchw };
+    let by_default = |value: bool| {
+        defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
+    };
+    let (true_by_default, false_by_default) = (by_default(true), by_default(false));
+    let boundary = Boundary {
+        model_name,
+        input_names,
+        output_names,
+        inputs_as_nchw,
+        outputs_as_nchw,
+        input_types: types(&input_types)?,
+        output_types: types(&output_types)?,
+        true_by_default,
+        false_by_default,
+    };
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;
     let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };
@@ -152,6 +170,15 @@ pub(crate) fn convert(
     let raised = error::raise(py, family, &diagnostic);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
+}
+
+/// Element types by position, from their names in NumPy.
+fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
+    let known = |(i, name): (&usize, &String)| match DType::from_numpy_name(name) {
+        Some(dtype) => Ok((*i, dtype)),
+        None => Err(PyValueError::new_err(format!("unknown element type `{name}`"))),
+    };
+    names.iter().map(known).collect()
 }
 
 /// What went wrong.

@@ -9,7 +9,7 @@ use crate::{DType, Tensor, TensorError};
 
 /// How the elements of a matrix become small integers: those of a block, which are neighbours in a
 /// column, share a scale, and a zero point if the integers are unsigned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
     /// The integers: signed ones are multiples of the scale, unsigned ones count from a zero point.
     pub dtype: DType,
@@ -49,20 +49,22 @@ pub enum ReduceError {
 }
 
 pub(crate) struct Reduced {
-    source: Tensor,
+    pub(crate) source: Tensor,
     /// What the elements are called, for errors.
     name: String,
-    how: How,
+    pub(crate) how: How,
 }
 
-enum How {
+/// What becomes of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum How {
     /// Every element rounded to a smaller float.
     Rounded(DType),
     Blocks(Blocks, Part),
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Part {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
     Values,
     Scales,
     ZeroPoints,

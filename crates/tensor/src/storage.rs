@@ -9,7 +9,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use crate::moved::{Axis, Moved};
-use crate::reduced::Reduced;
+use crate::reduced::{How, Reduced};
 use crate::{DType, Dim, Kind, Type};
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
@@ -31,30 +31,33 @@ pub trait Source: Send + Sync {
     /// The number of bytes.
     fn byte_len(&self) -> usize;
 
+    /// Which they are: the same for two sources of the same bytes, while both exist.
+    fn address(&self) -> usize;
+
     /// Brings them here. Whoever asks lets go of them before asking for those of another tensor.
     fn fetch(&self) -> io::Result<Arc<dyn Storage>>;
 }
 
 /// Where bytes are.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum Held {
     Here(Arc<dyn Storage>),
     Away(Arc<dyn Source>),
 }
 
-impl Place {
+impl Held {
     pub(crate) fn byte_len(&self) -> usize {
         match self {
-            Place::Here(storage) => storage.bytes().len(),
-            Place::Away(source) => source.byte_len(),
+            Held::Here(storage) => storage.bytes().len(),
+            Held::Away(source) => source.byte_len(),
         }
     }
 
     /// The bytes, brought here if need be.
     pub(crate) fn open(&self) -> io::Result<Arc<dyn Storage>> {
         let storage = match self {
-            Place::Here(storage) => return Ok(Arc::clone(storage)),
-            Place::Away(source) => source.fetch()?,
+            Held::Here(storage) => return Ok(Arc::clone(storage)),
+            Held::Away(source) => source.fetch()?,
         };
         let (expected, actual) = (self.byte_len(), storage.bytes().len());
         if actual != expected {
@@ -64,10 +67,24 @@ impl Place {
         Ok(storage)
     }
 
+    /// Where they are, read as they lie.
+    fn place(&self) -> Place {
+        match self {
+            Held::Here(storage) => Place::of_bytes(storage.bytes()),
+            Held::Away(source) => Place {
+                address: source.address(),
+                bytes: source.byte_len(),
+                order: Vec::new(),
+                start: 0,
+                form: None,
+            },
+        }
+    }
+
     pub(crate) fn here(&self) -> Option<&Arc<dyn Storage>> {
         match self {
-            Place::Here(storage) => Some(storage),
-            Place::Away(_) => None,
+            Held::Here(storage) => Some(storage),
+            Held::Away(_) => None,
         }
     }
 }
@@ -101,6 +118,25 @@ pub enum TensorError {
     Order(Type),
 }
 
+/// Where elements are in memory, and how they are read. As long as both exist, what has the same
+/// place has the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    address: usize,
+    bytes: usize,
+    order: Vec<Axis>,
+    start: usize,
+    form: Option<How>,
+}
+
+impl Place {
+    /// The place of bytes that are read as they lie.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let address = bytes.as_ptr().addr();
+        Self { address, bytes: bytes.len(), order: Vec::new(), start: 0, form: None }
+    }
+}
+
 /// An immutable tensor: element type, static shape and shared bytes. Cloning shares the bytes.
 #[derive(Clone)]
 pub struct Tensor {
@@ -111,7 +147,7 @@ pub struct Tensor {
 
 #[derive(Clone)]
 enum Data {
-    Stored(Place),
+    Stored(Held),
     /// Put in order when somebody reads it.
     Moved(Arc<Moved>),
     /// Computed when somebody reads it.
@@ -134,7 +170,7 @@ const PIECE: usize = 8 << 20;
 impl Tensor {
     /// A tensor over `data`, checked against type and shape.
     pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
-        Self::over(dtype, shape, Data::Stored(Place::Here(data)))
+        Self::over(dtype, shape, Data::Stored(Held::Here(data)))
     }
 
     /// A tensor whose elements are fetched only when it is written. Nobody knows them before.
@@ -143,7 +179,7 @@ impl Tensor {
         shape: &[usize],
         source: Arc<dyn Source>,
     ) -> Result<Self, TensorError> {
-        Self::over(dtype, shape, Data::Stored(Place::Away(source)))
+        Self::over(dtype, shape, Data::Stored(Held::Away(source)))
     }
 
     pub(crate) fn reduced(
@@ -168,7 +204,7 @@ impl Tensor {
     }
 
     fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
-        Self { dtype, shape: shape.into(), data: Data::Stored(Place::Here(Arc::new(bytes))) }
+        Self { dtype, shape: shape.into(), data: Data::Stored(Held::Here(Arc::new(bytes))) }
     }
 
     /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
@@ -319,10 +355,21 @@ impl Tensor {
     /// Where the elements are. Tensors of one type at one address are the same.
     pub fn address(&self) -> usize {
         match &self.data {
-            Data::Stored(Place::Here(storage)) => storage.bytes().as_ptr().addr(),
-            Data::Stored(Place::Away(source)) => Arc::as_ptr(source).addr(),
+            Data::Stored(Held::Here(storage)) => storage.bytes().as_ptr().addr(),
+            Data::Stored(Held::Away(source)) => source.address(),
             Data::Moved(moved) => Arc::as_ptr(moved).addr(),
             Data::Reduced(reduced) => Arc::as_ptr(reduced).addr(),
+        }
+    }
+
+    /// Where the elements are, and in which order they are read.
+    pub fn place(&self) -> Place {
+        match &self.data {
+            Data::Stored(held) => held.place(),
+            Data::Moved(moved) => {
+                Place { order: moved.axes.clone(), start: moved.start, ..moved.source.place() }
+            }
+            Data::Reduced(reduced) => Place { form: Some(reduced.how), ..reduced.source.place() },
         }
     }
 
@@ -371,7 +418,7 @@ impl Tensor {
             // Reshaped since: the elements are put in order once, here.
             Data::Moved(_) | Data::Reduced(_) => {
                 let bytes = self.bytes().ok_or_else(|| TensorError::Order(self.ty()))?;
-                (Place::Here(Arc::new(bytes.into_owned())), self.dense(), 0)
+                (Held::Here(Arc::new(bytes.into_owned())), self.dense(), 0)
             }
         };
         let (axes, start) = order(axes, start);

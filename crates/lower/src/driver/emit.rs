@@ -58,13 +58,26 @@ impl Context<'_> {
         fold::elements(self.builder.graph, value)
     }
 
-    /// Several results of one formula, of the type that it computes in.
+    /// The boolean that a value is, or was converted from.
+    pub(crate) fn truth_behind(&self, value: ValueId) -> Option<ValueId> {
+        if self.dtype(value) == DType::Bool {
+            return Some(value);
+        }
+        let graph = &self.builder.graph;
+        let cast = graph.node(graph.producer(value)?);
+        let from = cast.input(0).filter(|_| cast.is("Cast"))?;
+        (self.dtype(from) == DType::Bool).then_some(from)
+    }
+
+    /// Several results of one formula, of the type that it computes in. If `at` is given, that line
+    /// emits all nodes.
     pub(crate) fn formulas<const N: usize, const M: usize>(
         &mut self,
+        at: Option<&'static Location<'static>>,
         operands: [ValueId; N],
         body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
     ) -> onnx::Result<[ValueId; M]> {
-        onnx::formula::formulas(&mut self.builder, operands, body)
+        onnx::formula::formulas_at(&mut self.builder, at, operands, body)
     }
 
     /// Emits a node with one result.

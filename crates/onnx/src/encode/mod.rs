@@ -128,7 +128,10 @@ impl<'a> Encoder<'a> {
         let mut constants: Vec<ValueId> = std::mem::take(&mut self.constants).into_keys().collect();
         constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
         let constants = constants.into_iter().map(|id| self.constant(id, initializer));
-        let initializer = constants.collect::<Result<_>>()?;
+        let mut initializer = constants.collect::<Result<Vec<_>>>()?;
+        for (input, default) in &self.graph.defaults {
+            initializer.push(tensor_proto(self.name(*input)?.to_owned(), default)?);
+        }
         let name = if self.graph.name.is_empty() { "main" } else { &self.graph.name };
         Ok(GraphProto { initializer, ..graph_proto(name.to_owned(), body) })
     }

@@ -25,14 +25,18 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let mut inputs = m.root().inputs.clone();
     for i in 0..inputs.len() {
-        let Some(small) = inputs[i].and_then(|v| m.constant(v)).and_then(shrunk) else { continue };
+        let Some(constant) = inputs[i].and_then(|v| m.constant(v)) else { continue };
+        let (Some(small), shape) = (shrunk(constant), constant.shape().to_vec()) else { continue };
         // All ranks are tried: the constant may be what decides that of the result.
         let ones = small.shape().iter().take_while(|size| **size == 1).count();
         for front in (0..=ones).rev() {
             let Ok(tensor) = small.reshaped(&small.shape()[front..]) else { continue };
+            if tensor.shape() == shape {
+                continue; // large constants are not interned: another one is not progress
+            }
             let value = m.tensor(tensor);
             let kept = inputs[i].replace(value);
-            if kept != Some(value) && gives(m, &inputs, &m.ty(y).shape) {
+            if gives(m, &inputs, &m.ty(y).shape) {
                 break;
             }
             inputs[i] = kept;
@@ -87,6 +91,21 @@ mod tests {
                 d = Constant <value = float {4}> ()
                 z = Mul (u, d)
             }",
+        );
+    }
+
+    #[test]
+    fn a_large_constant_that_decides_the_rank_stays() {
+        let numbers: Vec<String> = (0..25).map(|i| i.to_string()).collect();
+        let numbers = numbers.join(", ");
+        stays(
+            &REWRITE,
+            &format!(
+                "g (float x) => (float[1,5,5] y) {{
+                    c = Constant <value = float[1,5,5] {{{numbers}}}> ()
+                    y = Add (x, c)
+                }}"
+            ),
         );
     }
 

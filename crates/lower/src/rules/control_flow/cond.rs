@@ -3,7 +3,6 @@
 
 use jaxpr::JaxprId;
 use onnx::{Attrs, BlockId, ValueId, attrs};
-use tensor::DType;
 
 use super::platform_index::{self, Platforms};
 use crate::rules::Result;
@@ -38,16 +37,19 @@ fn choose(
     }
     let (below, above) = branches.split_at(branches.len() / 2);
     let middle = first + below.len();
-    let take = if cx.dtype(index) == DType::Bool {
-        cx.op("Not", &[index], Attrs::new())?
-    } else {
-        #[expect(clippy::cast_precision_loss, reason = "the number of branches is small")]
-        let last = cx.scalar_like(index, (middle - 1) as f64)?;
-        cx.op("LessOrEqual", &[index, last], Attrs::new())?
+    let truth = cx.truth_behind(index).filter(|_| branches.len() == 2);
+    let condition = match truth {
+        Some(truth) => truth,
+        None => {
+            #[expect(clippy::cast_precision_loss, reason = "the number of branches is small")]
+            let last = cx.scalar_like(index, (middle - 1) as f64)?;
+            cx.op("LessOrEqual", &[index, last], Attrs::new())?
+        }
     };
     let below: BlockId = cx.block(|cx, _| choose(cx, below, first, index, x))?;
     let above: BlockId = cx.block(|cx, _| choose(cx, above, middle, index, x))?;
+    let (then_branch, else_branch) = if truth.is_some() { (above, below) } else { (below, above) };
     let count = cx.out_count();
-    let attrs = attrs! { then_branch: below, else_branch: above };
-    Ok(cx.op_many("If", &[take], attrs, count)?)
+    let attrs = attrs! { then_branch: then_branch, else_branch: else_branch };
+    Ok(cx.op_many("If", &[condition], attrs, count)?)
 }

@@ -113,6 +113,12 @@ def measure(table, layers):
     table.add(
         "1 GB of weights: speed compared with a plain write", 100 * speed, "%", 80, at_least=True
     )
+    for weights, slowest in (("keep", 1.3), ("int4", 3)):
+        read = task("checkpoint", 1024, weights)
+        what = f"1 GB from safetensors, {weights}"
+        table.add(f"{what}: extra memory", read["extra"] / 1e6, "MB", 1000)
+        ratio = read["seconds"] / read["plain_seconds"]
+        table.add(f"{what}: time ÷ copying the file", ratio, "×", slowest)
 
 
 def speed(*arguments, python=sys.executable, needed=True):

@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import statistics
 import sys
 import tempfile
@@ -217,9 +218,70 @@ def memory(megabytes):
     }
 
 
+def checkpoint(megabytes, weights):
+    """Peak extra memory and speed of exporting that many megabytes from a safetensors file, as they
+    are (`keep`) or in another format.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from jax2onnx import to_onnx
+
+    side = 4096
+    size, layers = 2 * side * side, max(1, int(megabytes) // 32)
+    params = [jax.ShapeDtypeStruct((side, side), jnp.bfloat16) for _ in range(layers)]
+
+    def model(x):
+        for weight in params:
+            x = x @ weight.astype(jnp.float32)
+        return x
+
+    offsets = [(i * size, (i + 1) * size) for i in range(layers)]
+    entries = {
+        str(i): {"dtype": "BF16", "shape": [side, side], "data_offsets": offset}
+        for i, offset in enumerate(offsets)
+    }
+    header = json.dumps(entries).encode()
+    spec = [jax.ShapeDtypeStruct((1, side), jnp.float32)]
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as folder:
+        source = os.path.join(folder, "weights.safetensors")
+        with open(source, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.writelines(bytes([i % 60, 60]) * (size // 2) for i in range(layers))
+        small, path = (os.path.join(folder, name) for name in ("small.onnx", "model.onnx"))
+        to_onnx(lambda x: x + 1, spec, return_mode="file", output_path=small)
+        gc.collect()
+        extra, seconds, plain = [], [], []
+        options = {} if weights == "keep" else {"weights": weights}
+
+        def export():
+            watch = _Peak()
+            watch.start()
+            start = time.perf_counter()
+            to_onnx(model, spec, checkpoint=source, return_mode="file", output_path=path, **options)
+            seconds.append(time.perf_counter() - start)
+            extra.append(watch.stop())
+
+        def copy():
+            start = time.perf_counter()
+            with open(source, "rb", buffering=0) as one, open(path, "wb", buffering=0) as other:
+                shutil.copyfileobj(one, other, 4 << 20)
+                os.fsync(other.fileno())
+            plain.append(time.perf_counter() - start)
+
+        for measure in (copy, export, export, copy) * 2:
+            measure()
+    return {
+        "bytes": size * layers,
+        "extra": max(extra),
+        "seconds": min(seconds),
+        "plain_seconds": min(plain),
+    }
+
+
 TASKS = {
     task.__name__: task
-    for task in (import_jax, import_time, warm, first_trace, first_conversion, memory)
+    for task in (import_jax, import_time, warm, first_trace, first_conversion, memory, checkpoint)
 }
 
 if __name__ == "__main__":

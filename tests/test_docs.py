@@ -92,10 +92,57 @@ model = Given(nnx.Rngs(0))
         _FUNCTION
         + "optimised = to_onnx(fn, inputs, return_mode='proto', source_map='net.onnx.map')"
     ),
+    "docs/large-models.md": """
+import functools, json, os
+import jax, jax.numpy as jnp, numpy as np
+from jax2onnx import Checkpoint, Stored, to_onnx
+
+
+def init(key):
+    return {"embed": jax.random.normal(key, (50, 64)), "head": jax.random.normal(key, (64, 50))}
+
+
+def apply(params, ids):
+    return params["embed"][ids] @ params["head"]
+
+
+os.mkdir("llama")
+header, data, where = {}, b"", {}
+for name, array in init(jax.random.key(0)).items():
+    content = np.asarray(array).tobytes()
+    offsets = [len(data), len(data) + len(content)]
+    header[name] = {"dtype": "F32", "shape": array.shape, "data_offsets": offsets}
+    data += content
+    where[name] = "1.safetensors"
+text = json.dumps(header).encode()
+with open("llama/1.safetensors", "wb") as file:
+    file.write(len(text).to_bytes(8, "little") + text + data)
+with open("llama/model.safetensors.index.json", "w") as file:
+    json.dump({"weight_map": where}, file)
+""",
     "docs/operators.md": _FUNCTION,
     "docs/source-map.md": (
         _FUNCTION + "onnx.save(model, 'optimised.onnx')\nnode = model.graph.node[0]"
     ),
+    "docs/weights.md": """
+import jax, numpy as np, jax2onnx
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class Model(nnx.Module):
+    def __init__(self, rngs):
+        self.body = nnx.Linear(64, 64, rngs=rngs)
+        self.head = nnx.Linear(64, 64, rngs=rngs)
+
+    def __call__(self, x):
+        return self.head(jax.nn.relu(self.body(x)))
+
+
+model = Model(nnx.Rngs(0))
+x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
+inputs = [x]
+""",
     "docs/testing.md": """
 import jax
 from flax import nnx

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from flax import nnx
 
-from jax2onnx import to_onnx
+from jax2onnx import to_onnx, verify
 from jax2onnx.errors import InvalidInputError
 
 RNG = np.random.default_rng(0)
@@ -235,3 +235,17 @@ def test_weights_that_cannot_be_rounded_leave_the_old_model(tmp_path):
         to_onnx(lambda x: x @ w, [(1, 64)], weights="int4")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_what_each_line_loses(tmp_path):
+    net, ids = Net(), np.asarray([[1, 2, 3]], np.int32)
+    for form, ok in (("int4", False), (None, True)):
+        model = to_onnx(net, [ids], weights=form, stacktrace_metadata=True)
+        found = verify(net, model, [ids])
+        assert found.ok == ok
+    model = to_onnx(net, [ids], weights={"head.*": "int4"}, stacktrace_metadata=True)
+    found = verify(net, model, [ids])
+    assert not found.ok
+    assert found.by_module[0].place == "head"
+    assert "test_weights.py" in found.by_line[0].place
+    assert found.by_line[0].maximum > 100 * found.by_line[1].maximum

@@ -23,6 +23,9 @@ impl Mapped {
         // SAFETY: nobody may change the file while it is mapped, as with every reader of checkpoints.
         // If somebody shortens it, the system ends the process, before a model is replaced.
         let map = unsafe { Mmap::map(&file)? };
+        // Tensors are read from their start to their end. Nothing is wrong if nobody listens.
+        #[cfg(unix)]
+        let _ = map.advise(memmap2::Advice::Sequential);
         Ok(Self(map))
     }
 
@@ -70,6 +73,10 @@ impl Slice {
 impl Storage for Slice {
     fn bytes(&self) -> &[u8] {
         self.file.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn is_mapped(&self) -> bool {
+        true
     }
 
     fn release(&self, read: Range<usize>) {

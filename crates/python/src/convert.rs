@@ -33,9 +33,9 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources, absolute_paths, entry,
-    function, calls, record, record_weights, rules, results, operators, normalization_mode, assume, weights,
-    report_missed,
+    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
+    absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
+    normalization_mode, assume, weights, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]

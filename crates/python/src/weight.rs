@@ -28,7 +28,9 @@ impl Weight {
     fn fetched(py: Python<'_>, dtype: &str, shape: Vec<usize>, fetch: Py<PyAny>) -> PyResult<Self> {
         let dtype = DType::from_numpy_name(dtype)
             .ok_or_else(|| invalid(py, &format!("there are no weights of type {dtype}")))?;
-        let tensor = fetched(dtype, &shape, fetch).map_err(|problem| invalid(py, &problem))?;
+        let address = fetch.as_ptr().addr();
+        let tensor =
+            fetched(dtype, &shape, fetch, address).map_err(|problem| invalid(py, &problem))?;
         Ok(Self { tensor })
     }
 
@@ -61,12 +63,18 @@ impl Weight {
     }
 }
 
-/// A tensor whose elements a Python function returns when they are needed.
-pub(crate) fn fetched(dtype: DType, shape: &[usize], fetch: Py<PyAny>) -> Result<Tensor, String> {
+/// A tensor whose elements a Python function returns when they are needed. `address` is that of the
+/// Python object that they belong to.
+pub(crate) fn fetched(
+    dtype: DType,
+    shape: &[usize],
+    fetch: Py<PyAny>,
+    address: usize,
+) -> Result<Tensor, String> {
     let count = shape.iter().try_fold(1usize, |n, size| n.checked_mul(*size));
     let count = count.filter(|n| n.checked_mul(dtype.bits() as usize).is_some());
     let byte_len = dtype.byte_len(count.ok_or("a weight is too large")?);
-    let source = Arc::new(Fetched { fetch, dtype, byte_len });
+    let source = Arc::new(Fetched { fetch, dtype, byte_len, address });
     Tensor::fetched(dtype, shape, source).map_err(|error| error.to_string())
 }
 
@@ -74,11 +82,16 @@ struct Fetched {
     fetch: Py<PyAny>,
     dtype: DType,
     byte_len: usize,
+    address: usize,
 }
 
 impl Source for Fetched {
     fn byte_len(&self) -> usize {
         self.byte_len
+    }
+
+    fn address(&self) -> usize {
+        self.address
     }
 
     fn fetch(&self) -> io::Result<Arc<dyn Storage>> {

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::storage::Bytes;
+use crate::storage::Held;
 
 /// How much is put in order at a time, in bytes.
 const CHUNK: usize = 1 << 20;
@@ -11,7 +11,7 @@ const CHUNK: usize = 1 << 20;
 /// Every element of a storage, or some of them, read with strides.
 #[derive(Clone)]
 pub(crate) struct Moved {
-    pub(crate) source: Bytes,
+    pub(crate) source: Held,
     /// The bytes of one element.
     pub(crate) width: usize,
     /// The order in which elements are read: the axes from the outermost on.
@@ -193,7 +193,7 @@ mod tests {
         let source: Vec<u8> =
             (0..length).map(|i: usize| (i * 7 + i / 251).to_le_bytes()[0]).collect();
         let axes = axes.iter().map(|&(size, stride)| Axis { size, stride }).collect();
-        let moved = Moved { source: Bytes::Here(Arc::new(source)), width, axes, start };
+        let moved = Moved { source: Held::Here(Arc::new(source)), width, axes, start };
         let (mut bytes, mut largest) = (Vec::new(), 0);
         let done = moved.chunks(|chunk| {
             largest = largest.max(chunk.len());

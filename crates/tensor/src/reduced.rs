@@ -5,7 +5,7 @@ use std::io;
 
 use half::{bf16, f16};
 
-use crate::{DType, Place, Tensor, TensorError};
+use crate::{DType, Tensor, TensorError};
 
 /// How the elements of a matrix become small integers: those of a block, which are neighbours in a
 /// column, share a scale, and a zero point if the integers are unsigned.
@@ -49,13 +49,13 @@ pub enum ReduceError {
 }
 
 pub(crate) struct Reduced {
-    source: Tensor,
+    pub(crate) source: Tensor,
     /// What the elements are called, for errors.
     name: String,
-    how: How,
+    pub(crate) how: How,
 }
 
-/// How elements are made of those of another tensor.
+/// What becomes of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
     /// Every element rounded to a smaller float.
@@ -124,13 +124,6 @@ fn is_unsigned(dtype: DType) -> bool {
 }
 
 impl Reduced {
-    /// Where the elements come from, and what is computed of them.
-    pub(crate) fn place(&self) -> Place {
-        let mut place = self.source.place();
-        place.computed.push(self.how);
-        place
-    }
-
     pub(crate) fn byte_len(&self) -> usize {
         match &self.how {
             How::Rounded(dtype) => dtype.byte_len(self.source.len()),
@@ -202,6 +195,8 @@ struct Block {
     elements: Vec<f32>,
     low: Vec<f32>,
     high: Vec<f32>,
+    /// The integers of a row.
+    row: Vec<u8>,
     /// The bytes to hand out.
     out: Vec<u8>,
     packer: Packer,
@@ -212,7 +207,8 @@ impl Block {
         let elements = Vec::with_capacity(blocks.size * columns);
         let (low, high) = (vec![0.0; columns], vec![0.0; columns]);
         let packer = Packer { half: None, packs: blocks.dtype.bits() == 4 };
-        Self { blocks, part, columns, elements, low, high, out: Vec::new(), packer }
+        let (row, out) = (Vec::with_capacity(columns), Vec::new());
+        Self { blocks, part, columns, elements, low, high, row, out, packer }
     }
 
     /// Takes as many elements as there is room for, and returns the others.
@@ -235,9 +231,10 @@ impl Block {
         let mut finite = true;
         for row in self.elements.chunks_exact(self.columns) {
             for ((value, low), high) in row.iter().zip(&mut self.low).zip(&mut self.high) {
-                finite &= value.is_finite();
-                *low = low.min(*value);
-                *high = high.max(*value);
+                // Comparisons, unlike `min` and `max`, are single instructions on several numbers.
+                finite &= value.abs() <= f32::MAX;
+                *low = if *value < *low { *value } else { *low };
+                *high = if *value > *high { *value } else { *high };
             }
         }
         if !finite {
@@ -258,17 +255,21 @@ impl Block {
                 }
             }
             Part::ZeroPoints => {
-                for zero in zeros {
-                    self.packer.put(byte(*zero), &mut self.out);
-                }
+                self.row.clear();
+                self.row.extend(zeros.iter().map(|zero| byte(*zero)));
+                self.packer.put(&self.row, &mut self.out);
             }
             Part::Values => {
                 let (least, most) = range(self.blocks.dtype);
                 for row in self.elements.chunks_exact(self.columns) {
-                    for ((value, scale), zero) in row.iter().zip(scales).zip(zeros) {
-                        let number = nearest(value / scale) + zero;
-                        self.packer.put(byte(number.clamp(least, most)), &mut self.out);
-                    }
+                    self.row.clear();
+                    self.row.extend(row.iter().zip(scales).zip(zeros).map(
+                        |((value, scale), zero)| {
+                            let number = nearest(value / scale) + zero;
+                            byte(number.clamp(least, most))
+                        },
+                    ));
+                    self.packer.put(&self.row, &mut self.out);
                 }
             }
         }
@@ -295,11 +296,20 @@ struct Packer {
 }
 
 impl Packer {
-    fn put(&mut self, byte: u8, out: &mut Vec<u8>) {
-        match self.half.take() {
-            _ if !self.packs => out.push(byte),
-            None => self.half = Some(byte & 0xf),
-            Some(first) => out.push(first | (byte << 4)),
+    fn put(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if !self.packs {
+            out.extend_from_slice(bytes);
+            return;
+        }
+        let mut bytes = bytes;
+        if let (Some(first), Some((second, rest))) = (self.half, bytes.split_first()) {
+            out.push(first | (second << 4));
+            (self.half, bytes) = (None, rest);
+        }
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        out.extend(pairs.iter().map(|[first, second]| (first & 0xf) | (second << 4)));
+        if let [last] = rest {
+            self.half = Some(last & 0xf);
         }
     }
 
@@ -390,7 +400,13 @@ fn decode(dtype: DType, bytes: &[u8], floats: &mut Vec<f32>) {
             floats.extend(bytes.as_chunks().0.iter().map(|c| f16::from_le_bytes(*c).to_f32()));
         }
         DType::BF16 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| bf16::from_le_bytes(*c).to_f32()));
+            floats.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|c| f32::from_bits(u32::from(u16::from_le_bytes(*c)) << 16)),
+            );
         }
         DType::F64 => {
             floats.extend(bytes.as_chunks().0.iter().map(|c| f64::from_le_bytes(*c) as f32));

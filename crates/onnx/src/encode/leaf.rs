@@ -82,7 +82,7 @@ pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
 /// A tensor of the main graph. Its contents may be fetched or computed while it is written, which
 /// may fail.
 pub(super) fn initializer(name: String, tensor: &Tensor) -> Result<TensorProto> {
-    if tensor.byte_len() < LARGE || tensor.stored_bytes().is_some() {
+    if tensor.byte_len() < LARGE || tensor.is_in_memory() {
         return tensor_proto(name, tensor);
     }
     Ok(TensorProto { deferred: Some(tensor.clone()), ..described(name, tensor) })

@@ -114,7 +114,9 @@ impl<'py> Reader<'_, 'py> {
             return Ok(None);
         }
         let shape: Vec<usize> = array.getattr(attr::shape(py))?.extract()?;
-        fetched(dtype, &shape, fetch.unbind()).map(Some).map_err(ReadError::Malformed)
+        fetched(dtype, &shape, fetch.unbind(), address(array))
+            .map(Some)
+            .map_err(ReadError::Malformed)
     }
 }
 

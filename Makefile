@@ -20,7 +20,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench coverage fuzz lint fmt clean rust-lint rust-test python-lint python-test
+.PHONY: help demo test bench coverage fuzz web opsets lint fmt clean rust-lint rust-test python-lint python-test
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,15 @@ coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with J
 
 fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7.
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s))
+
+web: build/web/node_modules ## Install onnxruntime-web, so that models are tested in Node and a browser.
+
+build/web/node_modules:
+	mkdir -p build/web
+	npm install --prefix build/web --no-audit --no-fund onnxruntime-web@1.30.0
+
+opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
+	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py
 
 lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
 

@@ -57,6 +57,10 @@ class Model:
     def missed(self) -> list[str]:
         """The operators that were nearly recognised, and why not, if that was asked for."""
 
+    @property
+    def fallbacks(self) -> list[str]:
+        """What the target does not run on its GPU, and where it came from."""
+
     def tensors(self) -> Tensors:
         """Name and raw bytes of each tensor that `skeleton` leaves empty, one by one."""
 
@@ -306,6 +310,7 @@ def convert(
     operators: dict[str, str],
     normalization_mode: str,
     assume: list[str],
+    target: str,
     report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
@@ -314,6 +319,9 @@ def convert(
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
     """
+
+def targets() -> list[str]:
+    """The names of what models can be made for."""
 
 def assumptions() -> list[str]:
     """The names of what `to_onnx` can be told to assume."""

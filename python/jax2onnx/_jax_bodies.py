@@ -93,6 +93,7 @@ def converted(closed: Any) -> "Model | None":
             operators={},
             normalization_mode="auto",
             assume=[],
+            target="onnxruntime",
             report_missed=False,
         )
     except Jax2OnnxError:

@@ -144,6 +144,7 @@ def _options(runnable: Runnable, functions: str) -> Options:
         normalization_mode="auto",
         source_text=True,
         assume=_metadata(runnable).get("pkg.jax2onnx.assume", "").split(),
+        target=_metadata(runnable).get("pkg.jax2onnx.target", "onnxruntime"),
     )
 
 

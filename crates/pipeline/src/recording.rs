@@ -11,7 +11,7 @@ use optimize::Forms;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::Type;
 
-use crate::{Converted, DEFAULT_OPSET, Error, Lines, Options, convert};
+use crate::{Converted, Error, Lines, Options, Target, convert};
 
 /// A program, and how it is converted.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "made_by",
     "name",
     "inputs",
@@ -66,6 +66,7 @@ const FIELDS: [&str; 13] = [
     "inputs_as_nchw",
     "outputs_as_nchw",
     "opset",
+    "target",
     "operators",
     "assume",
     "stacktrace",
@@ -96,6 +97,10 @@ pub fn record(
         positions(&boundary.inputs_as_nchw),
         positions(&boundary.outputs_as_nchw),
         options.opset.map_or(Param::None, Param::Int),
+        match options.target {
+            Target::OnnxRuntime => Param::None,
+            target => text(target.name()),
+        },
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         match options.lowering.assumptions.to_string() {
             none if none.is_empty() => Param::None,
@@ -137,15 +142,20 @@ impl Recording {
             word.parse().map_err(|_| wrong("stacktrace", "off, minimal, full or sourcemap", &word))
         })?;
         let opset = field(&header, "opset")?;
+        let target: Option<Arc<str>> = field(&header, "target")?;
+        let target = target.map_or(Ok(Target::default()), |name| {
+            Target::find(&name).ok_or_else(|| wrong("target", "the name of a target", &name))
+        })?;
         let forms: Option<Arc<str>> = field(&header, "operators")?;
         let forms = forms.as_deref().unwrap_or_default();
-        let forms = Forms::parse(forms, opset.unwrap_or(DEFAULT_OPSET))
+        let forms = Forms::parse(forms, opset.unwrap_or(target.opset()))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
         let assumed: Option<Arc<str>> = field(&header, "assume")?;
         let assumptions = Assumptions::parse(assumed.as_deref().unwrap_or_default())
             .map_err(|name| wrong("assume", "names of assumptions", name))?;
         let options = Options {
             opset,
+            target,
             forms,
             lowering: lower::Options { assumptions, ..lower::Options::default() },
             detail,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use lower::Boundary;
 use onnx::Assumption;
-use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
+use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
@@ -31,7 +31,8 @@ use crate::rules::{self, Registered, Shared};
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
-    record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
+    record, record_weights, rules, results, operators, normalization_mode, assume, target,
+    report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -59,6 +60,7 @@ pub(crate) fn convert(
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
     assume: Vec<String>,
+    target: &str,
     report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
@@ -74,10 +76,20 @@ pub(crate) fn convert(
     let external = rules::external(py, rules, &tracebacks, &shared)?;
     let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
     let lowering = lower::Options { external, record: results, assumptions };
-    let forms = forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
+    let target = Target::find(target).unwrap_or_default();
+    let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
     let metadata = Vec::new();
-    let options =
-        Options { opset, detail, source_map, metadata, lowering, forms, report_missed, fuel };
+    let options = Options {
+        opset,
+        target,
+        detail,
+        source_map,
+        metadata,
+        lowering,
+        forms,
+        report_missed,
+        fuel,
+    };
     if let Some(path) = calls {
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
@@ -100,18 +112,19 @@ pub(crate) fn convert(
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
             .map_err(Failure::Convert)?;
-        let Converted { model, graph, source_map, results, missed, .. } = converted;
+        let Converted { model, graph, source_map, results, missed, fallbacks, .. } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, source_map), results, missed))
+        Ok((Model::new(model, source_map), results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {
         // A stack that cannot be resolved leaves the message without its line.
         let _ = tracebacks.resolve(py, stacks, stack);
     };
     let error = match converted {
-        Ok((model, results, missed)) => {
+        Ok((model, results, missed, fallbacks)) => {
             let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
             let model = model.with_missed(missed.iter().map(|m| places.missed(m)).collect());
+            let model = model.with_fallbacks(places.fallbacks(&fallbacks));
             return match results {
                 None => Ok(model),
                 Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),

@@ -27,6 +27,12 @@ pub(crate) fn forms(
     forms
 }
 
+/// The names of what models can be made for.
+#[pyfunction]
+pub(crate) fn targets() -> Vec<&'static str> {
+    pipeline::Target::ALL.into_iter().map(|(name, _)| name).collect()
+}
+
 /// The names of what can be assumed.
 #[pyfunction]
 pub(crate) fn assumptions() -> Vec<&'static str> {

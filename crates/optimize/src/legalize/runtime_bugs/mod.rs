@@ -41,7 +41,7 @@ static BUGS: [&Bug; 6] = [
 /// Avoids all of them.
 pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let target = work.target;
-    for bug in BUGS.iter().filter(|bug| bug.target == target) {
+    for bug in BUGS.iter().filter(|bug| target.has_code_of(bug.target)) {
         for id in work.graph.all_nodes() {
             let node = work.graph.node(id);
             if node.op.domain.is_empty() && bug.roots.contains(&node.op.name) {

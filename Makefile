@@ -26,7 +26,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader lint fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web opsets lint fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test python-lint python-test python-test-all \
 	workflow-lint
 
@@ -57,6 +57,15 @@ fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SEC
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz
 	cargo +nightly fuzz run $(READER) -- -max_total_time=$(or $(SECONDS),60)
+
+web: build/web/node_modules ## Install onnxruntime-web, so that models are tested in Node and a browser.
+
+build/web/node_modules:
+	mkdir -p build/web
+	npm install --prefix build/web --no-audit --no-fund onnxruntime-web@1.30.0
+
+opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
+	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py
 
 lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
 

@@ -1,11 +1,13 @@
 """Writes crates/onnx/src/schema/table.rs: what ONNX and onnxruntime accept, operator by operator.
 
     python scripts/gen_op_table.py            measure, and write the table
+    python scripts/gen_op_table.py --new      measure only the versions that the table lacks
     python scripts/gen_op_table.py --check    check the table without measuring, in seconds
 
 The specification comes from `onnx.defs`. What runs comes from running onnxruntime (see
 `measure_kernels.py`; `measure_integers.py` and `measure_nan.py` find what runs but is wrong) and,
-for operators without a sample that runs, from its list of CPU kernels.
+for operators without a sample that runs, from its list of CPU kernels. A version that is newer than
+the newest opset that onnxruntime loads is taken to run what the version before it runs.
 
 Measuring runs tens of thousands of one-node models, which takes more than ten minutes. So `--check`
 compares everything that comes from the specification or the kernel list, and compares the
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import re
 import sys
@@ -39,13 +42,18 @@ from measure_nan import nan_losers
 from measure_nothing import failing_types
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
 
-OLDEST, NEWEST = 18, 26
+OLDEST, NEWEST = 13, 28
+# The newest opset that onnxruntime loads.
+LOADED = 26
 TABLE = Path(__file__).parent.parent / "crates/onnx/src/schema/table.rs"
 BIT = {name: 1 << i for i, name in enumerate(ELEMENT_TYPES)}
 MAX_INT = 2**31 - 1
 
 # Kernels that onnxruntime 1.30 does not have yet. Models should run there as well.
 TOO_NEW = {"Where": {"int8", "uint32"}}
+
+ROW = re.compile(r'(\w+)\("(\w*)", &\[([^]]*)\]\)')
+"""A row in the table: its kind, its variant, its masks."""
 
 Row = tuple[int, ...]
 """One mask per type constraint: all combinations of them run."""
@@ -105,7 +113,7 @@ class Schema:
             op=s.name,
             since=s.since_version,
             # A function is expanded into operators of the model's opset, so try both ends.
-            opsets=tuple(sorted({max(s.since_version, OLDEST), self.until})),
+            opsets=tuple(sorted({max(s.since_version, OLDEST), min(self.until, LOADED)})),
             constraints=tuple(self.constraints),
             inputs=tuple(self.index[p.type_str] for p in s.inputs),
             outputs=tuple(self.index[p.type_str] for p in s.outputs),
@@ -246,20 +254,44 @@ def table(found: list[Schema], runs: dict[tuple[str, int], str], versions: dict[
         **versions,
         oldest=OLDEST,
         newest=NEWEST,
-        digest=digest(runs),
+        digest=digest({s.key: runs.get(s.key, "") for s in found}),
         variants="".join(f'    ("{op}", "{a}", "{value}"),\n' for op, (a, value) in variants),
     )
     return header + "".join(s.line(runs.get(s.key, "")) for s in found) + "];\n"
 
 
-def measured_table(jobs: int) -> str:
-    """The table, measured anew."""
-    found = schemas()
+def measured_table(jobs: int, known: dict[tuple[str, int], str]) -> str:
+    """The table; what is known already is not measured."""
+    found = [s for s in schemas() if s.schema.since_version <= LOADED and s.key not in known]
     measured = measure_all([s.version() for s in found], jobs)
     wrong = {"small": wrong_types(), "numbers": nan_losers(), "terms": failing_types()}
     pairs = zip(found, measured, strict=True)
-    runs = {s.key: ", ".join(s.rows(m, wrong)) for s, m in pairs}
-    return table(found, runs, {"onnx": onnx.__version__, "ort": onnxruntime.__version__})
+    runs = known | {s.key: ", ".join(s.rows(m, wrong)) for s, m in pairs}
+    inherit(schemas(), runs)
+    return table(schemas(), runs, {"onnx": onnx.__version__, "ort": onnxruntime.__version__})
+
+
+def inherit(found: list[Schema], runs: dict[tuple[str, int], str]) -> None:
+    """Gives versions that onnxruntime does not load yet the rows of the version before them."""
+    for before, new in itertools.pairwise(found):
+        if new.schema.since_version <= LOADED:
+            continue
+        names = [[c.name for c in s.constraints] for s in (before, new)]
+        same = before.schema.name == new.schema.name and names[0] == names[1]
+        rows = ROW.findall(runs.get(before.key, "")) if same else []
+        allowed = [mask(c.types) for c in new.constraints]
+        kept = []
+        for kind, variant, masks in rows:
+            row = [int(m, 16) & a for m, a in zip(masks.split(", "), allowed, strict=True)]
+            if all(row):
+                kept.append(show_row(kind, variant, tuple(row)))
+        runs[new.key] = ", ".join(kept)
+
+
+def known_runs(old: str) -> dict[tuple[str, int], str]:
+    """The rows of a table."""
+    pattern = r'Schema \{ name: "(\w+)", since: (\d+),.*?runs: &\[(.*)\], function:'
+    return {(op, int(since)): rows for op, since, rows in re.findall(pattern, old)}
 
 
 def checked_table(old: str) -> str:
@@ -268,8 +300,7 @@ def checked_table(old: str) -> str:
     if made is None:
         sys.exit(f"{TABLE.name} does not say what it was generated from")
     versions = {"onnx": made[1], "ort": made[2]}
-    pattern = r'Schema \{ name: "(\w+)", since: (\d+),.*?runs: &\[(.*)\], function:'
-    runs = {(op, int(since)): rows for op, since, rows in re.findall(pattern, old)}
+    runs = known_runs(old)
     found = schemas()
     if onnxruntime.__version__ == versions["ort"]:
         for s in found:
@@ -287,10 +318,12 @@ def checked_table(old: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="check the table without measuring")
+    parser.add_argument("--new", action="store_true", help="measure only versions that are new")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if not arguments.check:
-        TABLE.write_text(measured_table(arguments.jobs))
+        known = known_runs(TABLE.read_text()) if arguments.new else {}
+        TABLE.write_text(measured_table(arguments.jobs, known))
         return
     old = TABLE.read_text()
     new = checked_table(old)

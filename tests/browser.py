@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -47,14 +47,16 @@ def find_browser() -> str:
 class Page:
     """One tab. Errors on the page fail the test that looks at it."""
 
-    def __init__(self, folder: Path, width: int = 1440, height: int = 900) -> None:
+    def __init__(
+        self, folder: Path, width: int = 1440, height: int = 900, flags: Sequence[str] = ()
+    ) -> None:
         browser = find_browser()
         down, up = os.pipe(), os.pipe()
         command = [
             browser,
             "--headless=new",
             "--no-sandbox",
-            "--disable-gpu",
+            *(flags or ["--disable-gpu"]),
             "--disable-dev-shm-usage",
             "--no-first-run",
             "--hide-scrollbars",

@@ -89,7 +89,9 @@ def test_wrong_options_list_the_right_ones(options: Any, message: str) -> None:
 
 @pytest.mark.parametrize("mode", ["proto", "ir"])
 def test_a_model_that_is_returned_is_self_contained_anyway(mode: Any) -> None:
-    with pytest.warns(UserWarning, match=f'no effect with `return_mode="{mode}"`') as caught:
+    with pytest.warns(
+        UserWarning, match=f'only chooses the target with `return_mode="{mode}"`'
+    ) as caught:
         to_onnx(lambda x: x + 1, [(2,)], return_mode=mode, export_mode="web")
     assert caught[0].filename == __file__
 

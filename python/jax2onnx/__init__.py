@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jax2onnx._source_map import SourceMap
     from jax2onnx._verification import LineError, Verification
     from jax2onnx._verify import verify
+    from jax2onnx._web import allclose_onnxruntime_web
     from jax2onnx.errors import InternalError, InvalidInputError, Jax2OnnxError, UnsupportedError
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Verification",
     "WeightError",
     "allclose",
+    "allclose_onnxruntime_web",
     "explain_errors",
     "local_lowerings",
     "lowering",
@@ -61,6 +63,7 @@ _MODULES = {
     "_source_map": ("SourceMap",),
     "_verification": ("LineError", "Verification"),
     "_verify": ("verify",),
+    "_web": ("allclose_onnxruntime_web",),
     "errors": ("InternalError", "InvalidInputError", "Jax2OnnxError", "UnsupportedError"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

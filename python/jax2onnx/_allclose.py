@@ -52,12 +52,39 @@ def allclose(
             "`allclose` needs one model",
             help="pass it as `model` or as `onnx_model_path`",
         )
-    model = onnx_model_path if model is None else model
-    with _jax.precision(double=enable_double_precision):
-        args, kwargs = arguments(inputs, input_params, double=enable_double_precision)
+    runnable = Runnable(onnx_model_path if model is None else model)
+    return compare(
+        fn,
+        runnable,
+        runnable.run,
+        inputs,
+        input_params,
+        rtol,
+        atol,
+        double=enable_double_precision,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
+    )
+
+
+def compare(
+    fn: Callable[..., Any],
+    runnable: Runnable,
+    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None,
+    rtol: float,
+    atol: float,
+    *,
+    double: bool,
+    inputs_as_nchw: Layout,
+    outputs_as_nchw: Layout,
+) -> tuple[bool, str]:
+    """Whether the outputs that `run` gives are close to what `fn` returns, and what differs."""
+    with _jax.precision(double=double):
+        args, kwargs = arguments(inputs, input_params, double=double)
         with restored(fn):
             expected = jax.tree_util.tree_leaves_with_path(fn(*args, **kwargs))
-    runnable = Runnable(model)
     feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
     in_names = [value.name for value in runnable.inputs]
     out_names = [value.name for value in runnable.outputs]
@@ -79,7 +106,7 @@ def allclose(
         runnable.at_boundary(o, array) for o, array in zip(runnable.outputs, wanted, strict=True)
     ]
     wrong = []
-    for name, one, other in zip(out_names, wanted, runnable.run(feeds), strict=True):
+    for name, one, other in zip(out_names, wanted, run(feeds), strict=True):
         apart = difference(one, other, rtol, atol)
         if apart is not None:
             wrong.append(f"`{name}` differs: {apart}")

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -40,6 +41,7 @@ Path = str | os.PathLike[str]
 
 Form = Literal["auto", "native", "elementary"]
 Assumption = Literal["indices_in_range", "no_nan", "casts_in_range"]
+Target = Literal["any", "onnxruntime", "onnxruntime-web", "webgpu"]
 
 _log = logging.getLogger("jax2onnx")
 
@@ -58,6 +60,7 @@ class _Common(TypedDict, total=False):
     input_dtypes: Mapping[str, Any] | None
     output_dtypes: Mapping[str, Any] | None
     export_mode: Literal["standard", "web"]
+    target: Target | None
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
     assume: Assumption | Sequence[Assumption]
@@ -132,6 +135,7 @@ def to_onnx(
     input_dtypes: Mapping[str, Any] | None = None,
     output_dtypes: Mapping[str, Any] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
+    target: Target | None = None,
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
     assume: Assumption | Sequence[Assumption] = (),
@@ -164,7 +168,8 @@ def to_onnx(
             runs without it. Python code may ask it (`if deterministic:`): then the function is
             traced for both values, and the model chooses.
         model_name: The name of the model's graph.
-        opset: The ONNX opset. None means 23, or the lowest newer one that the model needs.
+        opset: The ONNX opset, from 13 to 28. None means 23, or 21 for the target "webgpu", or the
+            lowest newer one that the model needs.
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.
@@ -196,7 +201,12 @@ def to_onnx(
             converted inside the model. They have to fit the type that the function has.
         output_dtypes: Element types of outputs, by name or pattern, if the model should return
             others than the function.
-        export_mode: "web" writes one self-contained file. Models that are returned always are.
+        export_mode: "web" writes one self-contained file, for the target "onnxruntime-web". Models
+            that are returned are always self-contained.
+        target: Where the model is going to run: "onnxruntime", "onnxruntime-web" in WebAssembly,
+            "webgpu" for the WebGPU build of onnxruntime-web, or "any" for nothing but what ONNX
+            allows. What the target lacks is computed in another way. A warning says by line which
+            nodes WebGPU leaves to the CPU.
         normalization_mode: How normalisation layers are written: "auto" as `operators` says,
             "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
         operators: How operators are written that ONNX has and JAX spells out, such as `Gelu` and
@@ -252,6 +262,7 @@ def to_onnx(
         return_mode=return_mode,
         output_path=output_path,
         export_mode=export_mode,
+        target=target,
         normalization_mode=normalization_mode,
         operators=operators,
         assume=assume,
@@ -413,8 +424,12 @@ def convert(
             normalization_mode=options.normalization_mode,
             assume=list(options.assume),
             weights=list(options.weights),
+            target=options.target,
             report_missed=_log.isEnabledFor(logging.INFO),
         )
     for missed in model.missed:
         _log.info(missed)
+    if model.fallbacks:
+        lines = "".join(f"\n  {line}" for line in model.fallbacks)
+        warnings.warn(f"{options.target} runs these on the CPU:{lines}", stacklevel=3)
     return Converted(model, traced, in_nchw, out_nchw)

@@ -71,6 +71,10 @@ class Model:
     def missed(self) -> list[str]:
         """The operators that were nearly recognised, and why not, if that was asked for."""
 
+    @property
+    def fallbacks(self) -> list[str]:
+        """What the target does not run on its GPU, and where it came from."""
+
     def tensors(self) -> Tensors:
         """Name and raw bytes of each tensor that `skeleton` leaves empty, one by one."""
 
@@ -324,6 +328,7 @@ def convert(
     normalization_mode: str,
     assume: list[str],
     weights: list[tuple[str, str]],
+    target: str,
     report_missed: bool,
     fuel: int | None = None,
 ) -> Model:
@@ -374,6 +379,9 @@ class Safetensors:
 
 def is_weight_format(text: str) -> bool:
     """Whether weights can be stored in the format that a text names, such as `int4:64`."""
+
+def targets() -> list[str]:
+    """The names of what models can be made for."""
 
 def assumptions() -> list[str]:
     """The names of what `to_onnx` can be told to assume."""

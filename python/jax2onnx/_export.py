@@ -39,6 +39,7 @@ def run(
     settings: Sequence[str],
     *,
     opset: int | None,
+    target: str | None,
     stacktrace: str | None,
     assume: Sequence[str],
     weights: Sequence[str],
@@ -52,6 +53,8 @@ def run(
 
     try:
         options = _options(settings, opset, stacktrace)
+        if target is not None:
+            options["target"] = target
         if assume:
             options["assume"] = list(assume)
         if weights:

@@ -97,6 +97,7 @@ def converted(closed: Any) -> "Model | None":
             normalization_mode="auto",
             assume=[],
             weights=[],
+            target="onnxruntime",
             report_missed=False,
         )
     except Jax2OnnxError:

@@ -46,6 +46,7 @@ class Options:
     normalization_mode: str
     assume: Sequence[str] = ()
     weights: Sequence[tuple[str, str]] = ()
+    target: str = "onnxruntime"
     source_text: bool = False
     absolute_paths: bool = False
 
@@ -91,6 +92,7 @@ def check_options(
     return_mode: object,
     output_path: object,
     export_mode: object,
+    target: object,
     normalization_mode: object,
     stacktrace_metadata: Level | None,
     source_map: object,
@@ -129,7 +131,7 @@ def check_options(
         require("onnx_ir", f'`return_mode="{mode}"`', extra=_EXTRAS[mode])
     if mode != "file" and export == "web":
         warnings.warn(
-            f'`export_mode="web"` has no effect with `return_mode="{mode}"`: '
+            f'`export_mode="web"` only chooses the target with `return_mode="{mode}"`: '
             "a model that is not written to a file always holds its weights",
             stacklevel=3,
         )
@@ -149,6 +151,7 @@ def check_options(
         normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
         assume=_assumptions(assume),
         weights=_weights(weights),
+        target=_target(target, export),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
     )
@@ -260,6 +263,14 @@ def _weights(value: object) -> list[tuple[str, str]]:
                 "have a block size, a power of two from 16 on: 'int4:64'",
             )
     return list(formats.items())
+
+
+def _target(value: object, export: str) -> str:
+    if value is None:
+        return "onnxruntime-web" if export == "web" else "onnxruntime"
+    from jax2onnx import _core
+
+    return _choice("target", value, tuple(_core.targets()))
 
 
 def _opset(value: object) -> int | None:

@@ -152,6 +152,7 @@ def _options(runnable: Runnable, functions: str) -> Options:
         normalization_mode="auto",
         source_text=True,
         assume=_text(runnable, "assume").split(),
+        target=_text(runnable, "target") or "onnxruntime",
         weights=_weights(runnable),
     )
 

@@ -59,4 +59,6 @@ pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};
 pub use structure::same_values;
 pub use uses::Use;
-pub use verify::{check_node, check_opset, required_opset, verify, verify_names};
+pub use verify::{
+    check_node, check_opset, check_types, is_valid_at, required_opset, verify, verify_names,
+};

@@ -1,7 +1,8 @@
 //! What an error tells the user: what happened, where in the program, and what to do.
 
 use lower::Missing;
-use optimize::{Missed, legalize, weights};
+use optimize::legalize::{self, Fallback};
+use optimize::{Missed, weights};
 use provenance::{
     CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
 };
@@ -88,6 +89,20 @@ impl Places<'_> {
     pub fn missed(&mut self, missed: &Missed) -> String {
         let place = self.of_origin(missed.origin);
         missed_at(missed, place)
+    }
+
+    /// What a GPU leaves to the CPU: each operator, type and line once.
+    pub fn fallbacks(&mut self, fallbacks: &[Fallback]) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for one in fallbacks {
+            let at = self.of_origin(one.origin);
+            let at = at.map(|place| format!(" at {}:{}", place.file, place.span.line));
+            let line = format!("{} on {}{}", one.op, one.dtype, at.unwrap_or_default());
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// The line of the user's program that an equation came from.

@@ -2,14 +2,11 @@
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
-use optimize::legalize::{Target, avoid_bugs, backport, legalize};
+use optimize::legalize::{Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, spell};
 use optimize::{Forms, Missed};
 use provenance::{Detail, Origins};
 
 use crate::{Error, Options};
-
-/// The lowest opset that is written when the user names none.
-pub const DEFAULT_OPSET: i64 = 23;
 
 /// A finished graph.
 pub(crate) struct Built {
@@ -18,6 +15,8 @@ pub(crate) struct Built {
     pub(crate) opset: i64,
     /// The operators that were nearly recognised, if that was asked for.
     pub(crate) missed: Vec<Missed>,
+    /// What a GPU leaves to the CPU.
+    pub(crate) fallbacks: Vec<Fallback>,
 }
 
 /// The finished graph of a program.
@@ -32,7 +31,8 @@ pub(crate) fn build(
     if options.lowering.record {
         graph.remember_replacements();
     }
-    let usable = options.opset.unwrap_or(DEFAULT_OPSET);
+    let target = options.target;
+    let usable = options.opset.unwrap_or(target.opset());
     let clean_up = optimize::Options {
         fuel: options.fuel,
         forms: Forms { opset: usable, ..options.forms.clone() },
@@ -43,25 +43,27 @@ pub(crate) fn build(
     let before = graph.value_count();
     let opset = match options.opset {
         Some(opset) => {
-            backport(graph, origins, opset)?;
-            onnx::check_opset(graph, opset)?;
+            onnx::check_types(graph, opset)?;
             opset
         }
-        None => onnx::required_opset(graph, DEFAULT_OPSET)?,
+        None => onnx::required_opset(graph, target.opset())?,
     };
-    legalize(graph, origins, opset, Target::OnnxRuntime)?;
+    legalize(graph, origins, opset, target)?;
     if graph.value_count() > before {
         // Nodes were replaced one by one; what they share is cleaned up, nothing is fused anew.
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
-        let opset = Some(opset);
+        let opset = Some(opset).filter(|opset| has_present_forms(*opset));
         let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };
         optimize::optimize(graph, origins, &clean_up)?;
     }
-    avoid_bugs(graph, origins, opset, Target::OnnxRuntime)?;
+    avoid_bugs(graph, origins, opset, target)?;
     optimize::weights::shrink(graph, origins, &options.weights, opset)?;
+    spell(graph, origins, opset)?;
+    onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;
-    Ok(Built { lowered, opset, missed: done.missed })
+    let fallbacks = fallbacks(graph, opset, target);
+    Ok(Built { lowered, opset, missed: done.missed, fallbacks })
 }

@@ -1,7 +1,7 @@
 //! The pipeline: a traced program in, a finished model out. Nothing here knows Python.
 //!
-//! This crate owns the order of everything after reading (lower, optimise, backport, legalise, seal,
-//! name, verify, encode), the default opset, and what an error tells the user.
+//! This crate owns the order of everything after reading (lower, optimise, legalise, spell, seal,
+//! name, verify, encode), and what an error tells the user.
 
 mod diagnosis;
 mod graph;
@@ -11,12 +11,13 @@ mod recording;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
+use optimize::legalize::{self, Fallback};
 use optimize::weights::{self, Weights};
-use optimize::{Forms, Missed, legalize};
+use optimize::{Forms, Missed};
 use provenance::{Detail, Frame, Origins, Sources, StackId, Stacks};
 
 pub use diagnosis::{Family, Places, REPORT};
-pub use graph::DEFAULT_OPSET;
+pub use optimize::legalize::Target;
 
 use graph::Built;
 pub use recording::{Recording, RecordingError, record};
@@ -24,8 +25,10 @@ pub use recording::{Recording, RecordingError, record};
 /// How a program is converted.
 #[derive(Debug)]
 pub struct Options {
-    /// The opset; `None` for the lowest from [`DEFAULT_OPSET`] up that the model needs.
+    /// The opset; `None` for the lowest from [`Target::opset`] up that the model needs.
     pub opset: Option<i64>,
+    /// Where it is going to run.
+    pub target: Target,
     /// How much every node says about where it came from.
     pub detail: Detail,
     /// Whether a source map is made, of which the model carries the digest.
@@ -48,10 +51,11 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             opset: None,
+            target: Target::default(),
             detail: Detail::default(),
             source_map: false,
             lowering: lower::Options::default(),
-            forms: Forms::auto(DEFAULT_OPSET),
+            forms: Forms::auto(Target::default().opset()),
             weights: Weights::default(),
             report_missed: false,
             fuel: None,
@@ -95,6 +99,8 @@ pub struct Converted {
     pub results: Option<lower::Results>,
     /// The operators that were nearly recognised, if that was asked for.
     pub missed: Vec<Missed>,
+    /// What the target's GPU leaves to the CPU.
+    pub fallbacks: Vec<Fallback>,
 }
 
 /// Why a program cannot be converted.
@@ -125,7 +131,8 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let Built { lowered, opset, missed } = graph::build(program, boundary, options, origins)?;
+    let Built { lowered, opset, missed, fallbacks } =
+        graph::build(program, boundary, options, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
     }
@@ -133,5 +140,5 @@ pub fn convert(
     let (model, source_map) =
         model::encode(&lowered.graph, opset, options, lines, origins, &missed, types)?;
     let results = options.lowering.record.then_some(lowered.results);
-    Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed })
+    Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed, fallbacks })
 }

@@ -7,13 +7,16 @@ use optimize::Missed;
 use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
 use tensor::{DType, Dim};
 
-use crate::{Lines, Options, diagnosis};
+use crate::{Lines, Options, Target, diagnosis};
 
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
 
 /// Key of how weights are stored, in the model's metadata.
 const FORMATS: &str = "pkg.jax2onnx.weight_formats";
+
+/// Key of the target, in the metadata of models that are not for onnxruntime.
+const TARGET: &str = "pkg.jax2onnx.target";
 
 /// Key of what the user promised, in the model's metadata.
 const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
@@ -58,6 +61,9 @@ pub(crate) fn encode(
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
     model_metadata.extend(options.weights.to_text().map(|text| (FORMATS.to_owned(), text)));
+    if options.target != Target::default() {
+        model_metadata.push((TARGET.to_owned(), options.target.name().to_owned()));
+    }
     if !graph.assumptions.is_empty() {
         model_metadata.push((ASSUMPTIONS.to_owned(), graph.assumptions.to_string()));
     }

@@ -13,7 +13,7 @@ use optimize::weights::Weights;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::{DType, Type};
 
-use crate::{Converted, DEFAULT_OPSET, Error, Lines, Options, convert};
+use crate::{Converted, Error, Lines, Options, Target, convert};
 
 /// A program, and how it is converted.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "made_by",
     "name",
     "inputs",
@@ -72,6 +72,7 @@ const FIELDS: [&str; 18] = [
     "true_by_default",
     "false_by_default",
     "opset",
+    "target",
     "operators",
     "weights",
     "assume",
@@ -114,6 +115,10 @@ pub fn record(
         positions(&boundary.true_by_default),
         positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
+        match options.target {
+            Target::OnnxRuntime => Param::None,
+            target => text(target.name()),
+        },
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
         options.weights.to_text().map_or(Param::None, |weights| text(&weights)),
         match options.lowering.assumptions.to_string() {
@@ -156,9 +161,13 @@ impl Recording {
             word.parse().map_err(|_| wrong("stacktrace", "off, minimal, full or sourcemap", &word))
         })?;
         let opset = field(&header, "opset")?;
+        let target: Option<Arc<str>> = field(&header, "target")?;
+        let target = target.map_or(Ok(Target::default()), |name| {
+            Target::find(&name).ok_or_else(|| wrong("target", "the name of a target", &name))
+        })?;
         let forms: Option<Arc<str>> = field(&header, "operators")?;
         let forms = forms.as_deref().unwrap_or_default();
-        let forms = Forms::parse(forms, opset.unwrap_or(DEFAULT_OPSET))
+        let forms = Forms::parse(forms, opset.unwrap_or(target.opset()))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
         let formats: Option<Arc<str>> = field(&header, "weights")?;
         let formats = formats.as_deref().unwrap_or_default();
@@ -169,6 +178,7 @@ impl Recording {
             .map_err(|name| wrong("assume", "names of assumptions", name))?;
         let options = Options {
             opset,
+            target,
             forms,
             weights,
             lowering: lower::Options { assumptions, ..lower::Options::default() },

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lower::Boundary;
 use onnx::Assumption;
 use optimize::weights::{Format, Weights};
-use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
+use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -35,7 +35,7 @@ use crate::rules::{self, Registered, Shared};
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
     absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
-    normalization_mode, assume, weights, report_missed,
+    normalization_mode, assume, weights, target, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -67,6 +67,7 @@ pub(crate) fn convert(
     normalization_mode: &str,
     assume: Vec<String>,
     weights: Vec<(String, String)>,
+    target: &str,
     report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {
@@ -82,13 +83,15 @@ pub(crate) fn convert(
     let external = rules::external(py, rules, &tracebacks, &shared)?;
     let assumptions = assume.iter().filter_map(|name| Assumption::find(name)).collect();
     let lowering = lower::Options { external, record: results, assumptions };
-    let forms = forms(&operators, normalization_mode, opset.unwrap_or(DEFAULT_OPSET));
+    let target = Target::find(target).unwrap_or_default();
+    let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
     let formats = weights.iter().map(|(pattern, text)| match Format::parse(text) {
         Some(format) => Ok((pattern.clone(), format)),
         None => Err(error::format(py, text)),
     });
     let options = Options {
         opset,
+        target,
         detail,
         source_map,
         metadata: Vec::new(),
@@ -133,18 +136,19 @@ pub(crate) fn convert(
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
             .map_err(Failure::Convert)?;
-        let Converted { model, graph, source_map, results, missed, .. } = converted;
+        let Converted { model, graph, source_map, results, missed, fallbacks, .. } = converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, source_map), results, missed))
+        Ok((Model::new(model, source_map), results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {
         // A stack that cannot be resolved leaves the message without its line.
         let _ = tracebacks.resolve(py, stacks, stack);
     };
     let error = match converted {
-        Ok((model, results, missed)) => {
+        Ok((model, results, missed, fallbacks)) => {
             let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &resolve };
             let model = model.with_missed(missed.iter().map(|m| places.missed(m)).collect());
+            let model = model.with_fallbacks(places.fallbacks(&fallbacks));
             return match results {
                 None => Ok(model),
                 Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),

@@ -34,6 +34,12 @@ pub(crate) fn is_weight_format(text: &str) -> bool {
     Format::parse(text).is_some()
 }
 
+/// The names of what models can be made for.
+#[pyfunction]
+pub(crate) fn targets() -> Vec<&'static str> {
+    pipeline::Target::ALL.into_iter().map(|(name, _)| name).collect()
+}
+
 /// The names of what can be assumed.
 #[pyfunction]
 pub(crate) fn assumptions() -> Vec<&'static str> {

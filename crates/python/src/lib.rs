@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
-    use super::forms::{assumptions, is_weight_format, operators};
+    use super::forms::{assumptions, is_weight_format, operators, targets};
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
@@ -118,6 +118,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     let arguments = (export.function, export.inputs, export.output, export.settings);
     let options = PyDict::new(py);
     options.set_item("opset", export.opset)?;
+    options.set_item("target", export.target)?;
     options.set_item("stacktrace", export.stacktrace)?;
     options.set_item("assume", export.assume)?;
     options.set_item("weights", export.weights)?;

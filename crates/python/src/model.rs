@@ -28,16 +28,29 @@ pub(crate) struct Model {
     results: Option<Py<Results>>,
     missed: Vec<String>,
     written: AtomicU64,
+    fallbacks: Vec<String>,
 }
 
 impl Model {
     pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
-        Self { model: Arc::new(model), map, results: None, missed: Vec::new(), written: 0.into() }
+        Self {
+            model: Arc::new(model),
+            map,
+            results: None,
+            missed: Vec::new(),
+            fallbacks: Vec::new(),
+            written: 0.into(),
+        }
     }
 
     /// The model together with what is said of operators that were nearly recognised.
     pub(crate) fn with_missed(self, missed: Vec<String>) -> Self {
         Self { missed, ..self }
+    }
+
+    /// The model together with what the target leaves to the CPU.
+    pub(crate) fn with_fallbacks(self, fallbacks: Vec<String>) -> Self {
+        Self { fallbacks, ..self }
     }
 
     /// The model together with what became of the equations.
@@ -111,6 +124,12 @@ impl Model {
     #[getter]
     fn missed(&self) -> Vec<String> {
         self.missed.clone()
+    }
+
+    /// What the target does not run on its GPU, and where it came from.
+    #[getter]
+    fn fallbacks(&self) -> Vec<String> {
+        self.fallbacks.clone()
     }
 
     /// The names and contents of the tensors that `skeleton` omits, one by one.

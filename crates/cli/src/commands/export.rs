@@ -37,6 +37,9 @@ pub struct Export {
     /// The ONNX opset.
     #[arg(long)]
     pub opset: Option<i64>,
+    /// Where the model is going to run: `onnxruntime`, `onnxruntime-web`, `webgpu`, or `any`.
+    #[arg(long, value_name = "NAME")]
+    pub target: Option<String>,
     /// Something to take for granted, so that nothing has to guard against it: `indices_in_range`,
     /// `no_nan` or `casts_in_range`. The model says so in its metadata.
     #[arg(long, value_name = "NAME")]

@@ -5,21 +5,20 @@ use std::collections::BTreeSet;
 use prost::bytes::Bytes;
 use tensor::{DType, Dim, Tensor, Type};
 
-use super::EncodeOptions;
 use crate::proto::{
     AttributeProto, AttributeType, Dimension, DimensionValue, NodeProto, OperatorSetIdProto,
     StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, TypeValue,
 };
 use crate::{Error, LARGE, Result};
 
-/// The IR version that introduced an element type, if it is newer than
-/// [`EncodeOptions::IR_VERSION`].
+/// The IR version that introduced an element type, if it is newer than the one that models with such
+/// types declare by their opset.
 pub(super) fn ir_version_of(dtype: DType) -> i64 {
     match dtype {
         DType::F4E2M1FN => 11,
         DType::F8E8M0FNU => 12,
         DType::I2 | DType::U2 => 13,
-        _ => EncodeOptions::IR_VERSION,
+        _ => 0,
     }
 }
 

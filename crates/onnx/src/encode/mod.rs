@@ -44,11 +44,22 @@ impl EncodeOptions<'_> {
     /// newer operator sets.
     pub const IR_VERSION: i64 = 10;
 
+    /// The IR version that models of `opset` declare: older runtimes, which know nothing newer, skip the
+    /// metadata that they do not know.
+    const fn ir_version_at(opset: i64) -> i64 {
+        match opset {
+            ..15 => 7,
+            15..19 => 8,
+            19..21 => 9,
+            _ => Self::IR_VERSION,
+        }
+    }
+
     /// A model of the given operator set, without metadata.
     pub fn new(opset: i64) -> Self {
         Self {
             opset,
-            ir_version: Self::IR_VERSION,
+            ir_version: Self::ir_version_at(opset),
             producer_name: "jax2onnx",
             producer_version: env!("CARGO_PKG_VERSION"),
             node_metadata: &|_| Vec::new(),
@@ -56,6 +67,9 @@ impl EncodeOptions<'_> {
         }
     }
 }
+
+/// The first IR version with functions.
+const FUNCTIONS: i64 = 8;
 
 /// How deep subgraphs may nest. Protobuf readers stop at 100 nested messages, and a subgraph is
 /// three levels below the graph that holds its node.
@@ -78,6 +92,9 @@ pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
     };
     let main = encoder.main()?;
     let functions = encoder.functions()?;
+    if !functions.is_empty() {
+        encoder.ir_version = encoder.ir_version.max(FUNCTIONS);
+    }
     let metadata = options.model_metadata.iter();
     let proto = ModelProto {
         ir_version: encoder.ir_version,

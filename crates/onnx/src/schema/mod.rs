@@ -1,8 +1,9 @@
-//! What ONNX accepts and what onnxruntime runs: one [`Schema`] per operator version.
+//! What ONNX accepts and what runtimes run: one [`Schema`] per operator version.
 
 mod binding;
 mod table;
 mod types;
+mod web;
 
 pub use binding::Binding;
 pub use types::Types;
@@ -14,9 +15,9 @@ use rustc_hash::FxHashMap;
 use crate::{Attr, Op};
 
 /// The oldest opset that models are written for.
-pub const OLDEST: i64 = 18;
+pub const OLDEST: i64 = 13;
 /// The newest opset that models are written for.
-pub const NEWEST: i64 = 26;
+pub const NEWEST: i64 = 28;
 
 /// One version of an operator of ONNX's own domain.
 #[derive(Debug)]
@@ -149,12 +150,44 @@ impl Row {
     }
 }
 
+/// What runs models. All of them are onnxruntime, built with more or fewer kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// onnxruntime's CPU provider.
+    OnnxRuntime,
+    /// onnxruntime-web in WebAssembly.
+    Web,
+    /// The build of onnxruntime-web for WebGPU, which runs on the CPU what the GPU does not.
+    WebGpu,
+}
+
+/// What a build of onnxruntime-web runs of one operator version.
+#[derive(Debug)]
+struct Runs {
+    op: &'static str,
+    since: i64,
+    rows: &'static [Row],
+}
+
+impl Runs {
+    /// The rows of a table, which is sorted by operator and version.
+    fn find(table: &'static [Runs], schema: &Schema) -> Option<&'static [Row]> {
+        let key = (schema.name, schema.since);
+        let found = table.binary_search_by(|runs| (runs.op, runs.since).cmp(&key));
+        found.ok().map(|at| table[at].rows)
+    }
+}
+
 /// Attribute values that are newer than the attribute: (operator, attribute, value, since).
 const NEW_VALUES: &[(&str, &str, &str, i64)] = &[
     ("GridSample", "mode", "cubic", 20),
     ("GridSample", "mode", "linear", 20),
     ("Pad", "mode", "wrap", 19),
     ("Resize", "coordinate_transformation_mode", "half_pixel_symmetric", 19),
+    ("ScatterElements", "reduction", "max", 18),
+    ("ScatterElements", "reduction", "min", 18),
+    ("ScatterND", "reduction", "max", 18),
+    ("ScatterND", "reduction", "min", 18),
 ];
 
 /// Attribute values that were renamed: (operator, attribute, value, until).
@@ -215,10 +248,35 @@ impl Schema {
         }
     }
 
-    /// The combinations that onnxruntime runs for a node with these attributes.
-    pub fn rows(&self, attrs: &[(&'static str, Attr)]) -> impl Iterator<Item = &'static Row> {
+    /// The combinations that `runtime` runs for a node with these attributes.
+    pub fn rows(
+        &self,
+        attrs: &[(&'static str, Attr)],
+        runtime: Runtime,
+    ) -> impl Iterator<Item = &'static Row> {
+        let fewer = match runtime {
+            Runtime::OnnxRuntime => None,
+            Runtime::Web => Runs::find(web::WASM, self),
+            Runtime::WebGpu => Runs::find(web::WEBGPU, self),
+        };
+        self.rows_of(fewer.unwrap_or(self.runs), attrs)
+    }
+
+    /// The combinations that [`Runtime::WebGpu`] runs on the GPU.
+    pub fn rows_on_gpu(
+        &self,
+        attrs: &[(&'static str, Attr)],
+    ) -> impl Iterator<Item = &'static Row> {
+        self.rows_of(Runs::find(web::GPU, self).unwrap_or_default(), attrs)
+    }
+
+    fn rows_of(
+        &self,
+        rows: &'static [Row],
+        attrs: &[(&'static str, Attr)],
+    ) -> impl Iterator<Item = &'static Row> {
         let variant = self.variant(attrs);
-        self.runs.iter().filter(move |row| row.variant.is_empty() || row.variant == variant)
+        rows.iter().filter(move |row| row.variant.is_empty() || row.variant == variant)
     }
 }
 

@@ -5,7 +5,9 @@ use tensor::DType;
 fn runs(op: &'static str, opset: i64, attrs: Attrs, types: &[DType]) -> bool {
     let schema = find(&Op::onnx(op), opset).unwrap();
     let variant: Vec<_> = attrs.into_iter().collect();
-    schema.rows(&variant).any(|row| row.types().zip(types).all(|(set, d)| set.contains(*d)))
+    schema
+        .rows(&variant, Runtime::OnnxRuntime)
+        .any(|row| row.types().zip(types).all(|(set, d)| set.contains(*d)))
 }
 
 #[test]
@@ -43,7 +45,7 @@ fn the_version_follows_the_opset() {
     assert_eq!(since("NoSuchOp", 20), None);
     assert_eq!(since("GroupNormalization", 20), None, "deprecated as it was then");
     assert_eq!(find(&Op { domain: "other", name: "Add" }, 20).map(|s| s.since), None);
-    assert_eq!(versions(&Op::onnx("Reshape")).len(), 6);
+    assert_eq!(versions(&Op::onnx("Reshape")).len(), 7);
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn some_kernels_are_not_always_right() {
     let right = |op, dtype| {
         let schema = find(&Op::onnx(op), 21).unwrap();
         let has = |row: &&Row| row.types().next().is_some_and(|set| set.contains(dtype));
-        schema.rows(&[]).find(has).map(|row| row.right)
+        schema.rows(&[], Runtime::OnnxRuntime).find(has).map(|row| row.right)
     };
     assert_eq!(right("Max", DType::I64), Some(Right::SmallNumbers));
     assert_eq!(right("Max", DType::I32), Some(Right::Always));
@@ -102,4 +104,30 @@ fn sets_of_types_print_as_a_list() {
     assert_eq!(set.to_string(), "i8, f64");
     assert_eq!(set.single(), None);
     assert_eq!(Types::of(DType::C128).single(), Some(DType::C128));
+}
+
+#[test]
+fn web_tables_are_sorted_and_lack_something() {
+    for table in [web::WASM, web::WEBGPU, web::GPU] {
+        assert!(table.is_sorted_by_key(|runs| (runs.op, runs.since)));
+        for runs in table {
+            let schema = find(&Op::onnx(runs.op), runs.since.max(OLDEST)).unwrap();
+            assert_eq!(schema.since, runs.since, "{}", runs.op);
+            for row in runs.rows {
+                assert_eq!(row.types().len(), schema.types.len(), "{}", runs.op);
+            }
+        }
+    }
+    let add = find(&Op::onnx("Add"), 21).unwrap();
+    let takes = |runtime, dtype| {
+        add.rows(&[], runtime).any(|row| row.types().all(|set| set.contains(dtype)))
+    };
+    assert!(takes(Runtime::Web, DType::F64));
+    assert!(!takes(Runtime::WebGpu, DType::F64));
+    let on_gpu = |op, opset| {
+        let schema = find(&Op::onnx(op), opset).unwrap();
+        schema.rows_on_gpu(&[]).any(|row| row.types().all(|set| set.contains(DType::F32)))
+    };
+    assert!(on_gpu("Sin", 21));
+    assert!(!on_gpu("Sin", 23), "its kernel is bound to the version of opset 7");
 }

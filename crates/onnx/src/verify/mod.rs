@@ -5,7 +5,7 @@ mod opset;
 mod signature;
 mod structure;
 
-pub use opset::{check_opset, required_opset};
+pub use opset::{check_opset, check_types, is_valid_at, required_opset};
 
 use rustc_hash::FxHashSet;
 

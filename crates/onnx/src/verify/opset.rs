@@ -63,8 +63,8 @@ pub fn required_opset(graph: &Graph, floor: i64) -> Result<i64> {
     })
 }
 
-/// An error unless every node is valid at `opset`, apart from the element types that it accepts.
-pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
+/// An error unless `opset` has all element types of the graph.
+pub fn check_types(graph: &Graph, opset: i64) -> Result<()> {
     supported(opset)?;
     if let Some((needs, dtype)) = types_opset(graph)
         && needs > opset
@@ -73,6 +73,12 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
         let reason = Some("the element type was introduced there".to_owned());
         return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin: None });
     }
+    Ok(())
+}
+
+/// An error unless every node is valid at `opset`, apart from the element types that it accepts.
+pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
+    check_types(graph, opset)?;
     for id in graph.all_nodes() {
         let node = graph.node(id);
         let valid = node_opsets(node);
@@ -87,6 +93,13 @@ pub fn check_opset(graph: &Graph, opset: i64) -> Result<()> {
         return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin });
     }
     Ok(())
+}
+
+/// Whether a node's operator, operand counts and attributes are valid at `opset`.
+pub fn is_valid_at(node: &Node, opset: i64) -> bool {
+    let schema = schema::find(&node.op, opset);
+    schema.is_some_and(|s| signature::structure(s, node).is_ok())
+        && signature::values(node, opset).is_ok()
 }
 
 /// The opsets at which a node's operator, operand counts and attributes are valid.

@@ -5,8 +5,9 @@ use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
 use tensor::{DType, Kind};
 
+use super::Work;
 use super::algebra::{Algebra, holds};
-use super::{Row, Work};
+use super::target::Row;
 
 /// The type to compute in for each constraint, if it differs from the node's.
 pub(super) type Choice = SmallVec<[Option<DType>; 4]>;

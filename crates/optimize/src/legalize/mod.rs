@@ -10,125 +10,24 @@ mod complement;
 mod equivalents;
 mod error;
 mod nan;
+mod older;
+mod placement;
+mod readable;
 mod runtime_bugs;
 mod single_signals;
+mod target;
 #[cfg(test)]
 mod testing;
 
 pub use error::Error;
+pub use placement::{Fallback, fallbacks};
+pub use target::Target;
 
 use equivalents::{Equivalent, Lack};
 
-use std::fmt;
-
-use onnx::schema::{self, Binding, Right, Schema, Types};
-use onnx::{BlockId, Builder, Graph, Node, NodeId, Op, Source, ValueId};
+use onnx::schema::{self, Binding};
+use onnx::{BlockId, Builder, Graph, NodeId, Source, ValueId};
 use provenance::{Origins, Stage};
-use smallvec::SmallVec;
-use tensor::{DType, Dim};
-
-use crate::ranges::Range;
-
-/// What a model is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Any runtime: what the specification allows.
-    Spec,
-    /// onnxruntime's CPU provider.
-    OnnxRuntime,
-}
-
-/// One set of element types per constraint of an operator.
-type Row = SmallVec<[Types; 4]>;
-
-impl Target {
-    /// Whether it accepts a node with the given element types.
-    fn accepts(
-        self,
-        schema: &'static Schema,
-        graph: &Graph,
-        node: &Node,
-        binding: &Binding,
-    ) -> bool {
-        if self == Target::Spec {
-            return binding.is_allowed(schema);
-        }
-        let mut rows = schema.rows(&node.attrs).filter(|row| binding.fits(row.types()));
-        rows.any(|row| match row.right {
-            Right::Always => true,
-            Right::SmallNumbers => of_small_numbers(graph, node),
-            Right::Numbers => !nan::matters(graph, node),
-            Right::Terms => has_terms(graph, node),
-        })
-    }
-
-    /// Whether it runs a node with the given element types, right or wrong.
-    fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
-        let mut rows = schema.rows(&node.attrs);
-        self == Target::OnnxRuntime && rows.any(|row| binding.fits(row.types()))
-    }
-
-    /// The combinations of element types that it accepts for a node.
-    fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
-        if self == Target::Spec {
-            return vec![schema.types.iter().map(|c| c.allowed).collect()];
-        }
-        let is_float = node.input(0).is_some_and(|value| graph.ty(value).dtype.is_float());
-        let rows = schema.rows(&node.attrs).filter(|row| match row.right {
-            Right::Always => true,
-            Right::SmallNumbers => false,
-            Right::Numbers => !is_float || !nan::matters(graph, node),
-            Right::Terms => has_terms(graph, node),
-        });
-        rows.map(|row| row.types().collect()).collect()
-    }
-
-    /// Whether it casts `from` to `to`.
-    fn casts(self, opset: i64, from: DType, to: DType) -> bool {
-        let Some(schema) = schema::find(&Op::onnx("Cast"), opset) else { return false };
-        let fits = |mut sets: Row| {
-            let second = sets.pop().is_some_and(|set| set.contains(to));
-            second && sets.pop().is_some_and(|set| set.contains(from))
-        };
-        match self {
-            Target::Spec => fits(schema.types.iter().map(|c| c.allowed).collect()),
-            Target::OnnxRuntime => schema.rows(&[]).any(|row| fits(row.types().collect())),
-        }
-    }
-}
-
-/// Whether a node computes with sizes and positions, which are small numbers, or compares numbers that
-/// are known to be small.
-fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
-    let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
-    let is_small = |bound: Option<Dim>| match bound {
-        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
-        Some(Dim::Symbolic(_)) => true,
-        None => false,
-    };
-    node.inputs.iter().flatten().all(|value| {
-        graph.content(*value).is_some()
-            || compares && {
-                let Range { low, high } = Range::of(graph, *value);
-                is_small(low) && is_small(high)
-            }
-    })
-}
-
-/// Whether the sums of a product have terms, whatever symbolic sizes are.
-fn has_terms(graph: &Graph, node: &Node) -> bool {
-    let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
-    size.and_then(Dim::as_known).is_some_and(|size| size > 0)
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Target::Spec => "ONNX",
-            Target::OnnxRuntime => "onnxruntime",
-        })
-    }
-}
 
 /// Equivalents may contain operators that need an equivalent themselves, but not more deeply than
 /// this.
@@ -142,6 +41,7 @@ pub fn legalize(
     target: Target,
 ) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target };
+    older::simplify(&mut work)?;
     complement::expand(&mut work)?;
     for _ in 0..ROUNDS {
         let mut again = false;
@@ -149,7 +49,7 @@ pub fn legalize(
             again |= work.block(block)?;
         }
         if !again {
-            if target == Target::OnnxRuntime {
+            if target != Target::Spec {
                 single_signals::batch(&mut work)?;
             }
             return Ok(());
@@ -168,30 +68,16 @@ pub fn avoid_bugs(
     runtime_bugs::avoid(&mut Work { graph, origins, opset, target })
 }
 
-/// Replaces operators that are newer than `opset`. Those without a known replacement stay.
-pub fn backport(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
-    let mut work = Work { graph, origins, opset, target: Target::Spec };
-    for (newer, op, equivalent) in equivalents::OLDER {
-        if schema::find(&Op::onnx(newer), opset).is_some() {
-            continue;
-        }
-        let mut replaced = false;
-        for id in work.graph.all_nodes() {
-            let node = work.graph.node(id);
-            if !node.op.domain.is_empty() || !node.is(op) {
-                continue;
-            }
-            match work.replace(id, *equivalent) {
-                Ok(()) => replaced = true,
-                Err(Lack::Because(_)) => {}
-                Err(Lack::Graph(error)) => return Err(error.into()),
-            }
-        }
-        if replaced {
-            work.remove_unread();
-        }
-    }
-    Ok(())
+/// Whether all operators have their present form at `opset`; else they are not valid there until
+/// [`spell`] has written them.
+pub fn has_present_forms(opset: i64) -> bool {
+    older::is_present(opset)
+}
+
+/// Writes operators in the form that they have at `opset`. Comes after everything that looks at them.
+pub fn spell(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
+    readable::spell(graph);
+    older::spell(&mut Work { graph, origins, opset, target: Target::Spec })
 }
 
 struct Work<'a> {
@@ -218,10 +104,13 @@ impl Work<'_> {
         if !node.op.domain.is_empty() {
             return Ok(false);
         }
+        let is_known =
+            onnx::is_valid_at(node, self.opset) || older::is_respelled(node.op.name, self.opset);
+        let schema = schema::find(&node.op, self.opset).filter(|_| is_known);
+        let Some(schema) = schema else {
+            return self.missing(id).map(|()| true);
+        };
         let complain = |reason| onnx::Error::invalid(node.op.name, reason);
-        let schema = schema::find(&node.op, self.opset);
-        let missing = || complain(format!("ONNX has no such operator at opset {}", self.opset));
-        let schema = schema.ok_or_else(missing)?;
         let binding = Binding::new(schema, self.graph, node).map_err(complain)?;
         if self.target.accepts(schema, self.graph, node, &binding) {
             return Ok(false);
@@ -241,7 +130,8 @@ impl Work<'_> {
         let (_, dtype) = casts::culprit(&binding, &rows);
         let (op, origin, target) = (node.op.name, node.origin, self.target);
         let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
-        let Some(equivalent) = equivalents::find(op, dtype) else {
+        let Some(equivalent) = equivalents::find(op, dtype, self.target.has_double(self.opset))
+        else {
             return Err(unsupported(reason));
         };
         match self.replace(id, equivalent) {
@@ -249,6 +139,29 @@ impl Work<'_> {
             Err(Lack::Because(why)) => Err(unsupported(format!("{reason}, and {why}"))),
             Err(Lack::Graph(error)) => Err(error.into()),
         }
+    }
+
+    /// Replaces a node whose operator the opset does not have.
+    fn missing(&mut self, id: NodeId) -> Result<(), Error> {
+        let node = self.graph.node(id);
+        let (op, origin) = (node.op, node.origin);
+        let is_known = |opset: &i64| {
+            let has = schema::find(&op, *opset).is_some();
+            onnx::is_valid_at(node, *opset) || has && older::is_respelled(op.name, *opset)
+        };
+        let needs = (self.opset..=schema::NEWEST).find(is_known);
+        let why = match older::find(op.name, self.opset).map(|instead| self.replace(id, instead)) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(Lack::Graph(error))) => return Err(error.into()),
+            Some(Err(Lack::Because(why))) => Some(why.to_owned()),
+            None => None,
+        };
+        let Some(needs) = needs else {
+            let reason = format!("not valid at any opset from {} on", self.opset);
+            return Err(onnx::Error::invalid(op.name, reason).into());
+        };
+        let (op, origin) = (op.name.to_owned(), Some(origin));
+        Err(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason: why, origin }.into())
     }
 
     /// Replaces a node by an equivalent.

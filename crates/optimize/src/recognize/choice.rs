@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use onnx::schema::Runtime;
 use onnx::{Attrs, Op, schema};
 use tensor::DType;
 
@@ -107,8 +108,11 @@ pub(super) fn check_form(
     }
     let missing = "the opset has no such operator";
     let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
-    let runs =
-        |dtype| schema.rows(attrs).any(|row| row.types().next().is_some_and(|t| t.contains(dtype)));
+    let runs = |dtype| {
+        schema
+            .rows(attrs, Runtime::OnnxRuntime)
+            .any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
+    };
     // Small floats are computed in a wider type where there is no kernel.
     let small = matches!(dtype, DType::F16 | DType::BF16);
     if runs(dtype) || (small && runs(DType::F32)) {

@@ -59,7 +59,7 @@ fn softplus_of(x: Num<'_>) -> Num<'_> {
     x.max(0.0) + rest
 }
 
-pub(super) fn mish(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in crate::legalize) fn mish(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| x * softplus_of(x).tanh())
 }
 
@@ -68,12 +68,12 @@ pub(super) fn hard_sigmoid(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| (x * alpha + beta).clip(0.0, 1.0))
 }
 
-pub(super) fn hard_swish(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in crate::legalize) fn hard_swish(b: &mut Builder<'_>, node: &Node) -> Results {
     formula(b, node, |[x]| x * (x / 6.0 + 0.5).clip(0.0, 1.0))
 }
 
 /// Any float: no runtime kernel exists, and its body is not expanded at every opset.
-pub(super) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in crate::legalize) fn swish(b: &mut Builder<'_>, node: &Node) -> Results {
     let alpha = float(node, "alpha", 1.0);
     formula(b, node, |[x]| {
         let wide = x.widened();

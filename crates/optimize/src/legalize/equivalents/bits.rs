@@ -9,7 +9,7 @@ use tensor::DType;
 
 use super::{Lack, Results, operand};
 
-pub(super) fn bit_cast(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in crate::legalize) fn bit_cast(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let (from, to) = (b.dtype(x), b.dtype(node.outputs[0]));
     let known = |dtype: DType| dtype.is_integer() || Format::of(dtype).is_some();

@@ -14,7 +14,7 @@ const SIGN_OF_ZERO: f64 = 1e-70;
 const INFINITE: f64 = 1e300;
 
 /// `TopK` of floats in the order of their bits.
-pub(super) fn top_k(b: &mut Builder<'_>, node: &Node) -> Results {
+pub(in super::super) fn top_k(b: &mut Builder<'_>, node: &Node) -> Results {
     let count = operand(node, 1)?;
     let by_bits = ordered_by_bits(b.graph, operand(node, 0)?);
     let is_read = b.graph.value(node.outputs[0]).is_used();

@@ -37,6 +37,39 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![b.cast(total, dtype)?])
 }
 
+/// The last of the running totals, for a target without double precision. They wrap around as sums of
+/// integers should, and a zero before the first term is the sum of none.
+pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let (dtype, rank) = (b.dtype(x), b.rank(x));
+    let axes: Vec<i64> = match node.input(1) {
+        Some(axes) => {
+            let known = onnx::fold::known(b.graph, axes).and_then(|axes| axes.to_i64s());
+            known.ok_or(Lack::Because("its axes are computed"))?
+        }
+        None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
+        None => (0..rank as i64).collect(),
+    };
+    let word = if dtype.bits() < 32 || dtype == DType::I32 { DType::I32 } else { DType::I64 };
+    let mut total = b.cast(x, word)?;
+    for axis in &axes {
+        let place = usize::try_from(if *axis < 0 { axis + rank as i64 } else { *axis });
+        let place = place.map_err(|_| Lack::Because("an axis is out of range"))?;
+        let mut amounts = vec![0; 2 * rank];
+        amounts[place] = 1;
+        let (amounts, axis) = (b.i64s(&amounts), b.int(DType::I64, place as i128)?);
+        total = b.op("Pad", &[total, amounts], Attrs::new())?;
+        total = b.op("CumSum", &[total, axis], Attrs::new())?;
+        let (last, end, axes) = (b.i64s(&[-1]), b.i64s(&[i64::MAX]), b.i64s(&[place as i64]));
+        total = b.op("Slice", &[total, last, end, axes], Attrs::new())?;
+    }
+    if node.int("keepdims", 1) == 0 {
+        total = b.squeeze(total, &axes)?;
+    }
+    let total = b.cast(total, dtype)?;
+    Ok(vec![super::fresh(b, x, total)?])
+}
+
 /// The sum of the magnitudes.
 pub(super) fn of_sizes(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;

@@ -3,12 +3,12 @@
 //! Everything in double precision is accurate to a few units in the last place, even for results
 //! near zero.
 
-mod activations;
-mod bits;
+pub(super) mod activations;
+pub(super) mod bits;
 mod conv;
 mod conv_transpose;
 mod erf;
-mod float_order;
+pub(super) mod float_order;
 mod hyperbolic;
 mod integer_arithmetic;
 mod integer_order;
@@ -38,29 +38,26 @@ impl From<onnx::Error> for Lack {
 }
 
 /// What computes the results of a node.
-type Results = std::result::Result<Vec<ValueId>, Lack>;
+pub(super) type Results = std::result::Result<Vec<ValueId>, Lack>;
 
 /// Emits it.
 pub(super) type Equivalent = fn(&mut Builder<'_>, &Node) -> Results;
 
-/// What replaces `op` on elements of type `dtype`.
-pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
+/// What replaces `op` on elements of type `dtype`. Integers may go through double precision where there is
+/// such a thing.
+pub(super) fn find(op: &str, dtype: DType, has_double: bool) -> Option<Equivalent> {
     let equivalent: Equivalent = match (op, dtype) {
         ("Conv", d) if d == DType::F64 || d.is_integer() => conv::by_windows,
         ("ReduceMax" | "ReduceMin", d) if d.is_float() => nan_order::reduce,
         ("ScatterElements" | "ScatterND", d) if d.is_float() => nan_order::scatter,
         ("Swish", d) if d.is_float() => activations::swish,
+        ("ReduceSum", d) if d.is_integer() && !has_double => integer_sum::running,
         (_, DType::F64) => return find_f64(op),
         (_, d) if d.is_integer() => return find_integer(op, d),
         _ => return None,
     };
     Some(equivalent)
 }
-
-/// What needs an operator in the first column, in the order in which it is replaced at an opset that
-/// is too old for that one.
-pub(super) const OLDER: &[(&str, &str, Equivalent)] =
-    &[("BitCast", "TopK", float_order::top_k), ("BitCast", "BitCast", bits::bit_cast)];
 
 fn find_integer(op: &str, dtype: DType) -> Option<Equivalent> {
     Some(match (op, dtype) {
@@ -116,7 +113,7 @@ fn find_f64(op: &str) -> Option<Equivalent> {
 }
 
 /// The operand at `index`, which must be present.
-fn operand(node: &Node, index: usize) -> Result<ValueId> {
+pub(super) fn operand(node: &Node, index: usize) -> Result<ValueId> {
     let missing = || onnx::Error::invalid(node.op.name, format!("operand {index} is missing"));
     node.input(index).ok_or_else(missing)
 }

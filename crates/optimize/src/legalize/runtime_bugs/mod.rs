@@ -46,7 +46,7 @@ static BUGS: [&Bug; 8] = [
 pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let target = work.target;
     for id in work.graph.all_nodes() {
-        for bug in BUGS.iter().filter(|bug| bug.target == target) {
+        for bug in BUGS.iter().filter(|bug| target.has_code_of(bug.target)) {
             // One may have replaced the node.
             let Some(node) = work.graph.get(id) else { break };
             if node.op.domain.is_empty() && bug.roots.contains(&node.op.name) {

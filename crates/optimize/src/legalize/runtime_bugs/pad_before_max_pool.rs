@@ -1,9 +1,10 @@
 //! `Pad` in front of a `MaxPool` names its axes.
 //!
 //! onnxruntime's `Pad_Fusion` makes the pool pad instead, where padding is smaller than every number and
-//! not zero. It leaves a `Pad` with axes alone.
+//! not zero. It leaves a `Pad` with axes alone. Before opset 18 there are none: a second `Pad` that repeats
+//! the edge zero times stands between the two.
 
-use onnx::{Attr, Graph, Node, NodeId, ValueId};
+use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
 
 use super::Bug;
 use crate::legalize::{Error, Target, Work};
@@ -18,6 +19,9 @@ fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     };
     let node = work.graph.node(id).clone();
     let (Some(x), Some(pads)) = (node.input(0), node.input(1)) else { return Ok(()) };
+    if work.opset < 18 {
+        return keep_apart(work, pool);
+    }
     // All of them, in order: where onnxruntime moves a transpose over a `Pad`, it permutes the
     // amounts and forgets the axes.
     let axes: Vec<i64> = (0..work.graph.ty(x).rank() as i64).collect();
@@ -26,6 +30,16 @@ fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     let inputs = [Some(x), Some(pads), node.input(2), Some(axes)];
     let padded = b.op_optional("Pad", &inputs, node.attrs.clone())?;
     work.substitute(id, &[padded]);
+    Ok(())
+}
+
+fn keep_apart(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
+    let Some(x) = work.graph.node(pool).input(0) else { return Ok(()) };
+    let none = vec![0; 2 * work.graph.ty(x).rank()];
+    let mut b = work.builder(pool, Some(pool));
+    let none = b.i64s(&none);
+    let same = b.op("Pad", &[x, none], attrs! { mode: "edge" })?;
+    work.graph.set_input(pool, 0, Some(same));
     Ok(())
 }
 

@@ -1,0 +1,102 @@
+//! Bitwise operators from arithmetic on single bits, which get an axis of their own.
+
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use tensor::{DType, Tensor};
+
+use super::super::equivalents::{Results, operand};
+
+/// An operator on bits that are zero or one, in double precision.
+type OfBits = fn(&mut Builder<'_>, ValueId, ValueId) -> Result<ValueId>;
+
+pub(super) fn and(b: &mut Builder<'_>, node: &Node) -> Results {
+    if let Some((x, mask)) = with_constant(b, node)?
+        && mask.checked_add(1).is_some_and(|next| mask > 0 && next & mask == 0)
+        && let Ok(next) = b.int(b.dtype(x), mask + 1)
+    {
+        // The low bits are the remainder, which has the sign of the divisor.
+        return Ok(vec![b.op("Mod", &[x, next], Attrs::new())?]);
+    }
+    by_bits(b, node, |b, x, y| b.op("Mul", &[x, y], Attrs::new()))
+}
+
+pub(super) fn or(b: &mut Builder<'_>, node: &Node) -> Results {
+    by_bits(b, node, |b, x, y| b.op("Max", &[x, y], Attrs::new()))
+}
+
+pub(super) fn xor(b: &mut Builder<'_>, node: &Node) -> Results {
+    let highest = |(low, high): (i128, i128)| if low < 0 { low } else { high / 2 + 1 };
+    if let Some((x, mask)) = with_constant(b, node)?
+        && b.dtype(x).int_range().map(highest) == Some(mask)
+    {
+        // Only the highest bit changes: the carry is lost.
+        let mask = b.int(b.dtype(x), mask)?;
+        return Ok(vec![b.op("Add", &[x, mask], Attrs::new())?]);
+    }
+    by_bits(b, node, |b, x, y| {
+        let difference = b.op("Sub", &[x, y], Attrs::new())?;
+        b.op("Abs", &[difference], Attrs::new())
+    })
+}
+
+pub(super) fn not(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = operand(node, 0)?;
+    let dtype = b.dtype(x);
+    // All bits set.
+    let ones = dtype.int_range().map_or(-1, |(low, high)| if low < 0 { -1 } else { high });
+    let ones = b.int(dtype, ones)?;
+    Ok(vec![b.op("Sub", &[ones, x], Attrs::new())?])
+}
+
+/// The operand that is not a constant, and the number that all elements of the other are.
+fn with_constant(b: &Builder<'_>, node: &Node) -> Result<Option<(ValueId, i128)>> {
+    let (x, y) = (operand(node, 0)?, operand(node, 1)?);
+    let number = |value: ValueId| {
+        let constant = b.graph.constant(value).filter(|tensor| tensor.len() == 1);
+        constant.and_then(Tensor::to_ints).and_then(|all| all.first().copied())
+    };
+    let broadcasts = |x: ValueId, mask: ValueId| b.rank(mask) <= b.rank(x);
+    Ok(match (number(x), number(y)) {
+        (_, Some(mask)) if broadcasts(x, y) => Some((x, mask)),
+        (Some(mask), _) if broadcasts(y, x) => Some((y, mask)),
+        _ => None,
+    })
+}
+
+fn by_bits(b: &mut Builder<'_>, node: &Node, of_bits: OfBits) -> Results {
+    let dtype = b.dtype(node.outputs[0]);
+    // There is no shift of 16-bit integers.
+    let word = if dtype.bits() <= 32 { DType::U32 } else { DType::U64 };
+    let count = i64::from(dtype.bits());
+    let places: Vec<i64> = (0..count).collect();
+    let places = b.i64s(&places);
+    let places = b.cast(places, word)?;
+    let mut bits = Vec::new();
+    for index in 0..2 {
+        let x = operand(node, index)?;
+        let x = b.cast(x, dtype.unsigned())?;
+        let x = b.cast(x, word)?;
+        let x = b.unsqueeze(x, &[-1])?;
+        let x = b.op("BitShift", &[x, places], attrs! { direction: "RIGHT" })?;
+        let two = b.int(word, 2)?;
+        let bit = b.op("Mod", &[x, two], Attrs::new())?;
+        bits.push(b.cast(bit, DType::F64)?);
+    }
+    let found = of_bits(b, bits[0], bits[1])?;
+    // Sums of 32 bits are exact in double precision. Narrow integers have two halves as well: what
+    // is cast twice in a row is cast once by onnxruntime, and a cast from double precision does not wrap.
+    let halves = b.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
+    let powers: Vec<i64> = (0..count / 2).map(|place| 1 << place).collect();
+    let powers = b.i64s(&powers);
+    let powers = b.cast(powers, DType::F64)?;
+    let mut sum = |bits: ValueId| {
+        let (terms, axes) = (b.op("Mul", &[bits, powers], Attrs::new())?, b.i64s(&[-1]));
+        let sum = b.op("ReduceSum", &[terms, axes], attrs! { keepdims: false })?;
+        b.cast(sum, word)
+    };
+    let (low, high) = (sum(halves[0])?, sum(halves[1])?);
+    let shift = b.int(word, i128::from(count / 2))?;
+    let high = b.op("BitShift", &[high, shift], attrs! { direction: "LEFT" })?;
+    let total = b.op("Add", &[low, high], Attrs::new())?;
+    let total = b.cast(total, dtype.unsigned())?;
+    Ok(vec![b.cast(total, dtype)?])
+}

@@ -1,0 +1,166 @@
+//! How a model is written for opsets that are older than its operators.
+//!
+//! Everything before knows operators in their present form. Those that an opset lacks are replaced
+//! while nodes are legalised, since what replaces them has to be legalised, too. Operands that used to
+//! be attributes are moved at the very end, where no pass looks at them any more.
+
+mod bitwise;
+mod spellings;
+mod triangle;
+
+use onnx::schema;
+use onnx::{NodeId, Op};
+
+use super::equivalents::{Equivalent, Lack, activations, bits, float_order};
+use super::{Error, Work};
+
+/// An operator that older opsets do not have.
+struct Addition {
+    op: &'static str,
+    /// The first opset that has it.
+    since: i64,
+    /// What computes the same before.
+    instead: Equivalent,
+}
+
+/// An operator that older opsets write in another way.
+struct Change {
+    op: &'static str,
+    /// The first opset with the present form.
+    since: i64,
+    /// Writes a node in the form before, if it is not valid in both.
+    spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
+}
+
+const fn addition(op: &'static str, since: i64, instead: Equivalent) -> Addition {
+    Addition { op, since, instead }
+}
+
+const fn change(
+    op: &'static str,
+    since: i64,
+    spell: fn(&mut Work<'_>, NodeId) -> Result<(), Lack>,
+) -> Change {
+    Change { op, since, spell }
+}
+
+static ADDITIONS: &[Addition] = &[
+    addition("BitCast", 26, bits::bit_cast),
+    addition("BitwiseAnd", 18, bitwise::and),
+    addition("BitwiseNot", 18, bitwise::not),
+    addition("BitwiseOr", 18, bitwise::or),
+    addition("BitwiseXor", 18, bitwise::xor),
+    addition("HardSwish", 14, activations::hard_swish),
+    addition("Mish", 18, activations::mish),
+    addition("Swish", 24, activations::swish),
+    addition("Trilu", 14, triangle::trilu),
+];
+
+static CHANGES: &[Change] = &[
+    change("DFT", 20, spellings::axis_of_dft),
+    change("Pad", 18, spellings::all_axes),
+    change("ReduceL1", 18, spellings::axes_attribute),
+    change("ReduceL2", 18, spellings::axes_attribute),
+    change("ReduceLogSum", 18, spellings::axes_attribute),
+    change("ReduceLogSumExp", 18, spellings::axes_attribute),
+    change("ReduceMax", 18, spellings::axes_attribute),
+    change("ReduceMean", 18, spellings::axes_attribute),
+    change("ReduceMin", 18, spellings::axes_attribute),
+    change("ReduceProd", 18, spellings::axes_attribute),
+    change("ReduceSumSquare", 18, spellings::axes_attribute),
+    change("Reshape", 14, spellings::zeros_that_copy),
+    change("Shape", 15, spellings::slice_of_shape),
+    change("Split", 18, spellings::equal_parts),
+];
+
+/// Operators that compute with what an older opset lacks, and have a shorter form without it: what is
+/// lacking, the operator, its form.
+static SIMPLER: &[(&str, &str, Equivalent)] = &[("BitCast", "TopK", float_order::top_k)];
+
+/// Whether `op` is written in another way at `opset`.
+pub(super) fn is_respelled(op: &str, opset: i64) -> bool {
+    CHANGES.iter().any(|row| row.op == op && opset < row.since)
+}
+
+/// Whether all operators have their present form at `opset`.
+pub(super) fn is_present(opset: i64) -> bool {
+    CHANGES.iter().all(|row| row.since <= opset)
+}
+
+/// What replaces `op` at an opset that does not have it.
+pub(super) fn find(op: &str, opset: i64) -> Option<Equivalent> {
+    let found = ADDITIONS.iter().find(|row| row.op == op && opset < row.since);
+    found.map(|row| row.instead)
+}
+
+/// Writes operators without what the opset lacks. Comes before that is replaced piece by piece.
+pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
+    let opset = work.opset;
+    let lacks = |op: &'static str| schema::find(&Op::onnx(op), opset).is_none();
+    for (_, op, simpler) in SIMPLER.iter().filter(|(lacking, ..)| lacks(lacking)) {
+        let mut is_simpler = false;
+        for id in work.graph.all_nodes() {
+            let node = work.graph.node(id);
+            if !node.op.domain.is_empty() || !node.is(op) {
+                continue;
+            }
+            match work.replace(id, *simpler) {
+                Ok(()) => is_simpler = true,
+                Err(Lack::Because(_)) => {}
+                Err(Lack::Graph(error)) => return Err(error.into()),
+            }
+        }
+        if is_simpler {
+            work.remove_unread();
+        }
+    }
+    Ok(())
+}
+
+/// Writes all nodes in the form of the opset.
+pub(super) fn spell(work: &mut Work<'_>) -> Result<(), Error> {
+    let opset = work.opset;
+    for change in CHANGES.iter().filter(|row| opset < row.since) {
+        for id in work.graph.all_nodes() {
+            let node = work.graph.node(id);
+            if !node.is(change.op) {
+                continue;
+            }
+            let origin = Some(node.origin);
+            match (change.spell)(work, id) {
+                Ok(()) => {}
+                Err(Lack::Graph(error)) => return Err(error.into()),
+                Err(Lack::Because(reason)) => {
+                    let (op, needs, reason) =
+                        (change.op.to_owned(), change.since, reason.to_owned());
+                    let reason = Some(reason);
+                    let error =
+                        onnx::Error::OpsetTooOld { op, needs, given: opset, reason, origin };
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ADDITIONS, CHANGES};
+    use onnx::Op;
+    use onnx::schema::{OLDEST, find, versions};
+
+    #[test]
+    fn the_tables_agree_with_the_schemas() {
+        for row in ADDITIONS {
+            let first = versions(&Op::onnx(row.op)).iter().map(|s| s.since).min();
+            assert_eq!(first, Some(row.since), "{}", row.op);
+        }
+        for row in CHANGES {
+            let new = find(&Op::onnx(row.op), row.since).map(|s| s.since);
+            assert_eq!(new, Some(row.since), "{}", row.op);
+            let is_old = versions(&Op::onnx(row.op)).iter().any(|s| s.since < row.since);
+            assert!(is_old && row.since > OLDEST, "{}", row.op);
+        }
+    }
+}

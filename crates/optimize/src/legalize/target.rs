@@ -1,0 +1,166 @@
+//! What models are made for: which operators run there, on which element types.
+
+use std::fmt;
+
+use onnx::schema::{self, Binding, Right, Runtime, Schema, Types};
+use onnx::{Graph, Node, Op};
+use smallvec::SmallVec;
+use tensor::{DType, Dim};
+
+use super::nan;
+use crate::ranges::Range;
+
+/// What a model is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// Any runtime: what the specification allows.
+    Spec,
+    /// onnxruntime's CPU provider.
+    #[default]
+    OnnxRuntime,
+    /// onnxruntime-web in WebAssembly.
+    OnnxRuntimeWeb,
+    /// onnxruntime-web on WebGPU.
+    WebGpu,
+}
+
+/// One set of element types per constraint of an operator.
+pub(super) type Row = SmallVec<[Types; 4]>;
+
+impl Target {
+    /// All of them, by the names that users give.
+    pub const ALL: [(&'static str, Target); 4] = [
+        ("any", Target::Spec),
+        ("onnxruntime", Target::OnnxRuntime),
+        ("onnxruntime-web", Target::OnnxRuntimeWeb),
+        ("webgpu", Target::WebGpu),
+    ];
+
+    /// The target of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, target)| target)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, target)| *target == self).map_or("", |(name, _)| name)
+    }
+
+    /// The opset that its kernels were made for.
+    pub fn opset(self) -> i64 {
+        match self {
+            Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 23,
+            // Kernels for the GPU are bound to versions of operators, many of which end there.
+            Target::WebGpu => 21,
+        }
+    }
+
+    /// What runs it; `None` if that is not known.
+    pub(super) fn runtime(self) -> Option<Runtime> {
+        match self {
+            Target::Spec => None,
+            Target::OnnxRuntime => Some(Runtime::OnnxRuntime),
+            Target::OnnxRuntimeWeb => Some(Runtime::Web),
+            Target::WebGpu => Some(Runtime::WebGpu),
+        }
+    }
+
+    /// Whether it has the bugs of `other`: the builds for the web optimise models as onnxruntime does.
+    pub(super) fn has_code_of(self, other: Target) -> bool {
+        self == other || other == Target::OnnxRuntime && self.runtime().is_some()
+    }
+
+    /// Whether it computes in double precision.
+    pub(super) fn has_double(self, opset: i64) -> bool {
+        self.casts(opset, DType::F32, DType::F64)
+    }
+
+    /// Whether it accepts a node with the given element types.
+    pub(super) fn accepts(
+        self,
+        schema: &'static Schema,
+        graph: &Graph,
+        node: &Node,
+        binding: &Binding,
+    ) -> bool {
+        let Some(runtime) = self.runtime() else { return binding.is_allowed(schema) };
+        let rows = schema.rows(&node.attrs, runtime);
+        let mut rows = rows.filter(|row| binding.fits(row.types()));
+        rows.any(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => of_small_numbers(graph, node),
+            Right::Numbers => !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
+        })
+    }
+
+    /// Whether it runs a node with the given element types, right or wrong.
+    pub(super) fn runs(self, schema: &'static Schema, node: &Node, binding: &Binding) -> bool {
+        self.runtime().is_some_and(|runtime| {
+            schema.rows(&node.attrs, runtime).any(|row| binding.fits(row.types()))
+        })
+    }
+
+    /// The combinations of element types that it accepts for a node.
+    pub(super) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
+        let Some(runtime) = self.runtime() else {
+            return vec![schema.types.iter().map(|c| c.allowed).collect()];
+        };
+        let is_float = node.input(0).is_some_and(|value| graph.ty(value).dtype.is_float());
+        let rows = schema.rows(&node.attrs, runtime).filter(|row| match row.right {
+            Right::Always => true,
+            Right::SmallNumbers => false,
+            Right::Numbers => !is_float || !nan::matters(graph, node),
+            Right::Terms => has_terms(graph, node),
+        });
+        rows.map(|row| row.types().collect()).collect()
+    }
+
+    /// Whether it casts `from` to `to`.
+    pub(super) fn casts(self, opset: i64, from: DType, to: DType) -> bool {
+        let Some(schema) = schema::find(&Op::onnx("Cast"), opset) else { return false };
+        let fits = |mut sets: Row| {
+            let second = sets.pop().is_some_and(|set| set.contains(to));
+            second && sets.pop().is_some_and(|set| set.contains(from))
+        };
+        match self.runtime() {
+            None => fits(schema.types.iter().map(|c| c.allowed).collect()),
+            Some(runtime) => schema.rows(&[], runtime).any(|row| fits(row.types().collect())),
+        }
+    }
+}
+
+/// Whether a node computes with sizes and positions, which are small numbers, or compares numbers that
+/// are known to be small.
+fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
+    let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
+    let is_small = |bound: Option<Dim>| match bound {
+        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
+        Some(Dim::Symbolic(_)) => true,
+        None => false,
+    };
+    node.inputs.iter().flatten().all(|value| {
+        graph.content(*value).is_some()
+            || compares && {
+                let Range { low, high } = Range::of(graph, *value);
+                is_small(low) && is_small(high)
+            }
+    })
+}
+
+/// Whether the sums of a product have terms, whatever symbolic sizes are.
+fn has_terms(graph: &Graph, node: &Node) -> bool {
+    let size = node.input(0).and_then(|value| graph.ty(value).shape.last());
+    size.and_then(Dim::as_known).is_some_and(|size| size > 0)
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Target::Spec => "ONNX",
+            Target::OnnxRuntime => "onnxruntime",
+            Target::OnnxRuntimeWeb => "onnxruntime-web",
+            Target::WebGpu => "the WebGPU build of onnxruntime-web",
+        })
+    }
+}

@@ -1,0 +1,161 @@
+"""Writes crates/onnx/src/schema/web.rs: what onnxruntime-web runs, and what it runs on the GPU.
+
+    python scripts/gen_web_table.py build/web/node_modules/onnxruntime-web
+
+Needs node, a Chromium with WebGPU (SwiftShader will do) and the npm package (`make web`).
+
+Every combination of an operator version and element types that onnxruntime runs is tried, one node
+a model: in the package's WebAssembly build, and in its WebGPU build, which lacks types and whose
+log says where the node is placed. Only what differs from onnxruntime is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from gen_op_table import (
+    BIT,
+    LOADED,
+    OLDEST,
+    ROW,
+    TABLE,
+    Schema,
+    known_runs,
+    merge,
+    schemas,
+    show_row,
+)
+from measure_kernels import (
+    NOT_MEASURED,
+    Sample,
+    free_constraints,
+    one_node_model,
+    runs,
+    samples,
+    variant,
+)
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from onnxruntime_web import WebPage
+
+OUT = TABLE.with_name("web.rs")
+
+HEADER = """\
+//! Generated from onnxruntime-web {version} by `python scripts/gen_web_table.py`.
+
+use super::{{Runs, numbers, row, small, terms}};
+
+"""
+
+Case = tuple[str, str, tuple[int, ...], str]
+"""The kind of a row, its variant, one mask per constraint, and a model in base64."""
+
+
+def bindings(schema: Schema, rows: str, cases: list[Sample]) -> list[Case]:
+    """A model for every combination of types that onnxruntime runs."""
+    version = schema.version()
+    opset = max(version.since, OLDEST)
+    found: list[Case] = []
+    for kind, which, masks in ROW.findall(rows):
+        sets = [int(mask, 16) for mask in masks.split(", ")]
+        able = [s for s in cases if not which or variant(version.op, s.node) == which]
+        able = [s for s in able if not runs(one_node_model(version, opset, s, {}))]
+        if not able:
+            continue
+        sample = max(able, key=lambda s: len(free_constraints(version, s)))
+        free = free_constraints(version, sample)
+        names = [[name for name, bit in BIT.items() if sets[i] & bit] for i in free]
+        for binding in itertools.product(*names):
+            exact = list(sets)
+            for index, name in zip(free, binding, strict=True):
+                exact[index] = BIT[name]
+            types = dict(zip(free, binding, strict=True))
+            model = one_node_model(version, opset, sample, types).SerializeToString()
+            found.append((kind, which, tuple(exact), base64.b64encode(model).decode()))
+    return found
+
+
+def in_webassembly(package: Path, models: list[str]) -> list[str]:
+    """For each model `cpu`, or nothing if it does not load."""
+    script = Path(__file__).parent / "web_session.mjs"
+    command = ["node", str(script), str(package)]
+    done = subprocess.run(
+        command, input="\n".join(models), capture_output=True, text=True, check=True
+    )
+    return done.stdout.split("\n")[: len(models)]
+
+
+def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
+    """For each model `gpu` or `cpu`, or nothing if it does not load."""
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, WebPage(Path(folder), package, "webgpu") as page:
+        for start in range(0, len(models), 200):
+            found += page.call("placements", models[start : start + 200])
+            print(f"{len(found)} of {len(models)}", file=sys.stderr, flush=True)
+    return found
+
+
+def table(name: str, doc: str, rows: dict[tuple[str, int], list[str]]) -> str:
+    lines = [f"/// {doc}\n#[rustfmt::skip]\npub(super) static {name}: &[Runs] = &[\n"]
+    for (op, since), texts in sorted(rows.items()):
+        lines.append(f'    Runs {{ op: "{op}", since: {since}, rows: &[{", ".join(texts)}] }},\n')
+    return "".join(lines) + "];\n"
+
+
+def show(cases: list[Case]) -> list[str]:
+    groups: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    for kind, which, masks, _ in cases:
+        groups.setdefault((kind, which), set()).add(masks)
+    return [show_row(kind, v, row) for (kind, v), rows in groups.items() for row in merge(rows)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("package", type=Path, help="the folder of onnxruntime-web")
+    package = parser.parse_args().package.resolve()
+    known = known_runs(TABLE.read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = samples()
+    tried: dict[tuple[str, int], list[Case]] = {}
+    for schema in schemas():
+        name = schema.schema.name
+        if schema.schema.since_version <= LOADED and name in cases and name not in NOT_MEASURED:
+            found = bindings(schema, known.get(schema.key, ""), cases[name])
+            if found:
+                tried[schema.key] = found
+    models = [case[3] for found in tried.values() for case in found]
+    print(f"{len(models)} models of {len(tried)} operator versions", file=sys.stderr, flush=True)
+    wasm = iter(in_webassembly(package, models))
+    webgpu = iter(in_webgpu_build(package, models))
+    tables: dict[str, dict[tuple[str, int], list[str]]] = {"WASM": {}, "WEBGPU": {}, "GPU": {}}
+    for key, found in tried.items():
+        placed = [(case, next(wasm), next(webgpu)) for case in found]
+        for name, fits in (
+            ("WASM", [case for case, cpu, _ in placed if cpu]),
+            ("WEBGPU", [case for case, _, where in placed if where]),
+        ):
+            if len(fits) < len(found):
+                tables[name][key] = show(fits)
+        if on_gpu := [case for case, _, where in placed if where == "gpu"]:
+            tables["GPU"][key] = show(on_gpu)
+    version = json.loads((package / "package.json").read_text())["version"]
+    docs = {
+        "WASM": "Of what the WebAssembly build runs fewer types than onnxruntime.",
+        "WEBGPU": "Of what the WebGPU build runs fewer types, on the CPU or the GPU.",
+        "GPU": "What the WebGPU build runs on the GPU.",
+    }
+    parts = [table(name, docs[name], rows) for name, rows in tables.items()]
+    OUT.write_text(HEADER.format(version=version) + "\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

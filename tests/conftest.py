@@ -1,4 +1,4 @@
-"""What all tests share: one device, and no switches left over from the shell."""
+"""What all tests share: one device, no switches left over from the shell, no silent skips."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,52 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
 import pytest
+
+import not_run
+
+# With JAX2ONNX_NO_SKIPS=1, a test that is skipped for an avoidable reason fails the run.
+NO_SKIPS = os.environ.get("JAX2ONNX_NO_SKIPS", "0") not in ("", "0")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample",
+        action="store_true",
+        help="run every test function, but only a third of the cases of those that have many",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--sample"):
+        return
+    kept = not_run.sampled(items, lambda item: item.nodeid.partition("[")[0])
+    config.hook.pytest_deselected(items=[i for i, k in zip(items, kept, strict=True) if not k])
+    items[:] = [item for item, wanted in zip(items, kept, strict=True) if wanted]
+
+
+def _skips(config: pytest.Config) -> list[str]:
+    """Why tests were skipped."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if reporter else []
+    return [report.longrepr[2].removeprefix("Skipped: ") for report in reports]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    # Workers report to the process that started them, which sees all tests.
+    is_worker = hasattr(session.config, "workerinput")
+    if (
+        NO_SKIPS
+        and not is_worker
+        and exitstatus == 0
+        and not_run.unexpected(_skips(session.config))
+    ):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in not_run.summary(_skips(terminalreporter.config)):
+        terminalreporter.write_line(line, yellow=not NO_SKIPS, red=NO_SKIPS)
 
 
 @pytest.fixture(autouse=True)

@@ -133,7 +133,7 @@ def test_given_names_replace_the_default_ones() -> None:
         ),
         (
             {"input_names": ["p", "p"]},
-            "[invalid-names] `input_names` repeats `p`\n"
+            "[invalid-names] `input_names` repeats `p`, for `x` and `batch`\n"
             "  help: all inputs and outputs need different names",
         ),
         (
@@ -147,8 +147,8 @@ def test_given_names_replace_the_default_ones() -> None:
         ),
         (
             {"input_names": {"x": 1, "y": 2}},
-            "[invalid-names] `input_names` is {'x': 1, 'y': 2}\n"
-            "  help: pass a list of non-empty strings",
+            "[invalid-names] `input_names` maps 'x' to 1\n"
+            "  help: map patterns to names, both strings",
         ),
         (
             {"output_names": [""]},

@@ -417,6 +417,24 @@ def test_group_norms_of_one_and_of_all_channels():
             exported(lambda x, norm=norm: norm(x), x, operators=operators)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_group_norms_are_one_node_where_it_is_exact(dtype):
+    """Rounded to half precision before they are scaled, they are not."""
+
+    def norm(x):
+        groups = x.reshape(2, 5, 5, 2, 4)
+        mean = groups.mean((1, 2, 4), keepdims=True)
+        variance = jnp.square(groups - mean).mean((1, 2, 4), keepdims=True)
+        normal = (groups - mean) * jax.lax.rsqrt(variance + 1e-5)
+        return normal.reshape(x.shape) * np.linspace(1, 2, 8).astype(dtype)
+
+    x = np.random.default_rng(0).normal(size=(2, 5, 5, 8)).astype(dtype)
+    ops = exported(norm, x)
+    assert ("InstanceNormalization" in ops) == (dtype == "float32")
+    ops = exported(norm, x, operators="native")
+    assert "InstanceNormalization" in ops
+
+
 def test_a_model_remembers_what_was_nearly_recognised(tmp_path, capfd):
     def fn(x):
         mean = mean_of(x)

@@ -6,13 +6,12 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import netron
 import pytest
 
 from browser import browser, find_browser
 from jax2onnx import to_onnx
 from models.nnx.mlp import mlp
-
-netron = pytest.importorskip("netron", reason="the package netron is not installed")
 
 SIDEBAR = "document.getElementById('sidebar')?.innerText ?? ''"
 VALUES = (

@@ -89,12 +89,17 @@ def wide_after_transpose(x: jax.Array) -> jax.Array:
     return jnp.transpose(x, (1, 2, 0)).astype(jnp.float32) @ jnp.ones((3, 2))
 
 
+HALVES = np.full((3, 3), 0.5, np.float16)
+
+
 @pytest.mark.parametrize(
     ("fn", "x"),
     [
         (padded_then_pooled, -np.ones((1, 6, 6, 2), np.float32)),
         (padded_channels_first, -np.ones((1, 2, 6, 6), np.float32)),
         (wide_after_transpose, np.ones((3, 3, 3), np.float16)),
+        (lambda x: jnp.transpose(x, (1, 2, 0)) @ HALVES + 1, np.ones((3, 3, 3), np.float16)),
+        (lambda x: HALVES @ jnp.transpose(x, (1, 2, 0)) + 1, np.ones((3, 3, 3), np.float16)),
         (with_moment_of_order(4.0), SOME.astype(np.float32)),
         (with_moment_of_order(4.0), SOME.astype(np.float16)),
         (lambda x: jnp.reciprocal(x * -0.0 + 0.0), np.ones(3, np.float32)),
@@ -117,6 +122,8 @@ WEIGHT = np.random.default_rng(1).normal(size=(4, 3))
         lambda x: ((x @ WEIGHT) * 0.1) @ WEIGHT.T,
         lambda x: (0.1 * x) @ jnp.swapaxes(x, 0, 1),
         with_moment_of_order(2.0),
+        jax.nn.silu,
+        lambda x: x * jax.nn.sigmoid(1.702 * x),
     ],
 )
 def test_double_precision_stays_double(fn: Callable[[Any], Any]) -> None:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from checking import check_model, run
-from jax2onnx import UnsupportedError, to_onnx
+from jax2onnx import UnsupportedError, _core, _one_device, to_onnx
 from models.random_values import normal
 from provenance_of import callsite, line_of
 
@@ -150,6 +150,15 @@ def on_one_device(fn: Any) -> Any:
 )
 def test_a_mesh_of_one_device(fn: Any) -> None:
     check_model(fn, [X])
+
+
+def test_collectives_in_a_call() -> None:
+    check_model(on_one_device(jax.checkpoint(lambda x: lax.psum(x, "i") + x)), [X])
+
+
+def test_every_kind_of_collective_is_known() -> None:
+    kinds = set(_core.beyond_models().values())
+    assert kinds == {"devices", "python", *_one_device._ALONE}
 
 
 def test_equations_on_a_device_have_their_lines() -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax2onnx._functions import onnx_function
     from jax2onnx._metadata import stacktrace_metadata
     from jax2onnx._rules import local_lowerings, lowering
+    from jax2onnx._set import to_onnx_set
     from jax2onnx._source_map import SourceMap
     from jax2onnx._verification import LineError, Verification
     from jax2onnx._verify import verify
@@ -33,6 +34,7 @@ __all__ = [
     "onnx_function",
     "stacktrace_metadata",
     "to_onnx",
+    "to_onnx_set",
     "verify",
 ]
 
@@ -46,6 +48,7 @@ _MODULES = {
     "_functions": ("onnx_function",),
     "_metadata": ("stacktrace_metadata",),
     "_rules": ("local_lowerings", "lowering"),
+    "_set": ("to_onnx_set",),
     "_source_map": ("SourceMap",),
     "_verification": ("LineError", "Verification"),
     "_verify": ("verify",),

@@ -83,7 +83,7 @@ class Against:
         for i in subject.inputs_as_nchw:
             feeds[i] = feeds[i].transpose(NCHW)
         self._given = runnable.feeds(feeds)
-        self._reference_given = dict(zip(self._one.inputs, feeds, strict=True))
+        self._reference_given = self._reference.feeds(feeds)
         self._inputs = list(zip(self._one.inputs, self._other.inputs, strict=True))
         self._matches = match(self._one, self._other, self._inputs)
         self._matches |= {a: Match(b, by_name=False) for a, b in self._inputs}
@@ -248,6 +248,7 @@ class Against:
         for i, (value, name, other) in enumerate(pairs):
             array = as_tensor(value)
             array = array.transpose(NCHW) if i in self._subject.outputs_as_nchw else array
+            array = self._reference.at_boundary(self._reference.outputs[i], array)
             self._outputs.append(array)
             yield Expected(other, array, name, _Tag(step, None, i))
 

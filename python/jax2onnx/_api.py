@@ -19,9 +19,10 @@ from jax2onnx._inputs import (
     wide_integers,
 )
 from jax2onnx._metadata import Level
-from jax2onnx._names import boundary_names, paths_of, signature_of
+from jax2onnx._names import Renaming, boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
-from jax2onnx._parameters import function_of
+from jax2onnx._parameters import ParameterNames, function_of
+from jax2onnx._patterns import dtypes
 from jax2onnx._rules import registered
 from jax2onnx._symbols import explained
 from jax2onnx._trace import Traced, trace
@@ -51,8 +52,10 @@ class _Common(TypedDict, total=False):
     record_weights: bool
     inputs_as_nchw: Layout
     outputs_as_nchw: Layout
-    input_names: Sequence[str] | None
-    output_names: Sequence[str] | None
+    input_names: Renaming | None
+    output_names: Renaming | None
+    input_dtypes: Mapping[str, Any] | None
+    output_dtypes: Mapping[str, Any] | None
     export_mode: Literal["standard", "web"]
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
@@ -121,8 +124,10 @@ def to_onnx(
     output_path: Path | None = None,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Renaming | None = None,
+    output_names: Renaming | None = None,
+    input_dtypes: Mapping[str, Any] | None = None,
+    output_dtypes: Mapping[str, Any] | None = None,
     export_mode: Literal["standard", "web"] = "standard",
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
@@ -175,10 +180,17 @@ def to_onnx(
             model as NCHW.
         input_names: Names for the inputs, one for each leaf of `inputs` and `input_params`, or of
             `inputs` alone. By default they follow the names of parameters and the pytree path:
-            `x`, `batch.image`, `cache.0.k`.
+            `x`, `batch.image`, `cache.0.k`. A mapping renames those that match a pattern:
+            `{"cache.{i}.k": "past_key_values.{i}.key"}`, where `{i}` stands for one component of
+            the path, and `*` for anything.
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
-            a dictionary.
+            a dictionary. A mapping renames those that match a pattern.
+        input_dtypes: Element types of inputs, by name or pattern, if the model should take others
+            than the function: `{"input_ids": "int64"}` for token ids of type int32. Values are
+            converted inside the model. They have to fit the type that the function has.
+        output_dtypes: Element types of outputs, by name or pattern, if the model should return
+            others than the function.
         export_mode: "web" writes one self-contained file. Models that are returned always are.
         normalization_mode: How normalisation layers are written: "auto" as `operators` says,
             "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
@@ -247,6 +259,8 @@ def to_onnx(
         outputs_as_nchw=outputs_as_nchw,
         input_names=input_names,
         output_names=output_names,
+        input_dtypes=input_dtypes,
+        output_dtypes=output_dtypes,
     )
     model = converted.model
     _progress.stage("writing")
@@ -283,11 +297,16 @@ def convert(
     double: bool,
     inputs_as_nchw: Layout = None,
     outputs_as_nchw: Layout = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Renaming | None = None,
+    output_names: Renaming | None = None,
+    input_dtypes: Mapping[str, Any] | None = None,
+    output_dtypes: Mapping[str, Any] | None = None,
     keep_results: bool = False,
+    shared: ParameterNames | None = None,
 ) -> Converted:
-    """Traces and converts a function. `keep_results` keeps track of what its equations become."""
+    """Traces and converts a function. `keep_results` keeps track of what its equations become,
+    `shared` gives parameters the names that they have in other models.
+    """
     if not callable(fn):
         raise InvalidInputError(
             "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
@@ -324,6 +343,9 @@ def convert(
 
     in_nchw = positions("inputs_as_nchw", inputs_as_nchw, in_names, in_ranks)
     out_nchw = positions("outputs_as_nchw", outputs_as_nchw, out_names, out_ranks)
+    in_traced, out_traced = ([leaf.dtype for _, leaf in side] for side in (leaves, results))
+    in_types = wide | dtypes("input_dtypes", input_dtypes, in_names, in_traced)
+    out_types = dtypes("output_dtypes", output_dtypes, out_names, out_traced)
 
     from jax2onnx import _core
 
@@ -339,10 +361,11 @@ def convert(
             opset=options.opset,
             input_names=in_names,
             output_names=out_names,
-            name_of=traced.tree.name_of,
+            name_of=traced.tree.name_of if shared is None else shared.of(traced.tree),
             inputs_as_nchw=in_nchw,
             outputs_as_nchw=out_nchw,
-            wide_inputs=wide,
+            input_types=in_types,
+            output_types=out_types,
             defaults=flags,
             detail=options.detail,
             source_map=options.source_map is not None,

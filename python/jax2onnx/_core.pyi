@@ -1,6 +1,6 @@
 """The compiled part: from a traced function to an ONNX model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Final, NoReturn, Protocol, Self, final
 
@@ -19,6 +19,7 @@ __all__ = [
     "Value",
     "__version__",
     "assumptions",
+    "beyond_models",
     "convert",
     "expansions",
     "explain",
@@ -292,7 +293,8 @@ def convert(
     name_of: Callable[[object], str | None],
     inputs_as_nchw: Sequence[int],
     outputs_as_nchw: Sequence[int],
-    wide_inputs: Sequence[int],
+    input_types: Mapping[int, str],
+    output_types: Mapping[int, str],
     defaults: dict[int, bool],
     detail: str,
     source_map: bool,
@@ -315,6 +317,16 @@ def convert(
 
     Its equations are listed in the file `calls`; the program is written to the file `record`.
     `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    """
+
+def save_set(
+    folder: str,
+    models: Sequence[tuple[str, Model]],
+    data: str,
+    files: Sequence[tuple[str, bytes]],
+) -> None:
+    """Writes models that share their large weights, in the file `data`, and other files. They
+    replace those in `folder`, all at once.
     """
 
 def assumptions() -> list[str]:
@@ -345,6 +357,9 @@ class Primitive:
 
 def primitives() -> list[Primitive]:
     """The primitives that have a lowering rule, in alphabetical order."""
+
+def beyond_models() -> dict[str, str]:
+    """The primitives that need more than a model has, and what is known of each."""
 
 def expansions() -> list[str]:
     """The ways in which the table has JAX expand equations."""

@@ -53,11 +53,11 @@ def paths(closed: Any) -> Iterator[Path]:
 def _paths(jaxpr: Any, outer: Path) -> Iterator[Path]:
     for number, eqn in enumerate(jaxpr.eqns):
         yield (*outer, number)
-        if (called := _called(eqn)) is not None:
+        if (called := called_by(eqn)) is not None:
             yield from _paths(_jax.open_jaxpr(called), (*outer, number))
 
 
-def _called(eqn: Any) -> Any:
+def called_by(eqn: Any) -> Any:
     """The jaxpr that an equation does nothing but call, if it is such a one."""
     params = _CALLS.get(eqn.primitive.name)
     if params is None:
@@ -93,7 +93,7 @@ class _Frame:
 
     def _equation(self, eqn: Any, path: Path) -> Any:
         name = eqn.primitive.name
-        if (called := _called(eqn)) is not None:
+        if (called := called_by(eqn)) is not None:
             consts = list(getattr(called, "consts", ()))
             frame = _Frame(_jax.open_jaxpr(called), self._size_of, path)
             results = yield from frame.run(consts, [self._read(atom) for atom in eqn.invars])

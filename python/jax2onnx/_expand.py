@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax2onnx import _jax, _keys, _maps, _one_device, _reductions
+from jax2onnx import _core, _jax, _keys, _maps, _one_device, _reductions
 from jax2onnx._frameworks.equinox import reports_error
 from jax2onnx._keys import Expand, Function
 
@@ -52,8 +52,8 @@ def _hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
-# Their implementations call the user's Python code, which the model cannot.
-_CALLBACKS = frozenset({"pure_callback", "io_callback"})
+# What is known of primitives that need more than a model has.
+_BEYOND = _core.beyond_models()
 
 
 def _implementation(eqn: Any) -> Function:
@@ -65,11 +65,12 @@ def _implementation(eqn: Any) -> Function:
                 return _jax.function_of(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
-    if eqn.primitive.name == "shard_map":
+    needs = _BEYOND.get(eqn.primitive.name)
+    if needs == "devices":
         return _one_device.shard_map(eqn)
-    if eqn.primitive.name == "pure_callback" and reports_error(_jax.callback_of(eqn)):
+    if needs == "python" and not eqn.effects and reports_error(_jax.callback_of(eqn)):
         return lambda *_: [_nothing(var.aval) for var in eqn.outvars]
-    if eqn.effects or eqn.primitive.name in _CALLBACKS:
+    if eqn.effects or needs == "python":
         raise NotImplementedError("it has effects")
     return function
 

@@ -149,14 +149,18 @@ def given_flags(given: Sequence[Any]) -> dict[int, bool]:
     return {i: bool(v) for i, v in enumerate(given) if isinstance(v, bool | np.bool_)}
 
 
-def wide_integers(given: Sequence[Any]) -> list[int]:
-    """The positions of 64-bit integers. Those of arrays are not a choice but NumPy's default."""
-    return [
-        i
-        for i, value in enumerate(given)
-        if not isinstance(value, jax.Array | np.ndarray | np.generic)
-        and getattr(value, "dtype", None) in _WIDE
-    ]
+def wide_integers(given: Sequence[Any]) -> dict[int, str]:
+    """The types of 64-bit integers that JAX computes with in 32 bits, by position. Those of arrays
+    are not a choice but NumPy's default.
+    """
+    kinds = {i: getattr(value, "dtype", None) for i, value in enumerate(given)}
+    return {
+        i: str(np.dtype(kind))
+        for i, kind in kinds.items()
+        if not isinstance(given[i], jax.Array | np.ndarray | np.generic)
+        and kind in _WIDE
+        and jax.dtypes.canonicalize_dtype(kind) != kind
+    }
 
 
 def check_arguments(

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jax.tree_util import (
@@ -14,10 +14,14 @@ from jax.tree_util import (
 )
 
 from jax2onnx._options import is_text
+from jax2onnx._patterns import renamed
 from jax2onnx._walk import join
 from jax2onnx.errors import InvalidInputError
 
 Path = Sequence[Any]
+
+# Names by position, or patterns of names and what becomes of them.
+Renaming = Sequence[str] | Mapping[str, str]
 
 
 class Names:
@@ -48,8 +52,8 @@ def boundary_names(
     inputs: Sequence[Path],
     outputs: Sequence[Path],
     *,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
+    input_names: Renaming | None,
+    output_names: Renaming | None,
 ) -> tuple[list[str], list[str]]:
     """One name for each leaf of (positional arguments, keyword arguments) and of the result."""
     names = Names()
@@ -94,9 +98,11 @@ def _path(name: str, keys: Path) -> str:
 
 
 def _given(
-    option: str, names: Sequence[str], default: Sequence[str], taken: Sequence[str] = ()
+    option: str, names: Renaming, default: Sequence[str], taken: Sequence[str] = ()
 ) -> list[str]:
     """Checks the names that the user chose instead of `default`."""
+    if isinstance(names, Mapping):
+        names = renamed(option, names, default)
     if not isinstance(names, list | tuple) or not all(
         isinstance(n, str) and is_text(n) for n in names
     ):
@@ -108,8 +114,11 @@ def _given(
         )
     name, count = Counter([*taken, *names]).most_common(1)[0] if names else ("", 0)
     if count > 1:
+        before = [old for old, new in zip(default, names, strict=True) if new == name]
+        both = f", for {' and '.join(f'`{old}`' for old in before)}" if len(before) > 1 else ""
         raise _invalid(
-            f"`{option}` repeats `{name}`", "all inputs and outputs need different names"
+            f"`{option}` repeats `{name}`{both}",
+            "all inputs and outputs need different names",
         )
     return list(names)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jax2onnx import _jax
+from jax2onnx import _core, _jax
+from jax2onnx._evaluate import called_by
 
 Results = list[Any]
 
@@ -35,26 +36,28 @@ def _read(values: dict[Any, Any], atom: Any) -> Any:
 
 
 def _results(eqn: Any, operands: Results) -> Results:
-    name = eqn.primitive.name
-    if name in _COLLECTIVES:
-        return _COLLECTIVES[name](eqn, operands)
-    if name in _CALLS:
-        inner = eqn.params["jaxpr"]
-        return _evaluate(inner.jaxpr, inner.consts, operands)
-    if any(inner.name in _COLLECTIVES for inner in _jax.primitives_inside(eqn)):
-        raise NotImplementedError(f"there is a collective in its `{name}`")
+    if (collective := _collective(eqn.primitive)) is not None:
+        return collective(eqn, operands)
+    if (called := called_by(eqn)) is not None:
+        return _evaluate(_jax.open_jaxpr(called), getattr(called, "consts", ()), operands)
+    if any(map(_collective, _jax.primitives_inside(eqn))):
+        raise NotImplementedError(f"there is a collective in its `{eqn.primitive.name}`")
     return _jax.bind(eqn, operands)
+
+
+def _collective(primitive: Any) -> Callable[[Any, Results], Results] | None:
+    return _ALONE.get(_BEYOND.get(primitive.name, ""))
 
 
 def _same(_: Any, operands: Results) -> Results:
     return operands
 
 
-def _index(eqn: Any, _: Results) -> Results:
+def _zero(eqn: Any, _: Results) -> Results:
     return [jnp.zeros((), eqn.outvars[0].aval.dtype)]
 
 
-def _gathered(eqn: Any, operands: Results) -> Results:
+def _reshaped(eqn: Any, operands: Results) -> Results:
     """With an axis of size one, or without it: other shapes than that do not occur."""
     return [x.reshape(var.aval.shape) for x, var in zip(operands, eqn.outvars, strict=True)]
 
@@ -64,19 +67,13 @@ def _permuted(eqn: Any, operands: Results) -> Results:
     return operands if eqn.params["perm"] else [jnp.zeros_like(x) for x in operands]
 
 
-_CALLS = frozenset({"jit", "pjit"})
+# What is known of primitives that need more than a model has.
+_BEYOND = _core.beyond_models()
 
-_COLLECTIVES: dict[str, Callable[[Any, Results], Results]] = {
-    "all_gather": _gathered,
-    "all_gather_invariant": _gathered,
-    "axis_index": _index,
-    "pbroadcast": _same,
-    "pcast": _same,
-    "pmax": _same,
-    "pmin": _same,
-    "ppermute": _permuted,
-    "psum": _same,
-    "psum_invariant": _same,
-    "pvary": _same,
-    "reduce_scatter": _gathered,
+# What collectives give on the only device, by the names that the table of primitives has for it.
+_ALONE: dict[str, Callable[[Any, Results], Results]] = {
+    "permuted": _permuted,
+    "reshaped": _reshaped,
+    "same": _same,
+    "zero": _zero,
 }

@@ -7,7 +7,7 @@ same parameter `blocks.3.q.kernel`. Parameters are found by the identity of thei
 import functools
 import sysconfig
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ class Tree:
         functions: The functions that the callable consists of.
         classes: The classes that objects refer to.
         key: Differs when anything differs that a traced function could depend on.
+        arrays: The paths of parameters, by the identity of their arrays.
     """
 
     modules: list[tuple[Any, str]]
@@ -41,16 +42,33 @@ class Tree:
     functions: list[types.FunctionType]
     classes: list[type]
     key: str
-    _arrays: dict[object, str]
+    arrays: dict[object, str]
 
     def name_of(self, array: Any) -> str | None:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
-        return self._arrays.get(_identity(array))
+        return self.arrays.get(_identity(array))
 
     def holds(self, objects: Iterable[Any]) -> bool:
         """Whether one of the objects is among what the callable holds."""
         known = {id(obj) for obj, _ in self.objects}
         return any(id(obj) in known for obj in objects)
+
+
+class ParameterNames:
+    """The names of parameters in several models: an array has the same name in all of them."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._arrays: dict[object, str] = {}
+        self._trees: list[Tree] = []  # as long as an array is there, nothing else has its identity
+
+    def of(self, tree: Tree) -> Callable[[Any], str | None]:
+        """The names of the parameters of one more callable."""
+        self._trees.append(tree)
+        for identity, name in tree.arrays.items():
+            if identity not in self._arrays:
+                self._arrays[identity] = self._names.unique(name)
+        return lambda array: self._arrays.get(_identity(array))
 
 
 def tree_of(fn: Any) -> Tree:

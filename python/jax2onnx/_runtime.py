@@ -79,6 +79,7 @@ class Runnable:
             i for i in self.proto.graph.input if i.name not in initializers or _is_flag(i)
         ]
         self.outputs = list(self.proto.graph.output)
+        self.types_inside = _types_inside(self.proto)
 
     def _small(self, model: "onnx.ModelProto") -> "onnx.ModelProto":
         """The model, or one whose weights are in files if it is too large for one message."""
@@ -97,7 +98,8 @@ class Runnable:
     def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The values of the model's outputs."""
         copy, types = self._returning()
-        given = {i.name: _checked(i, array) for i, array in zip(self.inputs, feeds, strict=True)}
+        pairs = zip(self.inputs, feeds, strict=True)
+        given = {i.name: _checked(i, self.at_boundary(i, array)) for i, array in pairs}
         return fetched(session_of(copy, self.folder, optimised=True), given, types)
 
     def refused(self) -> Exception | None:
@@ -110,17 +112,21 @@ class Runnable:
 
     def feeds(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """The inputs by name. Floats may come from another type than the model computes with."""
-        import onnx
-
         found = {}
-        for declared, array in zip(self.inputs, arrays, strict=True):
-            code = declared.type.tensor_type.elem_type
-            wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+        for declared, given in zip(self.inputs, arrays, strict=True):
+            array = self.at_boundary(declared, given)
+            wanted = dtype_of(declared)
             both_floats = is_float(wanted) and is_float(array.dtype)
             found[declared.name] = _checked(
                 declared, array.astype(wanted) if both_floats else array
             )
         return found
+
+    def at_boundary(self, declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
+        """A value of the function in the type that the export chose for it."""
+        if self.types_inside.get(declared.name) == array.dtype.name:
+            return array.astype(dtype_of(declared))
+        return array
 
     def _returning(self) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
         """A copy, and the types to restore: those that NumPy does not have are returned as 32-bit
@@ -140,6 +146,20 @@ class Runnable:
                 cast = onnx.helper.make_node("Cast", [name], [output.name], to=1)
                 copy.graph.node.append(cast)
         return copy, types
+
+
+def dtype_of(declared: "onnx.ValueInfoProto") -> np.dtype[Any]:
+    """The element type of an input or an output."""
+    import onnx
+
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type))
+
+
+def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
+    """The element types of the function where the model has other ones, by name."""
+    found = {entry.key: entry.value for entry in proto.metadata_props}
+    lines = found.get("pkg.jax2onnx.types", "").splitlines()
+    return {name: dtype for name, _, dtype in (line.rpartition("=") for line in lines)}
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:

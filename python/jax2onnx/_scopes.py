@@ -27,6 +27,7 @@ class Scopes:
         self._originals = [module for module, _ in tree.modules]
         self._settings: dict[type, dict[str, tuple[object, ...]]] = {}
         self._alive: list[Any] = []
+        self._bare = functools.cache(_frameworks.bare)
         self._running = [""]
         kinds = {*map(type, self._originals), *functions.classes(tree)}
         self._classes = frozenset(
@@ -53,7 +54,7 @@ class Scopes:
         is_root = not path and len(self._running) == 1
         self._running.append(path)
         # A scope that is named after the class says less than the path.
-        function = bound(_frameworks.bare(call) if known else call, module)
+        function = bound(self._bare(call) if known else call, module)
         if self._functions:
             function = functools.partial(self._functions.run, module, function, is_root)
         scope = "" if _frameworks.names_scopes(type(module)) else _relative(path, caller)

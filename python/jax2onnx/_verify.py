@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-import numpy as np
 
 from jax2onnx import _jax, _result
 from jax2onnx._against_jax import Against, Subject
@@ -15,14 +14,11 @@ from jax2onnx._api import Converted, convert
 from jax2onnx._graphs import Graph
 from jax2onnx._options import FUNCTIONS, Layout, Options
 from jax2onnx._pieces import Tolerances
-from jax2onnx._runtime import NODE_TYPES, Runnable, as_tensor
+from jax2onnx._runtime import Runnable, as_tensor, dtype_of
 from jax2onnx._verification import Verification, answering
 from jax2onnx.errors import InvalidInputError
 
 NHWC = (0, 2, 3, 1)
-
-# Integers that JAX may compute with in 32 bits.
-_WIDE = (NODE_TYPES["tensor(int64)"], NODE_TYPES["tensor(uint64)"])
 
 
 def verify(
@@ -80,6 +76,8 @@ def verify(
                 outputs_as_nchw=outputs_as_nchw,
                 input_names=[value.name for value in runnable.inputs],
                 output_names=[value.name for value in runnable.outputs],
+                input_dtypes=_boundary_types(runnable, runnable.inputs),
+                output_dtypes=_boundary_types(runnable, runnable.outputs),
                 keep_results=True,
             )
 
@@ -128,6 +126,11 @@ def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converte
             return made
         found.append((shared, made))
     return max(found, key=lambda entry: entry[0])[1]
+
+
+def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]:
+    """The types of inputs or outputs that the export chose for them."""
+    return {v.name: dtype_of(v) for v in values if v.name in runnable.types_inside}
 
 
 def _options(runnable: Runnable, functions: str) -> Options:
@@ -183,9 +186,7 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
             for s, size in zip(symbols, leaf.shape, strict=True)
         )
         weak = bool(getattr(leaf, "weak_type", False))
-        is_wide = declared.type.tensor_type.elem_type in _WIDE and leaf.dtype.itemsize == 4
-        dtype = np.dtype(f"{leaf.dtype.kind}8") if is_wide else leaf.dtype
-        specs.append(SimpleNamespace(shape=shape, dtype=dtype, weak_type=weak))
+        specs.append(SimpleNamespace(shape=shape, dtype=leaf.dtype, weak_type=weak))
     return specs
 
 

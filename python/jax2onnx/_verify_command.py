@@ -1,8 +1,10 @@
 """`jax2onnx verify MODEL --reference MODEL --inputs FILE.npz`: two models, value by value."""
 
+import json
 import sys
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -23,6 +25,7 @@ def run(
     atol: float | None,
     errors: bool,
     as_json: bool,
+    page: str | None = None,
 ) -> int:
     """Compares, prints what was found, and returns the exit status."""
     try:
@@ -32,7 +35,15 @@ def run(
     except InvalidInputError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_USAGE
-    print(found.to_json() if as_json else found.message)
+    link = f"{page}#node={quote(found.node, safe='/:@,')}" if page and found.node else ""
+    if as_json:
+        print(
+            json.dumps(
+                {**json.loads(found.to_json()), **({"link": link} if page else {})}, indent=2
+            )
+        )
+    else:
+        print("\n".join([found.message, *([f"  page:  {link}"] if link else [])]))
     if errors and not as_json:
         print(f"\n{found.table()}")
     return SAME if found else DIFFERENT

@@ -25,6 +25,8 @@ pub(crate) struct Excerpts<'m> {
     roots: Vec<PathBuf>,
     files: RefCell<FxHashMap<String, Found>>,
     opened: RefCell<Vec<PathBuf>>,
+    /// The files on disk that are those of the export, which their digests prove.
+    proven: RefCell<FxHashMap<String, PathBuf>>,
 }
 
 impl<'m> Excerpts<'m> {
@@ -33,7 +35,25 @@ impl<'m> Excerpts<'m> {
         let mut roots = vec![PathBuf::new()];
         let folder = model.path.as_deref().and_then(Path::parent);
         roots.extend(folder.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned));
-        Self { model, roots, files: RefCell::default(), opened: RefCell::default() }
+        Self {
+            model,
+            roots,
+            files: RefCell::default(),
+            opened: RefCell::default(),
+            proven: RefCell::default(),
+        }
+    }
+
+    /// The same, with more folders to look into.
+    pub(crate) fn with_folders(mut self, folders: &[PathBuf]) -> Self {
+        self.roots.splice(0..0, folders.iter().cloned());
+        self
+    }
+
+    /// Where `file` is on disk, if it has not changed since the export. Only a digest proves that.
+    pub(crate) fn location(&self, file: &str) -> Option<PathBuf> {
+        self.text(file).ok()?;
+        self.proven.borrow().get(file).cloned()
     }
 
     /// The text of `file` as it was exported.
@@ -97,8 +117,11 @@ impl<'m> Excerpts<'m> {
                 }
                 let path = root.join(on_disk(file));
                 let Some(text) = read(&path).map(source_text) else { continue };
-                self.opened.borrow_mut().push(path);
+                self.opened.borrow_mut().push(path.clone());
                 if wanted.is_none_or(|wanted| wanted == digest(text.as_bytes())) {
+                    if wanted.is_some() {
+                        self.proven.borrow_mut().insert(file.to_owned(), path);
+                    }
                     return Ok(text.into());
                 }
                 changed = true;

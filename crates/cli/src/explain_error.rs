@@ -33,6 +33,6 @@ fn text(model: &Model, message: &str) -> Option<String> {
         return None;
     }
     let mut text = Text::new(false);
-    write(&mut text, &index, &explanation);
+    write(&mut text, &index, &explanation, None);
     Some(text.as_str().trim_end().to_owned())
 }

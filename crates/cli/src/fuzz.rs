@@ -4,6 +4,7 @@
 //! The targets in `fuzz/` and the tests of hostile input call the same functions.
 
 use std::io;
+use std::path::Path;
 
 use clap::Parser;
 use jaxpr::text::{Document, Printed};
@@ -11,9 +12,11 @@ use provenance::{Origins, SourceMap};
 
 use crate::commands::Command;
 use crate::commands::explain::{explain, write};
+use crate::excerpt::Excerpts;
 use crate::log::without_colors;
 use crate::model::{Index, Model};
 use crate::style::Text;
+use crate::view::{Editor, Subject, data, page};
 use crate::{Cli, Terminal};
 
 /// A log with names that a model is likely to have.
@@ -21,6 +24,9 @@ const LOG: &str =
     "running Add node. Name:'/Add' Status Message: Node (/a/MatMulAddFusion) Op (x) [";
 
 /// Reads a model and shows it in every form.
+///
+/// # Panics
+/// If a name escapes from the data of the page.
 pub fn model(bytes: &[u8]) {
     let Ok(model) = Model::from_bytes(bytes) else { return };
     let index = Index::new(&model);
@@ -43,7 +49,17 @@ pub fn model(bytes: &[u8]) {
         // A name that does not exist is a valid answer.
         let _ = show.show(&model, terminal);
     }
-    write(&mut Text::new(false), &index, &explain(&index, LOG));
+    write(&mut Text::new(false), &index, &explain(&index, LOG), None);
+    view_page(&index);
+}
+
+fn view_page(index: &Index<'_>) {
+    let Ok(editor) = Editor::new(None, Path::new("page.html")) else { return };
+    let (title, excerpts, editor) = ("model", &Excerpts::new(index.model), &editor);
+    let (timed, errors, other) = (None, None, None);
+    let subject = Subject { title, index, excerpts, editor, timed, errors, other };
+    let text = page(&data(&subject).0);
+    assert_eq!(text.matches("</script").count(), 2, "the page has two scripts");
 }
 
 /// Reads a source map and looks up everything in it.
@@ -62,7 +78,7 @@ pub fn log(model: &[u8], log: &[u8]) {
     let Ok(model) = Model::from_bytes(model) else { return };
     let index = Index::new(&model);
     let log = String::from_utf8_lossy(log);
-    write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)));
+    write(&mut Text::new(true), &index, &explain(&index, &without_colors(&log)), None);
 }
 
 /// Reads text syntax, prints the result and reads it again.

@@ -8,6 +8,7 @@ mod explain_error;
 mod failure;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
+mod link;
 mod log;
 mod model;
 mod nearest;
@@ -24,7 +25,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 
-pub use commands::{Export, Verify};
+pub use commands::{Doctor, Export, PythonReport, Verify};
 pub use explain_error::{explain_bytes, explain_file};
 pub use terminal::Terminal;
 
@@ -43,6 +44,13 @@ struct Cli {
 }
 
 const EXIT_STATUS: &str = "\
+Examples:
+  jax2onnx export model.py:predict --input 'f32[B,3]' -o model.onnx --stacktrace sourcemap
+  jax2onnx show model.onnx                              where each node came from
+  python serve.py 2>&1 | jax2onnx explain model.onnx    which line a runtime's error is about
+  jax2onnx view model.onnx -o model.html                source and graph, side by side
+  jax2onnx help show                                    more about a command
+
 Exit status:
   0  success
   1  the answer is no: nothing was found, or the models differ
@@ -56,9 +64,18 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     run_on(arguments, &mut Terminal::of_process(&mut input, &mut output, &mut errors))
 }
 
-/// A command that needs Python. [`run`] can only say that there is none.
+/// Runs `jax2onnx doctor` in Python, and returns the exit status.
+pub fn run_doctor(doctor: &Doctor, python: &PythonReport) -> u8 {
+    let (mut input, mut output, mut errors) = (io::stdin(), io::stdout(), io::stderr());
+    let mut terminal = Terminal::of_process(&mut input, &mut output, &mut errors);
+    finish(doctor.run(Some(python), &mut terminal), &mut terminal)
+}
+
+/// A command that needs Python. Without it, [`run`] does what it can or says that there is none.
 #[derive(Debug)]
 pub enum PythonCommand {
+    /// `jax2onnx doctor`
+    Doctor(Doctor),
     /// `jax2onnx export`
     Export(Export),
     /// `jax2onnx verify`
@@ -69,6 +86,7 @@ pub enum PythonCommand {
 pub fn python_command(arguments: &[OsString]) -> Option<PythonCommand> {
     let arguments = std::iter::once("jax2onnx".into()).chain(arguments.iter().cloned());
     match Cli::try_parse_from(arguments).ok()?.command {
+        Command::Doctor(doctor) => Some(PythonCommand::Doctor(doctor)),
         Command::Export(export) => Some(PythonCommand::Export(export)),
         Command::Verify(verify) => Some(PythonCommand::Verify(verify)),
         _ => None,
@@ -92,6 +110,11 @@ pub fn run_on(arguments: Vec<OsString>, terminal: &mut Terminal<'_>) -> u8 {
             to.write_all(text.as_bytes()).map(|()| status).map_err(Failure::Output)
         }
     };
+    finish(result, terminal)
+}
+
+/// The exit status of a command, after its failure is reported.
+fn finish(result: Result<Status, Failure>, terminal: &mut Terminal<'_>) -> u8 {
     let flushed = |status| terminal.output.flush().map(|()| status).map_err(Failure::Output);
     let status = result.and_then(flushed).unwrap_or_else(|failure| match failure {
         // It is not a failure if the reader, such as `head`, has seen enough.

@@ -16,5 +16,6 @@ pub use external::{ExternalRule, ExternalRules};
 pub use parts::Parts;
 pub use results::{EqnResult, Results};
 pub use rules::{
-    EXPANSION, Equation, Expands, Expansion, Keys, Primitive, Rounds, primitive, primitives,
+    Alone, BEYOND_MODELS, Beyond, EXPANSION, Equation, Expands, Expansion, Keys, Primitive, Rounds,
+    primitive, primitives,
 };

@@ -5,6 +5,8 @@ use crate::proto::{
 };
 use crate::tensor_proto::Contents;
 use crate::{Error, LARGE, Result};
+use rustc_hash::FxHashMap;
+use tensor::Place;
 
 /// Every tensor is aligned to this, so that it can be mapped into memory.
 const ALIGNMENT: u64 = 4096;
@@ -20,19 +22,30 @@ pub(crate) struct Placed {
 /// Those are initializers and the values of `Constant` nodes; runtimes expect the tensors of other
 /// attributes in the model itself.
 pub(crate) fn move_out(model: &ModelProto, location: &str) -> Result<(ModelProto, Vec<Placed>)> {
-    let mut model = model.clone();
-    let mut mover = Mover { location, end: 0, placed: Vec::new(), foreign: None };
-    if let Some(graph) = &mut model.graph {
-        mover.graph(graph);
-    }
-    for function in &mut model.functions {
-        mover.nodes(&mut function.node);
-    }
+    let (mut models, placed) = move_out_of_all([model], location)?;
+    Ok((models.pop().unwrap_or_default(), placed))
+}
+
+/// Several models whose large tensors refer to one file, which holds what they share only once: the
+/// same array, or equal ones of one name.
+pub(crate) fn move_out_of_all<'a>(
+    models: impl IntoIterator<Item = &'a ModelProto>,
+    location: &str,
+) -> Result<(Vec<ModelProto>, Vec<Placed>)> {
+    let mut mover = Mover {
+        location,
+        end: 0,
+        placed: Vec::new(),
+        by_place: FxHashMap::default(),
+        by_name: FxHashMap::default(),
+        foreign: None,
+    };
+    let moved: Vec<ModelProto> = models.into_iter().map(|model| mover.model(model)).collect();
     match mover.foreign {
         Some(name) if !mover.placed.is_empty() => Err(Error::Graph(format!(
             "`{name}` refers to `{location}`, which other tensors would overwrite"
         ))),
-        _ => Ok((model, mover.placed)),
+        _ => Ok((moved, mover.placed)),
     }
 }
 
@@ -40,11 +53,26 @@ struct Mover<'a> {
     location: &'a str,
     end: u64,
     placed: Vec<Placed>,
+    /// Which of the placed contents lie where in memory.
+    by_place: FxHashMap<Place, usize>,
+    /// The placed contents of initializers, by their names.
+    by_name: FxHashMap<String, Vec<usize>>,
     /// A tensor that was in a file of the same name before.
     foreign: Option<String>,
 }
 
 impl Mover<'_> {
+    fn model(&mut self, model: &ModelProto) -> ModelProto {
+        let mut model = model.clone();
+        if let Some(graph) = &mut model.graph {
+            self.graph(graph);
+        }
+        for function in &mut model.functions {
+            self.nodes(&mut function.node);
+        }
+        model
+    }
+
     fn graph(&mut self, graph: &mut GraphProto) {
         for tensor in &mut graph.initializer {
             self.tensor(tensor);
@@ -73,8 +101,8 @@ impl Mover<'_> {
             return;
         }
         let Some(data) = tensor.take_contents(LARGE) else { return };
-        let (offset, length) = (self.end.next_multiple_of(ALIGNMENT), data.len() as u64);
-        self.end = offset + length;
+        let length = data.len() as u64;
+        let offset = self.place(&tensor.name, data);
         let entries = [
             ("location", self.location.to_owned()),
             ("offset", offset.to_string()),
@@ -83,7 +111,23 @@ impl Mover<'_> {
         let entry = |(key, value): (&str, _)| StringStringEntryProto { key: key.to_owned(), value };
         tensor.external_data = entries.into_iter().map(entry).collect();
         tensor.set_data_location(DataLocation::External);
+    }
+
+    /// Where the contents of a tensor are in the file, from now on at the latest.
+    fn place(&mut self, name: &str, data: Contents) -> u64 {
+        let place = data.place();
+        let mut named = self.by_name.get(name).into_iter().flatten().copied();
+        let known = self.by_place.get(&place).copied();
+        let known = known.or_else(|| named.find(|at| self.placed[*at].data.equals(&data)));
+        if let Some(at) = known {
+            return self.placed[at].offset;
+        }
+        let offset = self.end.next_multiple_of(ALIGNMENT);
+        self.end = offset + data.len() as u64;
+        self.by_place.insert(place, self.placed.len());
+        self.by_name.entry(name.to_owned()).or_default().push(self.placed.len());
         self.placed.push(Placed { offset, data });
+        offset
     }
 }
 

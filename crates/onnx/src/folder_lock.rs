@@ -13,6 +13,20 @@ pub(crate) fn lock(folder: &Path) -> Option<File> {
     Some(folder)
 }
 
+/// The lock, if no other process holds it. Where there are no such locks, nobody can tell.
+#[cfg(unix)]
+pub(crate) fn try_lock(folder: &Path) -> Option<File> {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = File::open(folder).ok()?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(folder)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn try_lock(_: &Path) -> Option<File> {
+    None
+}
+
 #[cfg(not(unix))]
 pub(crate) fn lock(_: &Path) -> Option<File> {
     None

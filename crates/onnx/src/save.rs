@@ -219,13 +219,13 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 const PIECE: usize = 4 << 20;
 
 /// A file that is written as long as it should be.
-struct Watched<'a> {
+pub(crate) struct Watched<'a> {
     file: &'a mut File,
     go_on: &'a mut GoOn<'a>,
 }
 
 impl<'a> Watched<'a> {
-    fn new(file: &'a mut File, go_on: &'a mut GoOn<'a>) -> Self {
+    pub(crate) fn new(file: &'a mut File, go_on: &'a mut GoOn<'a>) -> Self {
         Self { file, go_on }
     }
 }
@@ -253,7 +253,7 @@ fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-fn write_data(placed: &[Placed], file: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_data(placed: &[Placed], file: &mut impl Write) -> io::Result<()> {
     let mut at = 0;
     for Placed { offset, data } in placed {
         io::copy(&mut io::Read::take(io::repeat(0), offset - at), file)?;

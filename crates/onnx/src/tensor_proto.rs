@@ -7,7 +7,7 @@ use prost::Message;
 use prost::bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{self, DecodeContext, WireType};
 use prost::{DecodeError, bytes};
-use tensor::Tensor;
+use tensor::{Place, Tensor};
 
 use crate::proto::TensorProto;
 
@@ -26,6 +26,23 @@ impl Contents {
         match self {
             Contents::Bytes(bytes) => bytes.len(),
             Contents::Deferred(tensor) => tensor.byte_len(),
+        }
+    }
+
+    /// Where the elements are in memory.
+    pub(crate) fn place(&self) -> Place {
+        match self {
+            Contents::Bytes(bytes) => Place::of_bytes(bytes),
+            Contents::Deferred(tensor) => tensor.place(),
+        }
+    }
+
+    /// Whether the bytes are equal. Elements that would have to be put in order first are not
+    /// compared.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Contents::Bytes(one), Contents::Bytes(other)) => one == other,
+            _ => false,
         }
     }
 

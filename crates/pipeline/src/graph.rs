@@ -40,6 +40,7 @@ pub(crate) fn build(
         ..Default::default()
     };
     let done = optimize::optimize(graph, origins, &clean_up)?;
+    let before = graph.value_count();
     let opset = match options.opset {
         Some(opset) => {
             backport(graph, origins, opset)?;
@@ -48,10 +49,9 @@ pub(crate) fn build(
         }
         None => onnx::required_opset(graph, DEFAULT_OPSET)?,
     };
-    let before = graph.value_count();
     legalize(graph, origins, opset, Target::OnnxRuntime)?;
     if graph.value_count() > before {
-        // Neighbours were cast one by one; what they share is cleaned up, nothing is fused anew.
+        // Nodes were replaced one by one; what they share is cleaned up, nothing is fused anew.
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
         let opset = Some(opset);
         let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };

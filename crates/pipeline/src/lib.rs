@@ -122,8 +122,9 @@ pub fn convert(
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
     }
+    let types = model::types_inside(program, boundary);
     let (model, source_map) =
-        model::encode(&lowered.graph, opset, options, lines, origins, &missed)?;
+        model::encode(&lowered.graph, opset, options, lines, origins, &missed, types)?;
     let results = options.lowering.record.then_some(lowered.results);
     Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed })
 }

@@ -1,9 +1,11 @@
 //! Finished graph to model: what is written beside the graph.
 
+use jaxpr::Program;
+use lower::Boundary;
 use onnx::{EncodeOptions, Graph, Model};
 use optimize::Missed;
 use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
-use tensor::Dim;
+use tensor::{DType, Dim};
 
 use crate::{Lines, Options, diagnosis};
 
@@ -16,6 +18,23 @@ const ASSUMPTIONS: &str = "pkg.jax2onnx.assume";
 /// Key of the constraints on symbolic dimensions, in the model's metadata.
 const CONSTRAINTS: &str = "pkg.jax2onnx.constraints";
 
+/// Key of the types that the function has for inputs and outputs of other types, in the metadata.
+const TYPES: &str = "pkg.jax2onnx.types";
+
+/// The element types of the function, one a line, where the model takes or returns other ones.
+pub(crate) fn types_inside(program: &Program, boundary: &Boundary) -> Option<String> {
+    let main = program.jaxpr(program.main?);
+    let inputs = boundary.input_types.keys().filter_map(|i| {
+        Some((boundary.input_names.get(*i)?, main.ty(*main.inputs.get(*i)?).dtype))
+    });
+    let outputs = boundary.output_types.keys().filter_map(|i| {
+        Some((boundary.output_names.get(*i)?, main.atom_ty(main.outputs.get(*i)?).dtype))
+    });
+    let line = |(name, dtype): (&String, DType)| format!("{name}={}", dtype.numpy_name());
+    let lines: Vec<String> = inputs.chain(outputs).map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
 /// The model, and its source map if one is asked for.
 pub(crate) fn encode(
     graph: &Graph,
@@ -24,6 +43,7 @@ pub(crate) fn encode(
     lines: &Lines<'_>,
     origins: &Origins,
     missed: &[Missed],
+    types: Option<String>,
 ) -> onnx::Result<(Model, Option<String>)> {
     let &Lines { stacks, entry, function, sources } = lines;
     let detail = options.detail;
@@ -40,6 +60,7 @@ pub(crate) fn encode(
     if let Some(constraints) = constraints(graph) {
         model_metadata.push((CONSTRAINTS.to_owned(), constraints));
     }
+    model_metadata.extend(types.map(|text| (TYPES.to_owned(), text)));
     if detail != Detail::Off && !missed.is_empty() {
         let lines: Vec<String> =
             missed.iter().map(|one| diagnosis::missed(one, origins, stacks)).collect();

@@ -1,6 +1,7 @@
 //! Recordings: a program as text together with all that its conversion was asked for, so that it can be
 //! converted again without Python, and sent with a report of a bug.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jaxpr::text::{Document, Printed, TextError};
@@ -9,7 +10,7 @@ use lower::Boundary;
 use onnx::Assumptions;
 use optimize::Forms;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
-use tensor::Type;
+use tensor::{DType, Type};
 
 use crate::{Converted, DEFAULT_OPSET, Error, Lines, Options, convert};
 
@@ -58,14 +59,15 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "made_by",
     "name",
     "inputs",
     "outputs",
     "inputs_as_nchw",
     "outputs_as_nchw",
-    "wide_inputs",
+    "input_types",
+    "output_types",
     "true_by_default",
     "false_by_default",
     "opset",
@@ -91,6 +93,13 @@ pub fn record(
     let positions = |all: &[usize]| {
         Param::List(all.iter().filter_map(|one| i64::try_from(*one).ok()).map(Param::Int).collect())
     };
+    let types = |all: &BTreeMap<usize, DType>| match all.keys().next_back() {
+        None => Param::None,
+        Some(last) => {
+            let name = |i| all.get(&i).map_or(Param::None, |dtype| text(dtype.numpy_name()));
+            Param::List((0..=*last).map(name).collect())
+        }
+    };
     let values = [
         text(concat!("jax2onnx ", env!("CARGO_PKG_VERSION"))),
         text(&boundary.model_name),
@@ -98,7 +107,8 @@ pub fn record(
         texts(&boundary.output_names),
         positions(&boundary.inputs_as_nchw),
         positions(&boundary.outputs_as_nchw),
-        positions(&boundary.wide_inputs),
+        types(&boundary.input_types),
+        types(&boundary.output_types),
         positions(&boundary.true_by_default),
         positions(&boundary.false_by_default),
         options.opset.map_or(Param::None, Param::Int),
@@ -201,10 +211,24 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
         output_names: names("outputs", "y", counts.1)?,
         inputs_as_nchw: field(header, "inputs_as_nchw")?.unwrap_or_default(),
         outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
-        wide_inputs: field(header, "wide_inputs")?.unwrap_or_default(),
+        input_types: types(header, "input_types")?,
+        output_types: types(header, "output_types")?,
         true_by_default: field(header, "true_by_default")?.unwrap_or_default(),
         false_by_default: field(header, "false_by_default")?.unwrap_or_default(),
     })
+}
+
+/// The element types that a field lists by position.
+fn types(header: &Params, name: &str) -> Result<BTreeMap<usize, DType>, ParamError> {
+    let listed: Option<Vec<Option<Arc<str>>>> = field(header, name)?;
+    let named = listed.iter().flatten().enumerate();
+    let named = named.filter_map(|(i, dtype)| Some((i, dtype.as_deref()?)));
+    named
+        .map(|(i, dtype)| match DType::from_numpy_name(dtype) {
+            Some(found) => Ok((i, found)),
+            None => Err(wrong(name, "element types", dtype)),
+        })
+        .collect()
 }
 
 /// A field of the header; `None` if it is missing or says so.

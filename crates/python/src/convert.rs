@@ -9,8 +9,10 @@ use lower::Boundary;
 use onnx::Assumption;
 use pipeline::{Converted, DEFAULT_OPSET, Lines, Options, Places};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
+use tensor::DType;
 
 use crate::calls;
 use crate::error;
@@ -30,7 +32,8 @@ use crate::rules::{self, Registered, Shared};
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, wide_inputs, defaults, detail, source_map, embed_sources, absolute_paths, entry, function, calls,
+    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources, absolute_paths, entry,
+    function, calls,
     record, record_weights, rules, results, operators, normalization_mode, assume, report_missed,
     fuel=None,
 ))]
@@ -45,7 +48,8 @@ pub(crate) fn convert(
     name_of: Bound<'_, PyAny>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
-    wide_inputs: Vec<usize>,
+    input_types: BTreeMap<usize, String>,
+    output_types: BTreeMap<usize, String>,
     defaults: BTreeMap<usize, bool>,
     detail: &str,
     source_map: bool,
@@ -94,7 +98,8 @@ pub(crate) fn convert(
         output_names,
         inputs_as_nchw,
         outputs_as_nchw,
-        wide_inputs,
+        input_types: types(&input_types)?,
+        output_types: types(&output_types)?,
         true_by_default,
         false_by_default,
     };
@@ -151,6 +156,15 @@ pub(crate) fn convert(
     let raised = error::raise(py, family, &diagnostic);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
+}
+
+/// Element types by position, from their names in NumPy.
+fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
+    let known = |(i, name): (&usize, &String)| match DType::from_numpy_name(name) {
+        Some(dtype) => Ok((*i, dtype)),
+        None => Err(PyValueError::new_err(format!("unknown element type `{name}`"))),
+    };
+    names.iter().map(known).collect()
 }
 
 /// What went wrong.

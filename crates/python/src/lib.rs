@@ -40,9 +40,9 @@ mod _core {
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
-    use super::model::{Model, Tensors};
+    use super::model::{Model, Tensors, save_set};
     #[pymodule_export]
-    use super::primitive::{Primitive, expansions, primitives};
+    use super::primitive::{Primitive, beyond_models, expansions, primitives};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
@@ -97,10 +97,18 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> PyResult<u8> {
     match cli::python_command(&argv) {
+        Some(PythonCommand::Doctor(doctor)) => run_doctor(py, &doctor),
         Some(PythonCommand::Export(export)) => run_export(py, export),
         Some(PythonCommand::Verify(verify)) => run_verify(py, verify),
         None => Ok(py.detach(|| cli::run(argv))),
     }
+}
+
+fn run_doctor(py: Python<'_>, doctor: &cli::Doctor) -> PyResult<u8> {
+    let report = py.import("jax2onnx._doctor")?.getattr("report")?.call0()?;
+    let (interpreter, system, packages, variables, problems) = report.extract()?;
+    let report = cli::PythonReport { interpreter, system, packages, variables, problems };
+    Ok(py.detach(|| cli::run_doctor(doctor, &report)))
 }
 
 fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
@@ -119,6 +127,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
 
 fn run_verify(py: Python<'_>, verify: cli::Verify) -> PyResult<u8> {
     let options = PyDict::new(py);
+    options.set_item("page", verify.page_address())?;
     options.set_item("inputs", verify.inputs)?;
     options.set_item("rtol", verify.rtol)?;
     options.set_item("atol", verify.atol)?;

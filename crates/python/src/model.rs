@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onnx::Placement;
+use onnx::{GoOn, Placement, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::error::{raise, writing};
@@ -64,30 +65,7 @@ impl Model {
                 return Err(raise(py, Family::InvalidInput, &diagnostic));
             }
         };
-        let (saved, interrupted) = py.detach(|| {
-            let mut interrupted = None;
-            let mut asked = Instant::now();
-            let saved = self.model.save_while(&path, placement, &mut |last| {
-                // Other threads may keep the interpreter busy, so it is not asked all the time.
-                if !last && asked.elapsed() < PATIENCE {
-                    return Ok(());
-                }
-                let signal = Python::attach(|py| py.check_signals().err());
-                asked = Instant::now();
-                match signal {
-                    None => Ok(()),
-                    Some(signal) => {
-                        interrupted = Some(signal);
-                        Err(io::Error::other("interrupted"))
-                    }
-                }
-            });
-            (saved, interrupted)
-        });
-        match interrupted {
-            Some(interrupted) => Err(interrupted),
-            None => saved.map_err(|error| writing(py, error)),
-        }
+        while_not_interrupted(py, |go_on| self.model.save_while(&path, placement, go_on))
     }
 
     /// The whole model as the bytes of a `ModelProto`.
@@ -123,6 +101,57 @@ impl Model {
     /// The names and contents of the tensors that `skeleton` omits, one by one.
     fn tensors(&self) -> Tensors {
         Tensors { model: Arc::clone(&self.model), next: 0 }
+    }
+}
+
+/// Writes models that share their large weights, in the file `data`, and other files. They replace
+/// those in `folder`, all at once.
+#[pyfunction]
+pub(crate) fn save_set(
+    py: Python<'_>,
+    folder: PathBuf,
+    models: Vec<(String, Py<Model>)>,
+    data: String,
+    files: Vec<(String, PyBackedBytes)>,
+) -> PyResult<()> {
+    let models: Vec<(String, Arc<onnx::Model>)> =
+        models.into_iter().map(|(name, model)| (name, Arc::clone(&model.get().model))).collect();
+    let set = Set {
+        models: models.iter().map(|(name, model)| (name.as_str(), &**model)).collect(),
+        data: &data,
+        files: files.iter().map(|(name, content)| (name.as_str(), &**content)).collect(),
+    };
+    while_not_interrupted(py, |go_on| set.save_while(&folder, go_on))
+}
+
+/// Saves without the interpreter, until somebody presses Ctrl-C.
+fn while_not_interrupted(
+    py: Python<'_>,
+    save: impl FnOnce(&mut GoOn<'_>) -> onnx::Result<()> + Send,
+) -> PyResult<()> {
+    let (saved, interrupted) = py.detach(|| {
+        let mut interrupted = None;
+        let mut asked = Instant::now();
+        let saved = save(&mut |last| {
+            // Other threads may keep the interpreter busy, so it is not asked all the time.
+            if !last && asked.elapsed() < PATIENCE {
+                return Ok(());
+            }
+            let signal = Python::attach(|py| py.check_signals().err());
+            asked = Instant::now();
+            match signal {
+                None => Ok(()),
+                Some(signal) => {
+                    interrupted = Some(signal);
+                    Err(io::Error::other("interrupted"))
+                }
+            }
+        });
+        (saved, interrupted)
+    });
+    match interrupted {
+        Some(interrupted) => Err(interrupted),
+        None => saved.map_err(|error| writing(py, error)),
     }
 }
 

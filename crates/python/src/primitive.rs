@@ -1,5 +1,7 @@
 //! The table of primitives, as Python sees it.
 
+use std::collections::HashMap;
+
 use lower::{Expansion, Keys};
 use pyo3::prelude::*;
 
@@ -47,6 +49,12 @@ impl Primitive {
 #[pyfunction]
 pub(crate) fn primitives() -> Vec<Primitive> {
     lower::primitives().iter().map(Primitive).collect()
+}
+
+/// The primitives that need more than a model has, and what is known of each.
+#[pyfunction]
+pub(crate) fn beyond_models() -> HashMap<&'static str, &'static str> {
+    lower::BEYOND_MODELS.iter().map(|(name, what)| (*name, what.name())).collect()
 }
 
 /// The ways in which the table has JAX expand equations.

@@ -12,7 +12,7 @@ mod storage;
 pub use constraints::Constraints;
 pub use dim::{Atom, Dim, DimError, DimOp, Variable};
 pub use dtype::{DType, Kind};
-pub use storage::{Storage, Tensor, TensorError};
+pub use storage::{Place, Storage, Tensor, TensorError};
 
 /// The shape of a value: one [`Dim`] per axis.
 pub type Shape = Vec<Dim>;

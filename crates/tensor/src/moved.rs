@@ -21,7 +21,7 @@ pub(crate) struct Moved {
 }
 
 /// An axis along which elements are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Axis {
     pub(crate) size: usize,
     /// The distance of neighbours in the storage, in elements.

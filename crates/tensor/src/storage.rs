@@ -45,6 +45,24 @@ pub enum TensorError {
     Order(Type),
 }
 
+/// Where elements are in memory, and how they are read. As long as both exist, what has the same
+/// place has the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    address: usize,
+    bytes: usize,
+    order: Vec<Axis>,
+    start: usize,
+}
+
+impl Place {
+    /// The place of bytes that are read as they lie.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        let address = bytes.as_ptr().addr();
+        Self { address, bytes: bytes.len(), order: Vec::new(), start: 0 }
+    }
+}
+
 /// An immutable tensor: element type, static shape and shared bytes. Cloning shares the bytes.
 #[derive(Clone)]
 pub struct Tensor {
@@ -207,6 +225,18 @@ impl Tensor {
         match &self.data {
             Data::Stored(storage) => storage.bytes().as_ptr().addr(),
             Data::Moved(moved) => Arc::as_ptr(moved).addr(),
+        }
+    }
+
+    /// Where the elements are, and in which order they are read.
+    pub fn place(&self) -> Place {
+        match &self.data {
+            Data::Stored(storage) => Place::of_bytes(storage.bytes()),
+            Data::Moved(moved) => Place {
+                order: moved.axes.clone(),
+                start: moved.start,
+                ..Place::of_bytes(moved.source.bytes())
+            },
         }
     }
 

@@ -125,15 +125,23 @@ class _Copies:
     def _dict(self, obj: dict[Any, Any]) -> dict[Any, Any]:
         copy: dict[Any, Any] = {}
         self._note(obj, copy)
-        copy.update((key, self._of(value)) for key, value in obj.items())
+        self._fill(copy, obj)
         return copy
+
+    def _fill(self, copy: dict[Any, Any], stored: dict[Any, Any]) -> None:
+        """Most values are not copied, so the others replace them in a copy of the whole."""
+        copy.update(stored)
+        copiers = self._copiers
+        for key, value in stored.items():
+            if copiers.get(type(value), self) is not None:
+                copy[key] = self._of(value)
 
     def _instance(self, obj: Any) -> Any:
         kind = type(obj)
         copy = object.__new__(kind)
         self._note(obj, copy)
         if has_dict(kind):
-            instance_dict(copy).update((k, self._of(v)) for k, v in instance_dict(obj).items())
+            self._fill(instance_dict(copy), instance_dict(obj))
         for slot in slots(kind):
             try:
                 value = slot.__get__(obj)

@@ -3,6 +3,7 @@
 mod completions;
 mod convert;
 mod diff;
+mod doctor;
 pub(crate) mod explain;
 mod export;
 mod profile;
@@ -13,6 +14,7 @@ mod view;
 
 use clap::Subcommand;
 
+pub use doctor::{Doctor, PythonReport};
 pub use export::Export;
 pub use verify::Verify;
 
@@ -31,6 +33,7 @@ pub(crate) enum Command {
     View(view::View),
     Strip(strip::Strip),
     Diff(diff::Diff),
+    Doctor(Doctor),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -48,6 +51,7 @@ impl Command {
             Command::View(command) => command.run(terminal),
             Command::Strip(command) => command.run(terminal),
             Command::Diff(command) => command.run(terminal),
+            Command::Doctor(command) => command.run(None, terminal),
             Command::Completions(command) => command.run(terminal),
             Command::Man(command) => command.run(terminal),
         }

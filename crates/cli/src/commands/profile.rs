@@ -7,10 +7,11 @@ use serde_json::json;
 
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
+use crate::link::Page;
 use crate::model::{Index, Model, Origin};
 use crate::profile::{
-    Attributed, Profile as Times, Shares, Stacks, Target, annotate, attribute, folded, inclusive,
-    read, report, share, speedscope,
+    Attributed, Profile as Times, Shares, Stacks, Target, Time, annotate, attribute, folded,
+    inclusive, links, read, report, share, speedscope,
 };
 use crate::terminal::Terminal;
 
@@ -51,7 +52,10 @@ pub(crate) struct Profile {
     /// Print this source file with the time of each line in the margin.
     #[arg(long, value_name = "FILE.py", conflicts_with = "json")]
     annotate: Option<String>,
-    /// Print everything as JSON, in nanoseconds over all runs.
+    /// The page that `view` wrote of the model: print links into it.
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["folded", "speedscope", "annotate"])]
+    page: Option<String>,
+    /// Print everything as JSON: nanoseconds over all runs, and medians in nanoseconds per run.
     #[arg(long)]
     json: bool,
 }
@@ -67,9 +71,10 @@ impl Profile {
         let attributed = known(&index, &times, &self.profile, terminal)?;
         let shares = share(&index, &attributed);
         let excerpts = Excerpts::new(&model);
+        let page = self.page.as_deref().map(Page::new);
         let mut text = terminal.text();
         if self.json {
-            let value = self.value(&index, &times, &attributed, &shares);
+            let value = self.value(&index, &times, &attributed, &shares, page.as_ref());
             terminal.show_json(&value)?;
             return Ok(Status::Yes);
         }
@@ -83,6 +88,9 @@ impl Profile {
             annotate(&mut text, &times, &shares, &excerpts, file)?;
         } else {
             report(&mut text, &times, &shares, &excerpts, self.top, terminal.width);
+            if let Some(page) = &page {
+                links(&mut text, &shares, page, self.top);
+            }
         }
         terminal.show(&text)?;
         if shares.lines.is_empty() {
@@ -97,30 +105,43 @@ impl Profile {
         times: &Times,
         attributed: &Attributed<'_>,
         shares: &Shares<'_>,
+        page: Option<&Page>,
     ) -> serde_json::Value {
         let mut lines: Vec<_> = shares.lines.iter().collect();
         lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         let lines: Vec<_> = lines
             .iter()
-            .map(
-                |(s, ns)| json!({"file": s.file, "line": s.line, "function": s.function, "ns": ns}),
-            )
+            .map(|(site, time)| {
+                let mut line = json!({
+                    "file": site.file, "line": site.line, "function": site.function,
+                    "ns": time.ns, "median_ns": time.median,
+                });
+                if let Some(page) = page {
+                    line["link"] = json!(page.line(site.whose(), site.line));
+                }
+                line
+            })
             .collect();
         let all = inclusive(&shares.modules);
         let mut modules: Vec<_> = all.iter().collect();
         modules.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         let modules: Vec<_> = modules
             .iter()
-            .map(|(scope, ns)| {
+            .map(|(scope, time)| {
                 let own = shares.modules.get(**scope).copied().unwrap_or_default();
-                json!({"module": scope, "ns": ns, "own_ns": own})
+                json!({
+                    "module": scope, "ns": time.ns, "own_ns": own.ns,
+                    "median_ns": time.median, "own_median_ns": own.median,
+                })
             })
             .collect();
         let mut ops: Vec<_> = shares.ops.iter().collect();
         ops.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         let ops: Vec<_> = ops
             .iter()
-            .map(|(op, (ns, calls))| json!({"op": op, "ns": ns, "calls": calls}))
+            .map(|(op, (time, calls))| {
+                json!({"op": op, "ns": time.ns, "median_ns": time.median, "calls": calls})
+            })
             .collect();
         let kernels: Vec<_> = attributed
             .kernels
@@ -146,20 +167,28 @@ impl Profile {
                         modules.push(&origin.scope);
                     }
                 }
-                json!({
+                let mut value = json!({
                     "name": kernel.name, "op": kernel.op, "provider": kernel.provider,
-                    "calls": kernel.calls, "ns": kernel.ns, "node": node, "sites": sites,
+                    "calls": kernel.calls, "ns": kernel.time.ns,
+                    "median_ns": kernel.time.median, "node": node, "sites": sites,
                     "modules": modules,
-                })
+                });
+                if let (Some(page), Some(node)) = (page, node) {
+                    value["link"] = json!(page.node(node));
+                }
+                value
             })
             .collect();
+        let (total, lost) = (times.total(), shares.lost.values().copied().sum::<Time>());
         json!({
             "model": self.model.display().to_string(),
             "profile": self.profile.display().to_string(),
             "runs": times.runs,
             "wall_ns": times.wall,
-            "total_ns": times.total(),
-            "unattributed_ns": shares.lost.values().sum::<u64>(),
+            "total_ns": total.ns,
+            "total_median_ns": total.median,
+            "unattributed_ns": lost.ns,
+            "unattributed_median_ns": lost.median,
             "lines": lines,
             "modules": modules,
             "ops": ops,

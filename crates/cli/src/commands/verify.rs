@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::failure::{Failure, Status};
+use crate::link::Page;
 
 /// Compares a model with another one, value by value.
 ///
@@ -33,7 +34,10 @@ pub struct Verify {
     /// Also prints how much each line and each module adds to the error.
     #[arg(long)]
     pub errors: bool,
-    /// Prints JSON.
+    /// The page that `view` wrote of the model: print a link into it.
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub page: Option<String>,
+    /// Prints JSON, which `view --errors` takes.
     #[arg(long)]
     pub json: bool,
 }
@@ -44,6 +48,11 @@ Examples:
   jax2onnx verify optimized.onnx --reference model.onnx --json";
 
 impl Verify {
+    /// The address of the page.
+    pub fn page_address(&self) -> Option<String> {
+        self.page.as_deref().map(|page| Page::new(page).address().to_owned())
+    }
+
     /// The standalone binary has no Python.
     pub(super) fn run(&self) -> Result<Status, Failure> {
         Err(Failure::Request(format!(

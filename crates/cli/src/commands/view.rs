@@ -1,11 +1,13 @@
 //! `jax2onnx view`: a page with the source on the left and the graph on the right.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use clap::Args;
 
 use super::profile::known;
+use crate::diff::{Side, compare};
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
@@ -13,30 +15,58 @@ use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
 use crate::table::count;
 use crate::terminal::Terminal;
-use crate::view::{Timed, data, page};
+use crate::view::{Editor, Errors, Other, Subject, Timed, data, page};
 
 /// Writes a page that shows the source beside the graph: what a line became, where a node came
 /// from.
 ///
 /// The page is self-contained. It loads nothing, and includes the text of the model's source files
-/// if they can be found.
+/// if they can be found. Of the weights it has the mean, the spread and a histogram; large ones are
+/// sampled.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The page's address follows what is selected: `model.html#node=/blocks.0/attn/Softmax` and
+`model.html#model.py:41` open it there. `explain`, `profile` and `verify` print such links with
+`--page model.html`.
+
 Examples:
-  jax2onnx view model.onnx -o model.html
-  jax2onnx view model.onnx -o model.html --profile onnxruntime_profile.json --skip 1")]
+  jax2onnx view model.onnx -o model.html --open
+  jax2onnx view model.onnx -o model.html --profile onnxruntime_profile.json --skip 1
+  jax2onnx view before.onnx --against after.onnx -o changes.html
+  jax2onnx verify int8.onnx --reference model.onnx --json > errors.json
+  jax2onnx view int8.onnx -o int8.html --errors errors.json")]
 pub(crate) struct View {
-    /// The model file. Its weights are not loaded.
+    /// The model file. Its weights are sampled, not loaded.
     model: PathBuf,
     /// Where to write the page.
     #[arg(short, long, value_name = "FILE.html")]
     out: PathBuf,
-    /// An onnxruntime profile, shown as colours.
+    /// An onnxruntime profile, shown as colours and as a flame graph.
     #[arg(long, value_name = "FILE.json")]
     profile: Option<PathBuf>,
     /// Skip the first runs of the profile, which are warm-up.
     #[arg(long, value_name = "RUNS", default_value_t = 0, requires = "profile")]
     skip: usize,
+    /// What `verify --json` printed: how much each line adds to the error, shown as colours.
+    #[arg(long, value_name = "FILE.json")]
+    errors: Option<PathBuf>,
+    /// A newer model. The page shows what changed in it, as `diff` does.
+    #[arg(long, value_name = "MODEL")]
+    against: Option<PathBuf>,
+    /// Do not compare the contents of parameters with those of the other model.
+    #[arg(long, requires = "against")]
+    no_weights: bool,
+    /// Open the page in the browser.
+    #[arg(long)]
+    open: bool,
+    /// The address that opens a line in your editor, with `{path}` and `{line}`. If it is given here,
+    /// the page may contain absolute paths. [default: $JAX2ONNX_EDITOR, or
+    /// vscode://file/{path}:{line}]
+    #[arg(long, value_name = "ADDRESS")]
+    editor: Option<String>,
+    /// A folder to look for source files in, besides the working directory and the model's folder.
+    #[arg(long, value_name = "FOLDER")]
+    source: Vec<PathBuf>,
     /// The source map, if it is neither in the model nor beside it.
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -44,24 +74,52 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
-        let model = Model::open(&self.model, self.map.as_deref())?;
-        for remark in &model.remarks {
+        let model = Model::open_located(&self.model, self.map.as_deref())?;
+        let newer = self.against.as_deref().map(Side::open).transpose()?;
+        for remark in model.remarks.iter().chain(newer.iter().flat_map(|newer| &newer.remarks)) {
             terminal.remark(remark)?;
         }
         let index = Index::new(&model);
-        let excerpts = Excerpts::new(&model);
-        let title = self.model.file_name().unwrap_or_default().to_string_lossy();
-        let data = match &self.profile {
-            None => data(&index, &excerpts, &title, None),
-            Some(path) => {
-                let profile = read(path, self.skip)?;
-                let attributed = known(&index, &profile, path, terminal)?;
-                let shares = share(&index, &attributed);
-                let timed = Timed { profile: &profile, attributed: &attributed, shares: &shares };
-                data(&index, &excerpts, &title, Some(&timed))
-            }
+        let excerpts = Excerpts::new(&model).with_folders(&self.source);
+        let editor = Editor::new(self.editor.as_deref(), &self.out)?;
+        let errors = self.errors.as_deref().map(Errors::read).transpose()?;
+        if let (Some(errors), Some(path)) = (&errors, &self.errors)
+            && let Some(doubt) = errors.doubt(&index, path)
+        {
+            terminal.remark(&doubt)?;
+        }
+        let times = self.profile.as_deref().map(|path| read(path, self.skip)).transpose()?;
+        let attributed = match (&times, &self.profile) {
+            (Some(times), Some(path)) => Some(known(&index, times, path, terminal)?),
+            _ => None,
         };
-        self.check_out(&model, &excerpts)?;
+        let shares = attributed.as_ref().map(|attributed| share(&index, attributed));
+        let timed = match (&times, &attributed, &shares) {
+            (Some(profile), Some(attributed), Some(shares)) => {
+                Some(Timed { profile, attributed, shares })
+            }
+            _ => None,
+        };
+        let sides = newer.as_ref().map(|newer| (Side::new(&model), Side::new(newer)));
+        let found = sides.as_ref().map(|(a, b)| compare(a, b, !self.no_weights)).transpose()?;
+        let theirs = newer.as_ref().map(|newer| Excerpts::new(newer).with_folders(&self.source));
+        let other = match (&sides, &found, &theirs, &self.against) {
+            (Some((own, side)), Some(found), Some(excerpts), Some(path)) => {
+                Some(Other { name: name(path), own, side, excerpts, found })
+            }
+            _ => None,
+        };
+        let title = name(&self.model);
+        let (index, excerpts, editor) = (&index, &excerpts, &editor);
+        let subject = Subject { title: &title, index, excerpts, editor, timed, errors, other };
+        let (data, missing) = data(&subject);
+        if let Some(first) = missing.first() {
+            let more = missing.len() - 1;
+            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+            terminal.remark(&format!("a parameter is shown without its numbers: {first}{more}"))?;
+        }
+        let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
+        self.check_out(&model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
         let page = page(&data);
         onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::model(self.out.clone(), error))?;
@@ -69,18 +127,51 @@ impl View {
         let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));
         text.line(&format!("{}: {nodes}, {kilobytes} KB", self.out.display()));
         terminal.show(&text)?;
+        if self.open {
+            open(&self.out)?;
+        }
         Ok(Status::Yes)
     }
 
     /// The page must not overwrite a file that it is made from.
-    fn check_out(&self, model: &Model, excerpts: &Excerpts<'_>) -> Result<(), Failure> {
-        let (weights, sources) = (weights(&self.model)?, excerpts.opened());
+    fn check_out(&self, model: &Model, sources: &[PathBuf]) -> Result<(), Failure> {
+        let mut all_weights = weights(&self.model)?;
+        if let Some(against) = &self.against {
+            all_weights.extend(weights(against)?);
+        }
         let others = [("the model", self.model.as_path())]
             .into_iter()
+            .chain(self.against.iter().map(|path| ("the other model", path.as_path())))
             .chain(model.map_path.iter().map(|path| ("its source map", path.as_path())))
             .chain(self.profile.iter().map(|path| ("the profile", path.as_path())))
-            .chain(weights.iter().map(|path| ("its weights", path.as_path())))
+            .chain(self.errors.iter().map(|path| ("the errors", path.as_path())))
+            .chain(all_weights.iter().map(|path| ("its weights", path.as_path())))
             .chain(sources.iter().map(|path| ("its source", path.as_path())));
         keep_apart(("--out", &self.out), others)
     }
+}
+
+/// The name of a file.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Opens a page in the browser: the one in `BROWSER`, or the system's.
+fn open(page: &Path) -> Result<(), Failure> {
+    let own = std::env::var_os("BROWSER").filter(|own| !own.is_empty());
+    let mut command = match own {
+        Some(own) => Command::new(own),
+        None if cfg!(target_os = "macos") => Command::new("open"),
+        None if cfg!(windows) => Command::new("explorer"),
+        None => Command::new("xdg-open"),
+    };
+    let page = std::path::absolute(page).unwrap_or_else(|_| page.to_owned());
+    command.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map(drop).map_err(|error| {
+        let program = command.get_program().to_string_lossy().into_owned();
+        Failure::Request(format!(
+            "cannot open {} with `{program}`: {error}; open it yourself, or set BROWSER",
+            page.display()
+        ))
+    })
 }

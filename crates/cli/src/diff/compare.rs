@@ -26,8 +26,10 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) kind: Kind,
-    pub(super) a: Option<usize>,
-    pub(super) b: Option<usize>,
+    /// The node in the first model.
+    pub(crate) a: Option<usize>,
+    /// The node in the second model.
+    pub(crate) b: Option<usize>,
     /// What differs, or the results of a node that only one model has.
     pub(super) details: Vec<Detail>,
 }
@@ -66,6 +68,15 @@ pub(crate) struct Difference {
     pub(crate) weights: Vec<Weight>,
     /// What could not be compared.
     pub(crate) remarks: Vec<String>,
+    /// The node of the first model that each node of the second belongs to.
+    pub(crate) partners: Vec<Option<usize>>,
+}
+
+impl Change {
+    /// What differs, in words.
+    pub(crate) fn text(&self) -> String {
+        self.details.iter().map(|detail| detail.exact.as_str()).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Difference {
@@ -111,6 +122,7 @@ pub(crate) fn compare(a: &Side<'_>, b: &Side<'_>, contents: bool) -> Result<Diff
         Change { kind: Kind::Added, a: None, b: Some(node), details }
     }));
     weights::compare(a, b, &matching, contents, &mut difference)?;
+    difference.partners = matching.of_b;
     Ok(difference)
 }
 

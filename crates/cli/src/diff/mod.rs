@@ -10,6 +10,6 @@ mod sequence;
 mod side;
 mod weights;
 
-pub(crate) use compare::compare;
-pub(crate) use report::{By, report, value};
+pub(crate) use compare::{Change, Difference, Kind, compare};
+pub(crate) use report::{By, Line, gather, report, value};
 pub(crate) use side::Side;

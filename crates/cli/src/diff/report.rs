@@ -28,7 +28,8 @@ impl Kind {
         }
     }
 
-    fn word(self) -> &'static str {
+    /// What happened to it.
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Kind::Removed => "removed",
             Kind::Added => "added",
@@ -37,19 +38,59 @@ impl Kind {
     }
 }
 
-/// A difference, and the modules in which it occurs.
+/// A difference that is worded the same in every layer: its kind, what it is, where else it is.
 type Alike = (Kind, String, String);
 
-/// Writes the differences between `a` and `b`. One that repeats in many layers is reported once.
-pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Difference, by: By) {
-    for line in &found.model {
-        text.line(line);
-    }
-    if !found.model.is_empty() {
-        text.line("");
-    }
-    let rest = modules(text, a, b, found);
-    let mut groups: BTreeMap<(String, u32), BTreeMap<Alike, Vec<&Change>>> = BTreeMap::new();
+/// The differences, put together: one that repeats in many layers is one entry.
+#[derive(Debug)]
+pub(crate) struct Report<'f> {
+    /// In opsets, inputs and outputs.
+    pub(crate) model: &'f [String],
+    /// Modules that only one model has, with the number of their nodes.
+    pub(crate) modules: Vec<Line>,
+    /// Nodes, by line or by module.
+    pub(crate) groups: Vec<Group<'f>>,
+    /// Parameters.
+    pub(crate) parameters: Vec<Line>,
+    /// How many there are.
+    pub(crate) summary: String,
+}
+
+/// One line of a report.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) detail: String,
+}
+
+/// The differences at one line, or in one module.
+#[derive(Debug)]
+pub(crate) struct Group<'f> {
+    /// The line, or else the module.
+    pub(crate) title: String,
+    /// The file and the line, if they are known.
+    pub(crate) place: Option<(String, u32)>,
+    pub(crate) entries: Vec<Entry<'f>>,
+}
+
+/// Nodes that differ in the same way.
+#[derive(Debug)]
+pub(crate) struct Entry<'f> {
+    pub(crate) kind: Kind,
+    pub(crate) op: String,
+    /// What differs.
+    pub(crate) details: String,
+    /// The modules or lines in which it occurs.
+    pub(crate) within: String,
+    /// The nodes.
+    pub(crate) changes: Vec<&'f Change>,
+}
+
+/// Puts the differences between `a` and `b` together.
+pub(crate) fn gather<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference, by: By) -> Report<'f> {
+    let (modules, rest) = modules(a, b, found);
+    let mut alike: BTreeMap<(String, u32), BTreeMap<Alike, Vec<&Change>>> = BTreeMap::new();
     for change in rest {
         let (side, node) = place(a, b, change);
         let (file, line) = side.place(node).unwrap_or((NO_LINE, 0));
@@ -60,46 +101,79 @@ pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Differ
         };
         let details: Vec<&str> = change.details.iter().map(|d| d.alike.as_str()).collect();
         let what = format!("{} {}", side.index.nodes[node].op(), details.join("; "));
-        groups
-            .entry(group)
-            .or_default()
-            .entry((change.kind, what, other))
-            .or_default()
-            .push(change);
+        let entries = alike.entry(group).or_default();
+        entries.entry((change.kind, what, other)).or_default().push(change);
     }
+    let groups = alike.into_iter().map(|((name, line), entries)| {
+        let title = match (name.as_str(), line) {
+            ("", _) => THE_MODEL.to_owned(),
+            (name, 0) => name.to_owned(),
+            (name, line) => format!("{name}:{line}"),
+        };
+        let entries = entries.into_values().filter_map(|changes| entry(a, b, changes, by));
+        Group { title, place: (line > 0).then_some((name, line)), entries: entries.collect() }
+    });
+    let groups = groups.collect();
+    let parameters = parameters(found);
+    Report { model: &found.model, modules, groups, parameters, summary: summary(found) }
+}
+
+/// Writes the differences between `a` and `b`.
+pub(crate) fn report(text: &mut Text, a: &Side<'_>, b: &Side<'_>, found: &Difference, by: By) {
+    let report = gather(a, b, found, by);
+    for line in report.model {
+        text.line(line);
+    }
+    if !report.model.is_empty() {
+        text.line("");
+    }
+    lines(text, "modules", &report.modules);
     let excerpts = Excerpts::new(b.index.model);
-    for ((title, line), entries) in groups {
-        let named = if title.is_empty() { THE_MODEL } else { &title };
-        let at = if line > 0 { format!("{title}:{line}") } else { named.to_owned() };
-        text.styled(Style::Cyan, &at);
-        let source = if line > 0 { excerpts.line(&title, line) } else { None };
+    for Group { title, place, entries } in &report.groups {
+        text.styled(Style::Cyan, title);
+        let source = place.as_ref().and_then(|(file, line)| excerpts.line(file, *line));
         text.styled(Style::Dim, &source.map(|s| format!("  {}", s.trim())).unwrap_or_default());
         text.line("");
-        for changes in entries.values() {
-            entry(text, a, b, changes, by);
+        for entry in entries {
+            let (mark, style) = entry.kind.mark();
+            text.styled(style, &format!("  {mark} {}", entry.op));
+            text.put(&format!("  {}", entry.details));
+            let count = entry.changes.len();
+            let times = if count == 1 { String::new() } else { format!(" × {count}") };
+            text.styled(Style::Dim, &format!("  {}{times}", entry.within));
+            text.line("");
         }
         text.line("");
     }
-    parameters(text, found);
-    text.line(&summary(found));
+    lines(text, "parameters", &report.parameters);
+    text.line(&report.summary);
+}
+
+fn lines(text: &mut Text, title: &str, lines: &[Line]) {
+    if lines.is_empty() {
+        return;
+    }
+    text.styled(Style::Bold, title);
+    text.line("");
+    for Line { kind, name, detail } in lines {
+        let (mark, style) = kind.mark();
+        text.styled(style, &format!("  {mark} {name}"));
+        text.line(&format!("  {detail}"));
+    }
+    text.line("");
 }
 
 const NO_LINE: &str = "(unknown line)";
 const THE_MODEL: &str = "the model itself";
 
-/// One line for changes that look alike.
-fn entry(text: &mut Text, a: &Side<'_>, b: &Side<'_>, changes: &[&Change], by: By) {
-    let Some(first) = changes.first() else { return };
+/// Changes that look alike.
+fn entry<'f>(a: &Side<'_>, b: &Side<'_>, changes: Vec<&'f Change>, by: By) -> Option<Entry<'f>> {
+    let first = *changes.first()?;
     let (side, node) = place(a, b, first);
     let alone = changes.len() == 1;
-    let details: Vec<&str> = first
-        .details
-        .iter()
-        .map(|d| if alone { d.exact.as_str() } else { d.alike.as_str() })
-        .collect();
-    let (mark, style) = first.kind.mark();
-    text.styled(style, &format!("  {mark} {}", side.index.nodes[node].op()));
-    text.put(&format!("  {}", details.join("; ")));
+    let details = first.details.iter();
+    let details: Vec<&str> =
+        details.map(|d| if alone { d.exact.as_str() } else { d.alike.as_str() }).collect();
     let within = match by {
         By::Line => {
             let modules: Vec<&str> = changes
@@ -113,19 +187,13 @@ fn entry(text: &mut Text, a: &Side<'_>, b: &Side<'_>, changes: &[&Change], by: B
             side.place(node).map_or(NO_LINE.to_owned(), |(f, line)| format!("{f}:{line}"))
         }
     };
-    let within = if within.is_empty() { THE_MODEL } else { &within };
-    let times = if alone { String::new() } else { format!(" × {}", changes.len()) };
-    text.styled(Style::Dim, &format!("  {within}{times}"));
-    text.line("");
+    let within = if within.is_empty() { THE_MODEL.to_owned() } else { within };
+    let op = side.index.nodes[node].op();
+    Some(Entry { kind: first.kind, op, details: details.join("; "), within, changes })
 }
 
 /// Lists the modules that only one model has, and returns the changes that this does not cover.
-fn modules<'f>(
-    text: &mut Text,
-    a: &Side<'_>,
-    b: &Side<'_>,
-    found: &'f Difference,
-) -> Vec<&'f Change> {
+fn modules<'f>(a: &Side<'_>, b: &Side<'_>, found: &'f Difference) -> (Vec<Line>, Vec<&'f Change>) {
     let (known_a, known_b) = (ancestors(&a.scopes), ancestors(&b.scopes));
     let mut whole: BTreeMap<(Kind, &str), usize> = BTreeMap::new();
     let mut rest = Vec::new();
@@ -144,50 +212,35 @@ fn modules<'f>(
             None => rest.push(change),
         }
     }
-    if whole.is_empty() {
-        return rest;
-    }
     let mut alike: BTreeMap<(Kind, String, usize), Vec<&str>> = BTreeMap::new();
     for ((kind, scope), count) in whole {
         alike.entry((kind, pattern(scope), count)).or_default().push(scope);
     }
-    text.styled(Style::Bold, "modules");
-    text.line("");
-    for ((kind, _, count), scopes) in alike {
-        let (mark, style) = kind.mark();
+    let line = |((kind, _, count), scopes): ((Kind, String, usize), Vec<&str>)| {
         let name = match scopes[..] {
             [one] => one.to_owned(),
             // A whole list would be mostly numbers; its ends say enough.
             [first, .., last] if scopes.len() > 2 => format!("{first} … {last}"),
             _ => scopes.join(", "),
         };
-        text.styled(style, &format!("  {mark} {name}"));
         let s = if count == 1 { "" } else { "s" };
         let each = if scopes.len() > 1 { " each" } else { "" };
-        text.line(&format!("  {count} node{s}{each}"));
-    }
-    text.line("");
-    rest
+        Line { kind, name, detail: format!("{count} node{s}{each}") }
+    };
+    (alike.into_iter().map(line).collect(), rest)
 }
 
-fn parameters(text: &mut Text, found: &Difference) {
-    if found.weights.is_empty() {
-        return;
-    }
+fn parameters(found: &Difference) -> Vec<Line> {
     let mut alike: BTreeMap<(Kind, String, &str), Vec<&str>> = BTreeMap::new();
     for weight in &found.weights {
         let key = (weight.kind, pattern(&weight.name), weight.detail.as_str());
         alike.entry(key).or_default().push(&weight.name);
     }
-    text.styled(Style::Bold, "parameters");
-    text.line("");
-    for ((kind, _, detail), names) in alike {
-        let (mark, style) = kind.mark();
-        text.styled(style, &format!("  {mark} {}", common(&names)));
+    let line = |((kind, _, detail), names): ((Kind, String, &str), Vec<&str>)| {
         let times = if names.len() > 1 { format!(" × {}", names.len()) } else { String::new() };
-        text.line(&format!("  {detail}{times}"));
-    }
-    text.line("");
+        Line { kind, name: common(&names), detail: format!("{detail}{times}") }
+    };
+    alike.into_iter().map(line).collect()
 }
 
 /// The node to show and its model: the new one, if it still exists.

@@ -11,7 +11,7 @@ use crate::model::{BodyKind, Index, Makers, Model, Origin};
 /// A model, and what is needed to compare it.
 #[derive(Debug)]
 pub(crate) struct Side<'m> {
-    pub(super) index: Index<'m>,
+    pub(crate) index: Index<'m>,
     pub(super) path: PathBuf,
     pub(super) makers: Makers<'m>,
     /// The nodes of each body, in order.

@@ -1,6 +1,7 @@
 //! A model file, its nodes, and where they came from.
 
 mod calls;
+mod contents;
 mod index;
 mod instance;
 mod makers;
@@ -11,6 +12,7 @@ mod torch;
 mod types;
 
 pub(crate) use calls::Chain;
+pub(crate) use contents::{Contents, Trouble};
 pub(crate) use index::{BodyKind, Index, Node};
 pub(crate) use makers::Makers;
 pub(crate) use nesting::Nesting;

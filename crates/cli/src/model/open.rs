@@ -32,6 +32,16 @@ impl Model {
     /// model or beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
         let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        Self::with_map(path, proto, map)
+    }
+
+    /// Opens a model as [`Model::open`] does; its tensors know where in the file their contents are.
+    pub(crate) fn open_located(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
+        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        Self::with_map(path, proto, map)
+    }
+
+    fn with_map(path: &Path, proto: ModelProto, map: Option<&Path>) -> Result<Self, Failure> {
         let mut model = Self::without_map(Some(path), proto);
         match map {
             Some(map) => {

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Profile;
 use super::report::{bar, share_text, time_text};
 use super::share::Shares;
+use super::{Profile, Time};
 use crate::excerpt::Excerpts;
 use crate::failure::Failure;
 use crate::style::{Style, Text};
@@ -19,16 +19,17 @@ pub(crate) fn annotate(
 ) -> Result<(), Failure> {
     let file = find(shares, file)?;
     let source = excerpts.text(file).map_err(Failure::Request)?;
-    let mut times: FxHashMap<u32, u64> = FxHashMap::default();
-    for (site, ns) in shares.lines.iter().filter(|(site, _)| site.file == file) {
-        *times.entry(site.line).or_default() += ns;
+    let mut times: FxHashMap<u32, Time> = FxHashMap::default();
+    for (site, time) in shares.lines.iter().filter(|(site, _)| site.file == file) {
+        *times.entry(site.line).or_default() += *time;
     }
-    let (runs, total) = (profile.runs, profile.total());
+    let total = profile.total().median;
     let width = source.lines().count().to_string().len();
     for (number, line) in (1u32..).zip(source.lines()) {
         match times.get(&number) {
-            Some(&ns) => {
-                text.put(&format!("{:>9} {:>5} % ", time_text(ns / runs), share_text(ns, total)));
+            Some(Time { median: ns, .. }) => {
+                let ns = *ns;
+                text.put(&format!("{:>9} {:>5} % ", time_text(ns), share_text(ns, total)));
                 text.styled(Style::Yellow, &format!("{:<6}", bar(ns, total, 6)));
             }
             None => text.put(&" ".repeat(24)),

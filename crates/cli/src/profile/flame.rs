@@ -67,7 +67,7 @@ pub(crate) fn speedscope(shares: &Shares<'_>, name: &str) -> Value {
 }
 
 fn sorted(times: &Times<Vec<String>>) -> Vec<(&Vec<String>, u64)> {
-    let mut all: Vec<_> = times.iter().map(|(stack, ns)| (stack, *ns)).collect();
+    let mut all: Vec<_> = times.iter().map(|(stack, time)| (stack, time.ns)).collect();
     all.sort_unstable();
     all
 }

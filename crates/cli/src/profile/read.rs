@@ -7,6 +7,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
+use super::Time;
 use crate::failure::Failure;
 
 /// The suffix of events that stand for a node.
@@ -38,14 +39,14 @@ pub(crate) struct Kernel {
     pub(crate) inside: Option<usize>,
     /// How often it ran.
     pub(crate) calls: u64,
-    /// Nanoseconds, excluding the nodes inside it.
-    pub(crate) ns: u64,
+    /// How long it took, excluding the nodes inside it.
+    pub(crate) time: Time,
 }
 
 impl Profile {
-    /// Nanoseconds of all nodes.
-    pub(crate) fn total(&self) -> u64 {
-        self.kernels.iter().map(|kernel| kernel.ns).sum()
+    /// The time of all nodes.
+    pub(crate) fn total(&self) -> Time {
+        self.kernels.iter().map(|kernel| kernel.time).sum()
     }
 }
 
@@ -107,6 +108,7 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
         }
     };
     let counted = runs.iter().filter(|run| run.ts >= after);
+    let starts: Vec<f64> = counted.clone().map(|run| run.ts).collect();
     let mut profile = Profile {
         runs: counted.clone().count().max(1) as u64,
         wall: counted.map(|run| nanoseconds(run.dur)).sum(),
@@ -126,6 +128,7 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
     let own = own_times(&kernels);
     let mut known: FxHashMap<(String, String, Option<usize>), usize> = FxHashMap::default();
     let mut merged: Vec<usize> = Vec::with_capacity(kernels.len());
+    let mut by_run: Vec<FxHashMap<usize, u64>> = Vec::new();
     for (event, (ns, outer)) in kernels.into_iter().zip(own) {
         let name = event.name[..event.name.len() - KERNEL.len()].to_owned();
         let inside = outer.and_then(|outer| merged.get(outer).copied());
@@ -138,14 +141,20 @@ fn gather(events: Vec<Event>, skipped: usize) -> Result<Profile, String> {
                 provider: event.args.provider,
                 inside,
                 calls: 0,
-                ns: 0,
+                time: Time::default(),
             });
+            by_run.push(FxHashMap::default());
             profile.kernels.len() - 1
         });
         merged.push(at);
         let kernel = &mut profile.kernels[at];
         kernel.calls += 1;
-        kernel.ns = kernel.ns.saturating_add(ns);
+        let run = starts.partition_point(|start| *start <= event.ts);
+        let time = by_run[at].entry(run).or_default();
+        *time = time.saturating_add(ns);
+    }
+    for (kernel, each) in profile.kernels.iter_mut().zip(by_run) {
+        kernel.time = Time::of_runs(each.into_values(), profile.runs);
     }
     Ok(profile)
 }
@@ -194,17 +203,26 @@ mod tests {
     #[test]
     fn time_inside_a_loop_counts_once() {
         let profile = profile(LOOP, 0).unwrap();
-        let times: Vec<_> = profile.kernels.iter().map(|k| (&*k.name, k.calls, k.ns)).collect();
+        let times: Vec<_> =
+            profile.kernels.iter().map(|k| (&*k.name, k.calls, k.time.ns)).collect();
         let expected =
             [("/Loop", 1, 39_000), ("/Sin", 2, 11_000), ("/Cos", 2, 10_000), ("/Tan", 1, 9_000)];
         assert_eq!(times, expected);
-        assert_eq!((profile.runs, profile.wall, profile.total()), (2, 200_000, 69_000));
+        assert_eq!((profile.runs, profile.wall, profile.total().ns), (2, 200_000, 69_000));
+    }
+
+    #[test]
+    fn a_median_is_taken_over_runs() {
+        let profile = profile(LOOP, 0).unwrap();
+        let medians: Vec<u64> = profile.kernels.iter().map(|kernel| kernel.time.median).collect();
+        assert_eq!(medians, [19_500, 5_500, 5_000, 4_500], "three of them ran in one run of two");
+        assert_eq!(profile.total().median, medians.iter().sum::<u64>());
     }
 
     #[test]
     fn the_first_runs_can_be_skipped() {
         let later = profile(LOOP, 1).unwrap();
-        assert_eq!((later.runs, later.total()), (1, 3_000));
+        assert_eq!((later.runs, later.total().ns), (1, 3_000));
         assert!(profile(LOOP, 2).unwrap_err().contains("it has 2 runs"));
     }
 
@@ -214,6 +232,6 @@ mod tests {
                        {"cat":"Node","name":"a_kernel_time","ts":1e300,"dur":-5}]"#;
         let profile = profile(text, 0).unwrap();
         assert_eq!(profile.kernels.len(), 2);
-        assert_eq!(profile.kernels[1].ns, 0);
+        assert_eq!(profile.kernels[1].time.ns, 0);
     }
 }

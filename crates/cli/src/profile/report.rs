@@ -1,8 +1,9 @@
 //! Tables for people.
 
-use super::Profile;
 use super::share::{Shares, Site, inclusive};
+use super::{Profile, Time};
 use crate::excerpt::Excerpts;
+use crate::link::Page;
 use crate::style::{Style, Text};
 use crate::table::{count, cut, table};
 
@@ -20,27 +21,32 @@ pub(crate) fn report(
 ) {
     let (runs, total) = (profile.runs, profile.total());
     text.styled(Style::Bold, &count(usize::try_from(runs).unwrap_or(usize::MAX), "run"));
+    let mean = |time: Time| time_text(time.ns / runs);
     let wall = if profile.wall > 0 {
-        format!(" of {}, {} of it in", time_text(profile.wall / runs), time_text(total / runs))
+        format!(" of {}, {} of it in", time_text(profile.wall / runs), mean(total))
     } else {
-        format!(" of {} in", time_text(total / runs))
+        format!(" of {} in", mean(total))
     };
     let nodes = count(profile.kernels.len(), "node");
-    text.line(&format!("{wall} {nodes}; times are averages per run"));
-    let cells = |ns: u64| [time_text(ns / runs), share_text(ns, total), bar(ns, total, BAR)];
+    let median = time_text(total.median);
+    text.line(&format!("{wall} {nodes}; medians of nodes add up to {median} a run"));
+    let cells = |time: Time| {
+        let share = share_text(time.median, total.median);
+        [time_text(time.median), mean(time), share, bar(time.median, total.median, BAR)]
+    };
 
     text.line("");
-    let mut lines: Vec<(Site<'_>, u64)> = shares.lines.iter().map(|(s, ns)| (*s, *ns)).collect();
+    let mut lines: Vec<(Site<'_>, Time)> = shares.lines.iter().map(|(s, t)| (*s, *t)).collect();
     lines.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (site, ns) in lines.iter().take(top) {
+    for (site, time) in lines.iter().take(top) {
         let source = excerpts.line(site.file, site.line).unwrap_or_default();
-        let mut row = cells(*ns).to_vec();
+        let mut row = cells(*time).to_vec();
         row.extend([place(site), cut(source.trim(), 60)]);
         rows.push(row);
     }
-    more(&mut rows, lines.iter().skip(top).map(|(_, ns)| *ns), &cells, "line");
-    let lost: u64 = shares.lost.values().sum();
+    more(&mut rows, lines.iter().skip(top).map(|(_, time)| *time), &cells, "line");
+    let lost: Time = shares.lost.values().copied().sum();
     if !shares.lost.is_empty() {
         let mut row = cells(lost).to_vec();
         row.extend(["(unknown line)".to_owned(), names(shares)]);
@@ -49,11 +55,11 @@ pub(crate) fn report(
     show(text, "line", rows, width);
 
     let modules = inclusive(&shares.modules);
-    let mut known: Vec<(&str, u64)> = modules.into_iter().collect();
+    let mut known: Vec<(&str, Time)> = modules.into_iter().collect();
     known.sort_unstable_by(|a, b| {
         b.1.cmp(&a.1).then(depth(a.0).cmp(&depth(b.0))).then(a.0.cmp(b.0))
     });
-    let mut chosen: Vec<(&str, u64)> = known.iter().take(top).copied().collect();
+    let mut chosen: Vec<(&str, Time)> = known.iter().take(top).copied().collect();
     let order: rustc_hash::FxHashMap<&str, usize> =
         known.iter().enumerate().map(|(at, (scope, _))| (*scope, at)).collect();
     // A tree, with the slowest module of each level first.
@@ -62,12 +68,12 @@ pub(crate) fn report(
         ends.map(|end| order.get(&scope[..end]).copied().unwrap_or(usize::MAX)).collect::<Vec<_>>()
     });
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (scope, ns) in chosen {
+    for (scope, time) in chosen {
         let name = match scope.rsplit('/').next() {
             Some("") | None => "(the model itself)",
             Some(name) => name,
         };
-        let mut row = cells(ns).to_vec();
+        let mut row = cells(time).to_vec();
         row.push(format!("{}{name}", "  ".repeat(depth(scope))));
         rows.push(row);
     }
@@ -76,17 +82,18 @@ pub(crate) fn report(
             String::new(),
             String::new(),
             String::new(),
+            String::new(),
             format!("… {}", count(known.len() - top, "more module")),
         ]);
     }
     show(text, "module", rows, width);
 
-    let mut ops: Vec<(&String, u64, u64)> =
+    let mut ops: Vec<(&String, Time, u64)> =
         shares.ops.iter().map(|(o, (n, c))| (o, *n, *c)).collect();
     ops.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for (op, ns, calls) in ops.iter().take(top) {
-        let mut row = cells(*ns).to_vec();
+    for (op, time, calls) in ops.iter().take(top) {
+        let mut row = cells(*time).to_vec();
         let calls = if calls % runs == 0 {
             (calls / runs).to_string()
         } else {
@@ -95,48 +102,59 @@ pub(crate) fn report(
         row.extend([(*op).clone(), format!("× {calls}")]);
         rows.push(row);
     }
-    more(&mut rows, ops.iter().skip(top).map(|(_, ns, _)| *ns), &cells, "operator");
+    more(&mut rows, ops.iter().skip(top).map(|(_, time, _)| *time), &cells, "operator");
     show(text, "operator", rows, width);
     text.trim_lines();
+}
+
+/// Links to the slowest lines.
+pub(crate) fn links(text: &mut Text, shares: &Shares<'_>, page: &Page, top: usize) {
+    let mut lines: Vec<(&Site<'_>, &Time)> = shares.lines.iter().collect();
+    lines.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    text.line("");
+    for (site, _) in lines.iter().take(top) {
+        text.line(&page.line(site.whose(), site.line));
+    }
 }
 
 /// The row that sums up the rows not shown.
 fn more(
     rows: &mut Vec<Vec<String>>,
-    rest: impl Iterator<Item = u64>,
-    cells: &dyn Fn(u64) -> [String; 3],
+    rest: impl Iterator<Item = Time>,
+    cells: &dyn Fn(Time) -> [String; 4],
     what: &str,
 ) {
-    let rest: Vec<u64> = rest.collect();
+    let rest: Vec<Time> = rest.collect();
     if !rest.is_empty() {
-        let mut row = cells(rest.iter().sum()).to_vec();
+        let mut row = cells(rest.iter().copied().sum()).to_vec();
         row.push(format!("… {}", count(rest.len(), &format!("more {what}"))));
         rows.push(row);
     }
 }
 
 fn show(text: &mut Text, what: &str, mut rows: Vec<Vec<String>>, width: usize) {
-    for column in [0, 1] {
+    for column in [0, 1, 2] {
         let widest = rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         for row in &mut rows {
             row[column] = format!("{:>widest$}", row[column]);
         }
     }
     let columns = [
-        ("time", Style::Plain),
+        ("median", Style::Plain),
+        ("mean", Style::Dim),
         ("%", Style::Plain),
         ("", Style::Yellow),
         (what, Style::Cyan),
         ("", Style::Dim),
     ];
-    let used = rows.iter().map(Vec::len).max().unwrap_or(4);
+    let used = rows.iter().map(Vec::len).max().unwrap_or(5);
     table(text, &columns[..used], &rows, width);
     text.line("");
 }
 
 /// The names of some nodes whose line is unknown.
 fn names(shares: &Shares<'_>) -> String {
-    let mut lost: Vec<(&String, &u64)> = shares.lost.iter().collect();
+    let mut lost: Vec<(&String, &Time)> = shares.lost.iter().collect();
     lost.sort_unstable_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     let names: Vec<&str> = lost.iter().take(3).map(|(name, _)| name.as_str()).collect();
     let more = if lost.len() > 3 { format!(" and {} more", lost.len() - 3) } else { String::new() };
@@ -145,8 +163,7 @@ fn names(shares: &Shares<'_>) -> String {
 
 /// `model.py:41`, or the function if the file is unknown.
 fn place(site: &Site<'_>) -> String {
-    let whose = if site.file.is_empty() { site.function } else { site.file };
-    format!("{whose}:{}", site.line)
+    format!("{}:{}", site.whose(), site.line)
 }
 
 fn depth(scope: &str) -> usize {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use super::{Attributed, Target};
+use super::{Attributed, Target, Time};
 use crate::model::{Index, Origin};
 
 /// A line of the user's program.
@@ -18,9 +18,16 @@ pub(crate) struct Site<'m> {
     pub(crate) function: &'m str,
 }
 
-/// Nanoseconds by name.
-pub(crate) type Times<K> = FxHashMap<K, u64>;
-/// Nanoseconds by line.
+impl<'m> Site<'m> {
+    /// The file, or the function if the file is unknown.
+    pub(crate) fn whose(&self) -> &'m str {
+        if self.file.is_empty() { self.function } else { self.file }
+    }
+}
+
+/// Times by name.
+pub(crate) type Times<K> = FxHashMap<K, Time>;
+/// Times by line.
 pub(crate) type Lines<'m> = Times<Site<'m>>;
 
 /// The time of a profile, divided up. Each of the three divisions adds up to the total.
@@ -34,7 +41,7 @@ pub(crate) struct Shares<'m> {
     /// By module.
     pub(crate) modules: Times<String>,
     /// By operator, with the number of calls.
-    pub(crate) ops: FxHashMap<String, (u64, u64)>,
+    pub(crate) ops: FxHashMap<String, (Time, u64)>,
     /// By stack, outermost first: stacks of calls, and stacks of modules.
     pub(crate) stacks: [Times<Vec<String>>; 2],
 }
@@ -63,14 +70,14 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
             }
         }
         if sites.is_empty() {
-            *shares.lost.entry(kernel.name.clone()).or_default() += kernel.ns;
+            *shares.lost.entry(kernel.name.clone()).or_default() += kernel.time;
             *shares.stacks[0].entry(vec![RUNTIME.to_owned(), kernel.op.clone()]).or_default() +=
-                kernel.ns;
+                kernel.time;
         }
-        let parts = split(kernel.ns, sites.len());
-        for ((site, origin), ns) in sites.iter().zip(parts) {
-            *shares.lines.entry(*site).or_default() += ns;
-            *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += ns;
+        let parts = kernel.time.split(sites.len());
+        for ((site, origin), time) in sites.iter().zip(parts) {
+            *shares.lines.entry(*site).or_default() += time;
+            *shares.stacks[0].entry(calls(origin, &kernel.op)).or_default() += time;
         }
         let mut scopes: Vec<Cow<'m, str>> = Vec::new();
         match target {
@@ -82,23 +89,18 @@ pub(crate) fn share<'m>(index: &Index<'m>, attributed: &Attributed<'_>) -> Share
                 }
             }),
         }
-        for (scope, ns) in scopes.iter().zip(split(kernel.ns, scopes.len())) {
-            *shares.modules.entry(scope.to_string()).or_default() += ns;
+        for (scope, time) in scopes.iter().zip(kernel.time.split(scopes.len())) {
+            *shares.modules.entry(scope.to_string()).or_default() += time;
             let mut stack: Vec<String> =
                 scope.split('/').filter(|s| !s.is_empty()).map(str::to_owned).collect();
             stack.push(kernel.op.clone());
-            *shares.stacks[1].entry(stack).or_default() += ns;
+            *shares.stacks[1].entry(stack).or_default() += time;
         }
         let op = shares.ops.entry(kernel.op.clone()).or_default();
-        *op = (op.0 + kernel.ns, op.1 + kernel.calls);
+        op.0 += kernel.time;
+        op.1 += kernel.calls;
     }
     shares
-}
-
-/// Splits `ns` into parts that differ by at most one and add up to it.
-pub(crate) fn split(ns: u64, parts: usize) -> impl Iterator<Item = u64> {
-    let parts = parts as u64;
-    (0..parts).map(move |part| ns / parts + u64::from(part < ns % parts))
 }
 
 /// The functions that led to an origin, outermost first, then the operator.
@@ -116,13 +118,13 @@ fn calls(origin: &Origin<'_>, op: &str) -> Vec<String> {
 /// The time of each module, including the modules inside it; the model itself comes first.
 pub(crate) fn inclusive(modules: &Times<String>) -> Times<&str> {
     let mut all: Times<&str> = FxHashMap::default();
-    for (scope, &ns) in modules {
+    for (scope, &time) in modules {
         let ends = scope.match_indices('/').map(|(at, _)| at).chain([scope.len()]);
         for end in ends.filter(|end| *end > 0) {
-            *all.entry(&scope[..end]).or_default() += ns;
+            *all.entry(&scope[..end]).or_default() += time;
         }
         if scope.is_empty() {
-            *all.entry("").or_default() += ns;
+            *all.entry("").or_default() += time;
         }
     }
     all
@@ -133,20 +135,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_add_up() {
-        for (ns, parts) in [(10, 3), (0, 2), (7, 7), (2, 5)] {
-            let split: Vec<u64> = split(ns, parts).collect();
-            assert_eq!((split.len(), split.iter().sum::<u64>()), (parts, ns));
-        }
-        assert_eq!(split(5, 0).count(), 0);
-    }
-
-    #[test]
     fn modules_include_their_submodules() {
         let modules = [("", 1), ("a/b", 10), ("a", 100), ("ab", 1000)];
-        let modules = modules.map(|(scope, ns)| (scope.to_owned(), ns)).into_iter().collect();
-        let all = inclusive(&modules);
-        let expected = [("", 1), ("a", 110), ("a/b", 10), ("ab", 1000)].into_iter().collect();
-        assert_eq!(all, expected);
+        let modules = modules.map(|(scope, ns)| (scope.to_owned(), Time { median: 0, ns }));
+        let modules = modules.into_iter().collect();
+        let mut all: Vec<_> = inclusive(&modules).iter().map(|(s, time)| (*s, time.ns)).collect();
+        all.sort_unstable();
+        assert_eq!(all, [("", 1), ("a", 110), ("a/b", 10), ("ab", 1000)]);
     }
 }

@@ -5,7 +5,7 @@ const $ = (id) => document.getElementById(id);
 const raw = JSON.parse($("data").textContent);
 const text = (index) => raw.strings[index] ?? "";
 
-const files = raw.files.map(([path, source, note], index) => ({ index, path, source, note }));
+const files = raw.files.map(([label, path, source, note, place], index) => ({ index, label, path, source, note, place }));
 const frames = raw.frames.map(([file, fn, line, column, endLine, endColumn, kind], index) => ({
   index, file, fn: text(fn), line, column, endLine, endColumn, user: kind === 0, jax: kind === 2,
 }));
@@ -14,7 +14,7 @@ const origins = raw.origins.map(([site, scope, rule, stack]) => ({
   stack: raw.stacks[stack].map((frame) => frames[frame]),
 }));
 
-const nodes = raw.nodes.map(([name, op, scope, owner, inputs, outputs, from, attributes, ns], index) => ({
+const nodes = raw.nodes.map(([name, op, scope, owner, inputs, outputs, from, attributes, median, ns], index) => ({
   index,
   name: text(name),
   op: text(op),
@@ -24,7 +24,9 @@ const nodes = raw.nodes.map(([name, op, scope, owner, inputs, outputs, from, att
   outputs: outputs.map(([value, type]) => ({ value: text(value), type: text(type) })),
   origins: from.map((origin) => origins[origin]),
   attributes: text(attributes),
-  ns: ns ?? 0,
+  median: median ?? 0,
+  mean: (ns ?? 0) / (raw.profile?.runs ?? 1),
+  change: null,
   readers: [],
 }));
 for (const node of nodes) {
@@ -37,7 +39,7 @@ const lines = new Map();
 const key = (file, line) => file * 1e7 + line;
 function lineEntry(file, line) {
   const at = key(file, line);
-  if (!lines.has(at)) lines.set(at, { file, line, own: new Set(), via: new Set(), ns: 0, fn: "" });
+  if (!lines.has(at)) lines.set(at, { file, line, own: new Set(), via: new Set(), median: 0, mean: 0, error: null, fn: "" });
   return lines.get(at);
 }
 for (const node of nodes) {
@@ -58,11 +60,14 @@ for (const node of nodes) {
     }
   }
 }
-for (const [file, line, ns] of raw.lines ?? []) lineEntry(file, line).ns = ns;
+for (const [file, line, median, ns] of raw.profile?.lines ?? []) {
+  Object.assign(lineEntry(file, line), { median, mean: ns / raw.profile.runs });
+}
+for (const [row, kind, details] of raw.against?.marks ?? []) nodes[row].change = { kind, details };
 
 // The tree: modules by path, and nodes inside other nodes under their owner.
 function branch(label, parent, base) {
-  return { label, parent, base, items: [], modules: new Map(), count: 0, ns: 0, open: false, node: null };
+  return { label, parent, base, items: [], modules: new Map(), count: 0, median: 0, mean: 0, changes: 0, open: false, node: null };
 }
 const root = branch("", null, "");
 const owners = new Map();
@@ -96,15 +101,12 @@ for (const node of nodes) {
   node.parent.items.push(node);
   for (let at = node.parent; at; at = at.parent) {
     at.count++;
-    at.ns += node.ns;
+    at.median += node.median;
+    at.mean += node.mean;
+    if (node.change) at.changes++;
   }
 }
 root.open = true;
-
-const total = raw.profile?.total ?? root.ns;
-const hottest = nodes.reduce((most, node) => Math.max(most, node.ns), 0);
-const hottestLine = [...lines.values()].reduce((most, line) => Math.max(most, line.ns), 0);
-const timed = Boolean(raw.profile);
 
 const many = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 function duration(ns) {
@@ -114,11 +116,60 @@ function duration(ns) {
   return us.toFixed(us >= 100 ? 0 : 1) + " µs";
 }
 
-// The text to search, one lower-case string per node.
-const haystack = nodes.map((node) => {
-  const places = node.origins.map((o) => o.site && `${files[o.site.file]?.path ?? ""}:${o.site.line} ${o.site.fn} ${o.rule}`);
-  // The results of other nodes belong to those nodes.
-  const values = [...node.inputs.filter((input) => input.node < 0), ...node.outputs].map((value) => value.value);
-  const types = node.outputs.map((output) => output.type);
-  return [node.name, node.op, node.scope, ...types, ...places, ...values].join("\n").toLowerCase();
-});
+// The text to search, one lower-case string per node, made when it is needed for the first time.
+let haystack = null;
+function searchable() {
+  haystack ??= nodes.map((node) => {
+    const places = node.origins.map((o) => o.site && `${files[o.site.file].label}:${o.site.line} ${o.site.fn} ${o.rule}`);
+    // The results of other nodes belong to those nodes.
+    const values = [...node.inputs.filter((input) => input.node < 0), ...node.outputs].map((value) => value.value);
+    const types = node.outputs.map((output) => output.type);
+    return [node.name, node.op, node.scope, ...types, ...places, ...values].join("\n").toLowerCase();
+  });
+  return haystack;
+}
+
+function element(tag, className, content) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (content !== undefined) made.textContent = content;
+  return made;
+}
+function button(className, content, action) {
+  const made = element("button", className, content);
+  made.type = "button";
+  if (action) made.addEventListener("click", action);
+  return made;
+}
+
+// A list that scrolls under a pointer at rest, or a page that changes its layout, is not pointed at.
+let pointer = [-1, -1];
+function isMoved(event) {
+  const moved = event.clientX !== pointer[0] || event.clientY !== pointer[1];
+  pointer = [event.clientX, event.clientY];
+  return moved;
+}
+
+/** One of several tabs: the arrow keys move between them, and only the chosen one is in the tab order. */
+function setUpTabs(list, choose) {
+  list.addEventListener("keydown", (event) => {
+    const tabs = [...list.querySelectorAll('[role="tab"]')].filter((tab) => !tab.hidden);
+    const at = tabs.indexOf(document.activeElement);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (at < 0 || to === undefined) return;
+    const tab = tabs[(to + tabs.length) % tabs.length];
+    choose(tab);
+    tab.focus();
+    event.preventDefault();
+  });
+  list.addEventListener("click", (event) => {
+    const tab = event.target.closest('[role="tab"]');
+    if (tab) choose(tab);
+  });
+}
+function markTab(list, chosen) {
+  for (const tab of list.querySelectorAll('[role="tab"]')) {
+    tab.setAttribute("aria-selected", tab === chosen);
+    tab.tabIndex = tab === chosen ? 0 : -1;
+  }
+}

@@ -1,16 +1,19 @@
-//! The data of the page: tables whose entries refer to each other by position.
+//! The data of the page.
 
 use std::borrow::Cow;
-use std::hash::Hash;
 
-use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
 use super::attributes::attributes_text;
+use super::comparison::{Order, Other, Shown};
+use super::editor::Editor;
+use super::errors::Errors;
+use super::parameters::parameters;
+use super::tables::Tables;
 use super::unfold::Unfolded;
 use crate::excerpt::Excerpts;
-use crate::model::{Frame, Index, Makers, Origin, type_text};
-use crate::profile::{Attributed, Profile, Shares};
+use crate::model::{Index, Makers, Origin, type_text};
+use crate::profile::{Attributed, Profile, Shares, Time};
 use crate::table::count;
 
 /// A profile of the model.
@@ -23,24 +26,108 @@ pub(crate) struct Timed<'a> {
     pub(crate) shares: &'a Shares<'a>,
 }
 
-/// How many frames of a stack are kept. Recursion can make stacks very deep.
-const DEEPEST: usize = 64;
+/// What is shown.
+pub(crate) struct Subject<'a> {
+    /// The name of the model.
+    pub(crate) title: &'a str,
+    /// The model.
+    pub(crate) index: &'a Index<'a>,
+    /// Its source.
+    pub(crate) excerpts: &'a Excerpts<'a>,
+    /// How lines are opened in an editor.
+    pub(crate) editor: &'a Editor,
+    /// How long its nodes take.
+    pub(crate) timed: Option<Timed<'a>>,
+    /// What its lines add to its error.
+    pub(crate) errors: Option<Errors>,
+    /// The model that it is compared with.
+    pub(crate) other: Option<Other<'a>>,
+}
 
-/// Everything the page shows.
-pub(crate) fn data(
-    index: &Index<'_>,
-    excerpts: &Excerpts<'_>,
-    title: &str,
-    timed: Option<&Timed<'_>>,
-) -> Value {
+/// The page's data, and what is missing in it.
+pub(crate) fn data(subject: &Subject<'_>) -> (Value, Vec<String>) {
+    let Subject { title, index, excerpts, editor, timed, errors, other } = subject;
     let mut tables = Tables::default();
-    let makers = Makers::new(index);
     let unfolded = Unfolded::new(index);
-    let times = timed.map(|timed| (unfolded.times(timed.attributed), timed.profile.runs));
-    let mut nodes = Vec::with_capacity(unfolded.places.len());
-    for (position, place) in unfolded.places.iter().enumerate() {
+    let beside = other.as_ref().map(|other| (other, Unfolded::new(&other.side.index)));
+    let order = match &beside {
+        None => Order::alone(&unfolded),
+        Some((other, places)) => Order::of_both(&unfolded, places, &other.found.partners),
+    };
+    let times = timed.as_ref().map(|timed| unfolded.times(timed.attributed));
+    if let Some(other) = other {
+        tables.others = changed_files(excerpts, other);
+    }
+    let makers = Makers::new(index);
+    let other_makers = other.as_ref().map(|other| Makers::new(&other.side.index));
+    let mut nodes = Vec::with_capacity(order.rows.len());
+    for shown in &order.rows {
+        let entry = match (shown, &beside, &other_makers) {
+            (Shown::Other(place), Some((other, unfolded)), Some(makers)) => {
+                tables.is_other = true;
+                let row = |place: usize| order.other[place];
+                let side = Located { index: &other.side.index, makers, unfolded };
+                side.entry(*place, &row, &mut tables)
+            }
+            (Shown::Own(place) | Shown::Other(place), ..) => {
+                tables.is_other = false;
+                let row = |place: usize| order.own.get(place).copied();
+                let side = Located { index, makers: &makers, unfolded: &unfolded };
+                let mut entry = side.entry(*place, &row, &mut tables);
+                if let Some(times) = &times {
+                    let Time { median, ns } = times[*place];
+                    entry.extend([json!(median), json!(ns)]);
+                }
+                entry
+            }
+        };
+        nodes.push(Value::Array(entry));
+    }
+    tables.is_other = false;
+    let profile = timed.as_ref().map(|timed| profile(timed, &mut tables));
+    let errors = errors.as_ref().map(|errors| errors.data(&mut tables));
+    let (parameters, missing) = parameters(index, &mut |text| tables.string(text));
+    let against =
+        beside.as_ref().map(|(other, places)| other.data(&order, &unfolded, places, title));
+    let theirs = other.as_ref().map(|other| (other.name.clone(), other.excerpts));
+    let data = json!({
+        "title": title,
+        "facts": facts(index),
+        "editor": editor.address,
+        "files": tables.files(excerpts, theirs.as_ref(), editor),
+        "frames": tables.frames,
+        "stacks": tables.stacks.list,
+        "origins": tables.origins.list,
+        "strings": tables.strings.list,
+        "nodes": nodes,
+        "parameters": parameters,
+        "profile": profile,
+        "errors": errors,
+        "against": against,
+    });
+    (data, missing)
+}
+
+/// A model whose places are listed.
+struct Located<'a, 'm> {
+    index: &'a Index<'m>,
+    makers: &'a Makers<'m>,
+    unfolded: &'a Unfolded,
+}
+
+impl Located<'_, '_> {
+    /// What is known of the node at a place. `row` is the row of a place.
+    fn entry(
+        &self,
+        place: usize,
+        row: &dyn Fn(usize) -> Option<usize>,
+        tables: &mut Tables,
+    ) -> Vec<Value> {
+        let index = self.index;
+        let place = &self.unfolded.places[place];
         let node = &index.nodes[place.node];
         let proto = node.proto;
+        let row = |place: Option<usize>| place.and_then(row).map_or(json!(-1), |row| json!(row));
         let own = index.origins_of(place.node, &place.chain);
         let scope = match own.first() {
             Some(origin) if !origin.scope.is_empty() => origin.scope.clone(),
@@ -50,8 +137,7 @@ pub(crate) fn data(
         let origins = own.iter().flat_map(Origin::possible);
         let origins: Vec<usize> = origins.map(|origin| tables.origin(origin)).collect();
         let inputs = proto.input.iter().map(|name| {
-            let maker = unfolded.maker(index, &makers, place, name);
-            let maker = maker.map_or(json!(-1), |maker| json!(maker));
+            let maker = row(self.unfolded.maker(index, self.makers, place, name));
             json!([maker, tables.string(name), tables.string(&index.type_of(node.body, name))])
         });
         let inputs: Vec<Value> = inputs.collect();
@@ -59,46 +145,70 @@ pub(crate) fn data(
             json!([tables.string(name), tables.string(&index.type_of(node.body, name))])
         });
         let outputs: Vec<Value> = outputs.collect();
-        let mut entry = vec![
+        vec![
             json!(tables.string(&proto.name)),
             json!(tables.string(&node.op())),
             json!(tables.string(&scope)),
-            place.owner.map_or(json!(-1), |owner| json!(owner)),
+            row(place.owner),
             json!(inputs),
             json!(outputs),
             json!(origins),
             json!(tables.string(&attributes_text(proto))),
-        ];
-        if let Some((times, runs)) = &times {
-            entry.push(json!(times[position] / runs));
-        }
-        nodes.push(Value::Array(entry));
+        ]
     }
-    let lines: Option<Vec<Value>> = timed.map(|timed| {
-        let mut lines: Vec<_> = timed.shares.lines.iter().collect();
-        lines.sort_unstable();
-        let runs = timed.profile.runs;
-        lines
-            .iter()
-            .map(|(site, ns)| json!([tables.file(site.file, true), site.line, *ns / runs]))
-            .collect()
+}
+
+/// The files that have another text in the other model.
+fn changed_files(excerpts: &Excerpts<'_>, other: &Other<'_>) -> rustc_hash::FxHashSet<String> {
+    let index = &other.side.index;
+    let origins = (0..index.nodes.len()).flat_map(|node| index.origins(node));
+    let mut files: rustc_hash::FxHashSet<String> = Default::default();
+    for origin in origins {
+        let frames = origin.possible().flat_map(|origin| origin.stack.iter().chain(&origin.site));
+        files.extend(frames.filter(|frame| !frame.file.is_empty()).map(|f| f.file.to_owned()));
+    }
+    files.retain(|file| match (excerpts.text(file), other.excerpts.text(file)) {
+        (Ok(own), Ok(theirs)) => own != theirs,
+        (Err(_), Ok(_)) => true,
+        _ => false,
     });
-    let profile = timed.map(|timed| {
-        let (runs, total) = (timed.profile.runs, timed.profile.total());
-        let lost: u64 = timed.shares.lost.values().sum();
-        json!({ "runs": runs, "total": total / runs, "unattributed": lost / runs })
-    });
+    files
+}
+
+/// Times by line and by stack, and their sums. All of them are in nanoseconds: medians for one run,
+/// and sums over all runs.
+fn profile(timed: &Timed<'_>, tables: &mut Tables) -> Value {
+    let pair = |time: Time| json!([time.median, time.ns]);
+    let mut lines: Vec<_> = timed.shares.lines.iter().collect();
+    lines.sort_unstable();
+    let lines: Vec<Value> = lines
+        .iter()
+        .map(|(site, time)| {
+            let file = tables.file(site.file, site.function, true);
+            json!([file, site.line, time.median, time.ns])
+        })
+        .collect();
+    let flames: Vec<Vec<Value>> = timed
+        .shares
+        .stacks
+        .iter()
+        .map(|stacks| {
+            let mut stacks: Vec<_> = stacks.iter().collect();
+            stacks.sort_unstable();
+            let entry = |(stack, time): &(&Vec<String>, &Time)| {
+                let frames = stack.iter().map(|frame| tables.string(frame));
+                json!([frames.collect::<Vec<_>>(), time.median, time.ns])
+            };
+            stacks.iter().map(entry).collect()
+        })
+        .collect();
     json!({
-        "title": title,
-        "facts": facts(index),
-        "files": tables.files(excerpts),
-        "frames": tables.frames,
-        "stacks": tables.stacks.list,
-        "origins": tables.origins.list,
-        "strings": tables.strings.list,
-        "nodes": nodes,
+        "runs": timed.profile.runs,
+        "wall": timed.profile.wall,
+        "total": pair(timed.profile.total()),
+        "unattributed": pair(timed.shares.lost.values().copied().sum()),
         "lines": lines,
-        "profile": profile,
+        "flames": flames,
     })
 }
 
@@ -117,107 +227,4 @@ fn facts(index: &Index<'_>) -> Vec<String> {
         }
     }
     facts
-}
-
-/// Entries in the order of their first use.
-struct Table<T> {
-    list: Vec<T>,
-    known: FxHashMap<T, usize>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { list: Vec::new(), known: FxHashMap::default() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Table<T> {
-    fn add(&mut self, entry: T) -> usize {
-        if let Some(known) = self.known.get(&entry) {
-            return *known;
-        }
-        self.list.push(entry.clone());
-        self.known.insert(entry, self.list.len() - 1);
-        self.list.len() - 1
-    }
-}
-
-/// File, function, line, column, end line, end column, owner.
-type FrameEntry = (usize, usize, u32, u32, u32, u32, u8);
-
-#[derive(Default)]
-struct Tables {
-    strings: Table<String>,
-    paths: Table<String>,
-    /// Files whose text is shown.
-    shown: FxHashSet<usize>,
-    frames: Vec<FrameEntry>,
-    known_frames: FxHashMap<FrameEntry, usize>,
-    stacks: Table<Vec<usize>>,
-    /// Site, scope, rule, stack.
-    origins: Table<(i64, usize, usize, usize)>,
-}
-
-impl Tables {
-    fn string(&mut self, text: &str) -> usize {
-        if let Some(known) = self.strings.known.get(text) {
-            return *known;
-        }
-        self.strings.add(text.to_owned())
-    }
-
-    fn file(&mut self, path: &str, shown: bool) -> usize {
-        let file = match self.paths.known.get(path) {
-            Some(known) => *known,
-            None => self.paths.add(path.to_owned()),
-        };
-        if shown {
-            self.shown.insert(file);
-        }
-        file
-    }
-
-    fn frame(&mut self, frame: &Frame<'_>, is_site: bool) -> usize {
-        let file = self.file(frame.file, frame.is_user || is_site);
-        let function = self.string(frame.function);
-        let span = frame.span;
-        let whose = if frame.is_user { 0 } else { 1 + u8::from(frame.is_jax) };
-        let (end_line, end_column) = (span.end_line.max(span.line), span.end_column);
-        let entry = (file, function, span.line, span.column, end_line, end_column, whose);
-        *self.known_frames.entry(entry).or_insert_with(|| {
-            self.frames.push(entry);
-            self.frames.len() - 1
-        })
-    }
-
-    fn origin(&mut self, origin: &Origin<'_>) -> usize {
-        let site = origin.site.as_ref().map(|frame| self.frame(frame, true));
-        let site = site.and_then(|site| i64::try_from(site).ok()).unwrap_or(-1);
-        let stack = origin.stack.iter().take(DEEPEST);
-        let stack: Vec<usize> = stack.map(|frame| self.frame(frame, false)).collect();
-        let stack = self.stacks.add(stack);
-        let (scope, rule) = (self.string(&origin.scope), self.string(&origin.rule));
-        self.origins.add((site, scope, rule, stack))
-    }
-
-    /// Path, text, and a note where there is no text.
-    fn files(&self, excerpts: &Excerpts<'_>) -> Vec<Value> {
-        let file = |(position, path): (usize, &String)| {
-            if !self.shown.contains(&position) {
-                return json!([path, null, null]);
-            }
-            match excerpts.text(path) {
-                Ok(text) => json!([path, &*text, null]),
-                Err(_) if path.is_empty() => {
-                    json!([
-                        path,
-                        null,
-                        "The model records functions and lines, but not their files."
-                    ])
-                }
-                Err(why) => json!([path, null, format!("No source text: {why}.")]),
-            }
-        };
-        self.paths.list.iter().enumerate().map(file).collect()
-    }
 }

@@ -1,10 +1,9 @@
-// The right side: modules and nodes as rows, their edges as arcs beside them. Only the rows in view
-// exist as elements, so the size of the model does not matter.
+// The right side: modules and nodes as rows. Only the rows in view exist as elements, so the size of
+// the model does not matter.
 
 const scroll = $("scroll");
 const list = $("rows");
 const ROW = 24;
-const ARCS = 92;
 
 let rows = []; // what is unfolded: { item, depth }
 let rowOf = new Int32Array(nodes.length); // the row that represents a node: its own, or a folded module's
@@ -14,6 +13,13 @@ const state = { strong: new Set(), weak: new Set(), pick: -1, near: new Map() };
 
 const isModule = (item) => item.items !== undefined;
 const bodyOf = (item) => (isModule(item) ? item : item.body);
+
+/** Builds all rows anew, for another measure. */
+function rebuild() {
+  for (const made of pool.values()) made.remove();
+  pool.clear();
+  paint();
+}
 
 /** Lists the rows. During a search, everything on the way to a match is unfolded. */
 function layOut() {
@@ -82,7 +88,7 @@ function unfoldSome() {
     at = best;
   }
 }
-const rank = (container) => (timed ? container.ns : container.count);
+const rank = (container) => container.changes || (timed ? container.median : container.count);
 function setAll(open) {
   const visit = (container) => {
     container.open = open;
@@ -125,7 +131,7 @@ function paint() {
     scheduled = false;
     paintRows();
     paintArcs();
-    paintTicks();
+    paintOverview();
   });
 }
 function paintRows() {
@@ -151,14 +157,21 @@ function paintRows() {
   pool.clear();
   for (const [at, made] of fresh) pool.set(at, made);
 }
+const MARKS = { added: "+", removed: "−", changed: "~" };
+const counted = (module) => many(module.count, "node") + (module.changes ? `, ${many(module.changes, "change")}` : "");
 function build(item, depth) {
   const made = element("div", isModule(item) ? "r module" : "r node");
   made.setAttribute("role", "treeitem");
   made.setAttribute("aria-level", depth + 1);
   const body = bodyOf(item);
-  made.append(element("span", "fold", body ? "▶" : ""));
+  const changed = isModule(item) ? null : item.change;
+  if (raw.against) made.append(element("span", "mark", changed ? MARKS[changed.kind] : ""));
+  if (changed) made.classList.add(changed.kind);
+  const fold = element("span", "fold", body ? "▶" : "");
+  fold.setAttribute("aria-hidden", "true");
+  made.append(fold);
   if (isModule(item)) {
-    made.append(element("span", "name", item.label), element("span", "count", many(item.count, "node")), element("span", "badge"));
+    made.append(element("span", "name", item.label), element("span", "count", counted(item)), element("span", "badge"));
   } else {
     made.append(element("span", "op", item.op));
     // Most names are just the operator and a number.
@@ -167,16 +180,18 @@ function build(item, depth) {
     made.append(element("span", rest === null ? "where own" : "where", rest ?? own));
     if (body) made.append(element("span", "count", `${many(body.count, "node")} inside`), element("span", "badge"));
     made.append(element("span", "type", item.outputs.map((output) => output.type).join(", ")));
-    made.title = item.name;
+    made.title = [item.name, changed?.details].filter(Boolean).join("\n");
+    if (item.name && item.name === raw.errors?.node) made.classList.add("culprit");
   }
-  if (timed) {
-    const ns = isModule(item) ? item.ns : item.ns + (body?.ns ?? 0);
-    made.append(element("span", "time", ns ? duration(ns) : "\u00a0"));
+  if (measure) {
+    const found = measure.row(item);
+    made.append(element("span", "time", found?.text ?? ""), element("span", "time mean", found?.second ?? ""));
     const heat = element("span", "heat");
     const fill = element("i");
-    fill.style.width = `${(100 * ns) / (isModule(item) ? total : hottest) || 0}%`;
+    fill.style.width = `${100 * (found?.share ?? 0)}%`;
     heat.append(fill);
     made.append(heat);
+    if (found) made.title = [made.title, found.title].filter(Boolean).join("\n");
   }
   return made;
 }
@@ -215,83 +230,6 @@ function countLit() {
 }
 const litIn = (row) => litRows.get(row) ?? 0;
 
-function canvas(id) {
-  const made = $(id);
-  const scale = devicePixelRatio || 1;
-  const [width, height] = [made.clientWidth, made.clientHeight];
-  if (made.width !== width * scale || made.height !== height * scale) {
-    made.width = width * scale;
-    made.height = height * scale;
-  }
-  const context = made.getContext("2d");
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return [context, width, height];
-}
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-function paintArcs() {
-  const [context, width, height] = canvas("arcs");
-  const top = scroll.scrollTop;
-  const y = (row) => row * ROW + 4 + ROW / 2 - top;
-  const x = width - 4;
-  const arc = (from, to, style, thick) => {
-    const [a, b] = [y(from), y(to)];
-    const reach = Math.min(width - 12, 7 + 11 * Math.log2(1 + Math.abs(to - from)));
-    context.strokeStyle = style;
-    context.lineWidth = thick;
-    context.beginPath();
-    context.moveTo(x, a);
-    context.bezierCurveTo(x - reach * 1.3, a, x - reach * 1.3, b, x, b);
-    context.stroke();
-  };
-  const [first, last] = [top / ROW - 1, (top + height) / ROW + 1];
-  const [faint, into, out] = [color("--arc"), color("--in"), color("--out")];
-  const drawn = new Set();
-  const special = [];
-  for (const node of nodes) {
-    const to = rowOf[node.index];
-    if (to < 0) continue;
-    for (const { node: other } of node.inputs) {
-      if (other < 0) continue;
-      const from = rowOf[other];
-      if (from < 0 || from === to || (from < first && to < first) || (from > last && to > last)) continue;
-      if (node.index === state.pick) special.push([from, to, into]);
-      else if (other === state.pick) special.push([from, to, out]);
-      const edge = from * rows.length + to;
-      if (drawn.has(edge)) continue;
-      drawn.add(edge);
-      const far = Math.abs(to - from);
-      arc(from, to, `rgba(${faint}, ${far > 40 ? 0.16 : 0.34})`, 1);
-    }
-  }
-  for (const [from, to, style] of special) arc(from, to, style, 2);
-  const heat = color("--heat");
-  for (let at = Math.max(0, Math.floor(first)); at < Math.min(rows.length, last); at++) {
-    const folded = bodyOf(rows[at].item) && !bodyOf(rows[at].item).open && !matches;
-    if (isModule(rows[at].item) && !folded) continue; // its nodes have dots of their own
-    const item = rows[at].item;
-    const share = timed ? (isModule(item) ? item.ns / total : item.ns / hottest) : 0;
-    context.fillStyle = share > 0.02 ? `rgba(${heat}, ${0.4 + 0.6 * share})` : `rgb(${faint})`;
-    context.beginPath();
-    context.arc(x, y(at), (folded ? 3 : 2) + 2 * share, 0, 7);
-    context.fill();
-  }
-}
-
-/** Where lit and found rows are in the whole list, beside the scroll bar. */
-function paintTicks() {
-  const [context, width, height] = canvas("ticks");
-  const scale = Math.min(1, height / (rows.length * ROW));
-  const tick = (row, style, inset) => {
-    context.fillStyle = style;
-    context.fillRect(inset, (row * ROW + 4) * scale, width - 2 * inset, Math.max(2, ROW * scale * 0.6));
-  };
-  const edge = color("--lit-edge");
-  for (const row of litRows.keys()) tick(row, edge, 4);
-  if (state.pick >= 0 && rowOf[state.pick] >= 0) tick(rowOf[state.pick], color("--accent"), 2);
-}
-
 function light(strong, weak) {
   state.strong = strong;
   state.weak = weak;
@@ -327,6 +265,7 @@ function setUpGraph(onHover, onPick) {
   scroll.addEventListener("scroll", paint, { passive: true });
   new ResizeObserver(paint).observe(scroll);
   list.addEventListener("mouseover", (event) => {
+    if (!isMoved(event)) return;
     const item = itemAt(event)?.item;
     onHover(item && !isModule(item) ? item : null);
   });
@@ -351,7 +290,7 @@ function setUpGraph(onHover, onPick) {
     } else if (event.key === "ArrowLeft" && item) {
       if (bodyOf(item)?.open) toggle(item);
       else {
-        const above = rows.slice(0, cursor).findLastIndex((row) => row.depth < rows[cursor].depth);
+        const above = rows.findLastIndex((row, at) => at < cursor && row.depth < rows[cursor].depth);
         if (above >= 0) bringIntoView(above);
       }
     } else if ((event.key === "Enter" || event.key === " ") && item) {

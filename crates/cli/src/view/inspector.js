@@ -1,30 +1,83 @@
-// The details of the selected node.
+// The details of what is selected.
 
 const inspector = $("inspector");
 
-function inspect(node, jump, show) {
+function inspect({ node, line }, jump, show) {
   inspector.replaceChildren();
-  inspector.classList.toggle("empty", !node);
-  if (!node) {
-    inspector.append(element("h3", "", "Nothing selected"));
-    inspector.append(element("p", "", "Point at a line to see its nodes, or at a node to see its line. Click to select."));
-    const keys = element("p", "");
-    for (const [name, what] of [["/", "search"], ["↑ ↓ ← →", "move, fold"], ["Enter", "select"], ["Esc", "deselect"], ["t", "theme"]]) {
-      keys.append(element("kbd", "", name), ` ${what}   `);
-    }
-    inspector.append(keys);
-    return;
+  inspector.classList.toggle("empty", !node && !line);
+  if (node) inspectNode(node, jump, show);
+  else if (line) inspectLine(line, jump);
+  else inspectNothing(jump);
+  inspector.scrollTop = 0;
+}
+function facts() {
+  const all = element("dl");
+  const add = (name, value) => value && all.append(element("dt", "", name), element("dd", "", value));
+  return [all, add];
+}
+
+/** What the numbers of the page add up to. */
+function inspectNothing(jump) {
+  inspector.append(element("h2", "quiet", "Nothing selected"));
+  inspector.append(element("p", "", "Point at a line to see its nodes, or at a node to see its line. Click to select, press ? for keys."));
+  const [all, add] = facts();
+  if (timed) {
+    const { runs, wall, unattributed } = raw.profile;
+    const sum = [...lines.values()].reduce((sum, line) => sum + line.median, 0);
+    const mean = raw.profile.total[1] / runs;
+    add("time of a run", `${duration(total)}, the sum of the medians of nodes over ${many(runs, "run")}; mean ${duration(mean)}`);
+    add("of it by line", `${duration(sum)} in lines + ${duration(unattributed[0])} in nodes without a line`);
+    add("of it by node", `${duration(root.median)} in the nodes below + ${duration(Math.max(0, total - root.median))} in nodes that the runtime added`);
+    if (wall) add("start to end", `${duration(wall / runs)} a run, between nodes as well`);
   }
+  if (raw.errors) {
+    const worst = [...lines.values()].filter((line) => line.error).sort((a, b) => b.error.noise - a.error.noise)[0];
+    add("verify", raw.errors.ok ? "all values agree" : raw.errors.message.split("\n")[0]);
+    if (worst) add("largest error", `${files[worst.file].label}:${worst.line}, ${MEASURES.error.line(worst).title}`);
+  }
+  inspector.append(all);
+  const culprit = raw.errors?.node && nodesByName.get(raw.errors.node);
+  if (culprit) inspector.append(button("", `Show ${culprit.name}`, () => jump(culprit.index)));
+}
+
+function inspectLine(line, jump) {
+  const title = element("h2", "", `${files[line.file].label}:${line.line}`);
+  title.append(element("small", "", line.fn), editorLink(line.file, line.line));
+  inspector.append(title);
+  const [all, add] = facts();
+  const source = files[line.file].source?.split("\n")[line.line - 1];
+  add("source", source?.trim());
+  if (timed) add("time", MEASURES.time.line(line)?.title);
+  if (raw.errors) add("error", MEASURES.error.line(line)?.title);
+  inspector.append(all);
+  const found = [...(line.own.size ? line.own : line.via)];
+  inspector.append(element("h3", "", `${many(found.length, "node")} ${line.own.size ? "from this line" : "in functions called here"}`));
+  const list = element("ol");
+  for (const index of found.slice(0, MOST_LISTED)) {
+    const row = element("li");
+    row.append(button("", nodes[index].name || nodes[index].op, () => jump(index)), element("span", "ty", `  ${nodes[index].outputs.map((o) => o.type).join(", ")}`));
+    list.append(row);
+  }
+  if (found.length > MOST_LISTED) list.append(element("li", "ty", `and ${found.length - MOST_LISTED} more`));
+  inspector.append(list);
+}
+const MOST_LISTED = 40;
+
+function inspectNode(node, jump, show) {
   const title = element("h2", "", node.name || node.op);
   title.append(element("small", "", node.op));
   inspector.append(title);
-  const facts = element("dl");
-  const fact = (name, value) => value && facts.append(element("dt", "", name), element("dd", "", value));
-  fact("module", node.scope);
-  fact("rule", node.origins[0]?.rule);
-  fact("attributes", node.attributes);
-  if (timed) fact("time", node.ns ? `${duration(node.ns)} per run, ${((100 * node.ns) / total).toFixed(1)} %` : "not in this profile");
-  inspector.append(facts);
+  const [all, add] = facts();
+  if (node.change) {
+    const only = { added: `only in ${raw.against.names[1]}`, removed: `only in ${raw.against.names[0]}` };
+    add("change", only[node.change.kind] ?? node.change.details);
+  }
+  add("module", node.scope);
+  add("rule", node.origins[0]?.rule);
+  add("attributes", node.attributes);
+  if (timed) add("time", MEASURES.time.row(node)?.title ?? "not in this profile");
+  if (raw.errors?.node && raw.errors.node === node.name) add("verify", raw.errors.message.split("\n")[0]);
+  inspector.append(all);
   const sides = element("div", "io");
   sides.append(values("reads", node.inputs, (input) => input.node, jump, node.scope), readers(node, jump));
   inspector.append(sides);
@@ -33,7 +86,6 @@ function inspect(node, jump, show) {
     inspector.append(stack(origin, show));
   });
   if (!node.origins.length) inspector.append(element("h3", "", "from"), element("p", "", "The model does not say where this node came from."));
-  inspector.scrollTop = 0;
 }
 
 /** A name without the module that it shares with the selected node. */
@@ -50,10 +102,7 @@ function values(title, items, nodeOf, jump, scope) {
     const index = nodeOf(item);
     row.append(element("span", "ty", item.type === "?" ? "" : `${item.type}  `));
     if (index >= 0) {
-      const link = element("button", "", near(item.value, scope));
-      link.type = "button";
-      link.addEventListener("click", () => jump(index));
-      row.append(link);
+      row.append(button("", near(item.value, scope), () => jump(index)));
     } else row.append(element("span", "", near(item.value, scope) || "(omitted)"));
     row.title = item.value;
     all.append(row);
@@ -64,15 +113,12 @@ function values(title, items, nodeOf, jump, scope) {
 function readers(node, jump) {
   const part = values("results", node.outputs, () => -1, jump, node.scope);
   const all = part.querySelector("ol");
-  for (const index of node.readers.slice(0, 40)) {
+  for (const index of node.readers.slice(0, MOST_LISTED)) {
     const row = element("li");
-    const link = element("button", "", near(nodes[index].name, node.scope) || nodes[index].op);
-    link.type = "button";
-    link.addEventListener("click", () => jump(index));
-    row.append("→ ", link);
+    row.append("→ ", button("", near(nodes[index].name, node.scope) || nodes[index].op, () => jump(index)));
     all.append(row);
   }
-  if (node.readers.length > 40) all.append(element("li", "ty", `and ${node.readers.length - 40} more`));
+  if (node.readers.length > MOST_LISTED) all.append(element("li", "ty", `and ${node.readers.length - MOST_LISTED} more`));
   return part;
 }
 /** The frames, innermost first. JAX's own frames are collapsed. */
@@ -101,15 +147,14 @@ function stack(origin, show) {
 }
 function frameRow(frame, linked, show) {
   const row = element("li", frame.user ? "user" : "lib");
-  const label = files[frame.file]?.path ? `${files[frame.file].path}:${frame.line}` : `line ${frame.line}`;
-  if (linked) {
-    const link = element("button", "", label);
-    link.type = "button";
-    link.addEventListener("click", () => show(frame));
-    row.append(link);
-  } else row.append(label);
+  const { label, path, source } = files[frame.file];
+  const place = path ? `${label}:${frame.line}` : `line ${frame.line}`;
+  row.append(linked ? button("", place, () => show(frame)) : place);
   row.append(element("span", "ty", `  ${frame.fn}`));
-  const source = linked && files[frame.file]?.source?.split("\n")[frame.line - 1];
-  if (source) row.append(element("span", "src", `  ${source.trim()}`));
+  if (linked) {
+    const code = source?.split("\n")[frame.line - 1];
+    if (code) row.append(element("span", "src", `  ${code.trim()}`));
+    row.append(editorLink(frame.file, frame.line));
+  }
   return row;
 }

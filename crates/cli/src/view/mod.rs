@@ -1,21 +1,37 @@
 //! A self-contained page that shows a model beside its source.
 
 mod attributes;
+mod comparison;
 mod data;
+mod editor;
+mod errors;
+mod parameters;
+mod tables;
 mod unfold;
 
 pub(crate) use attributes::attribute_text;
-pub(crate) use data::{Timed, data};
+pub(crate) use comparison::Other;
+pub(crate) use data::{Subject, Timed, data};
+pub(crate) use editor::Editor;
+pub(crate) use errors::Errors;
 
 /// The page, with a placeholder for each of its parts.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 /// Each script depends only on those before it.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("data.js"),
+    include_str!("measures.js"),
     include_str!("source.js"),
     include_str!("graph.js"),
+    include_str!("arcs.js"),
+    include_str!("overview.js"),
     include_str!("inspector.js"),
+    include_str!("parameters.js"),
+    include_str!("flame.js"),
+    include_str!("changes.js"),
+    include_str!("links.js"),
+    include_str!("help.js"),
     include_str!("page.js"),
 ];
 

@@ -35,13 +35,6 @@ function highlight(source) {
   return out;
 }
 
-function element(tag, className, content) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (content !== undefined) made.textContent = content;
-  return made;
-}
-
 function lineRow(file, number, pieces) {
   const entry = lines.get(key(file, number));
   const row = element("div", "l");
@@ -50,14 +43,18 @@ function lineRow(file, number, pieces) {
   const mark = element("span", "m");
   if (entry) {
     row.classList.add("has");
+    row.id = `line-${number}`;
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", "false");
     if (!entry.own.size) row.classList.add("via");
     const count = entry.own.size || entry.via.size;
-    mark.textContent = timed ? (entry.ns ? duration(entry.ns) : "") : entry.own.size ? count : "";
     row.title = entry.own.size ? many(count, "node") : `${many(count, "node")} in functions this line calls`;
-    if (entry.ns) {
-      const share = entry.ns / hottestLine;
-      mark.style.background = `rgba(var(--heat), ${(0.08 + 0.62 * share).toFixed(3)})`;
-      row.title += ` · ${duration(entry.ns)}, ${((100 * entry.ns) / total).toFixed(1)} %`;
+    const found = measure?.line(entry);
+    mark.textContent = found ? found.text : !measure && entry.own.size ? count : "";
+    if (found) {
+      mark.style.setProperty("--share", found.share.toFixed(3));
+      mark.classList.add("hot");
+      row.title += ` · ${found.title}`;
     }
   }
   row.append(mark);
@@ -67,13 +64,19 @@ function lineRow(file, number, pieces) {
   return row;
 }
 
-function showFile(index) {
-  if (index === shown || !files[index]) return;
+/** Shows a file; `again` even if it is the one on display. */
+function showFile(index, again) {
+  if (!files[index]) return;
+  showLeft("code");
+  markTab($("files"), [...$("files").children].find((tab) => tab.dataset.file === String(index)));
+  if (index === shown && !again) return;
+  const [top, line] = [code.scrollTop, cursorLine];
   shown = index;
   const file = files[index];
-  for (const tab of $("files").children) tab.setAttribute("aria-selected", tab.dataset.file === String(index));
   code.replaceChildren();
+  code.setAttribute("aria-label", `${file.label}; arrow keys move between lines that have nodes`);
   rowsOfLines = new Map();
+  painted = new Set();
   if (file.note) code.append(element("p", "note", file.note));
   const known = [...lines.values()].filter((entry) => entry.file === index).sort((a, b) => a.line - b.line);
   const put = (number, pieces) => {
@@ -86,34 +89,55 @@ function showFile(index) {
   } else {
     for (const entry of known) put(entry.line, [["c", entry.fn ? `in ${entry.fn}` : "…"]]);
   }
-  code.scrollTop = 0;
   const first = known.find((entry) => entry.own.size) ?? known[0];
-  cursorLine = first?.line ?? 1;
+  cursorLine = again ? line : (first?.line ?? 1);
+  code.scrollTop = again ? top : 0;
+  if (!again && first) bringLineIntoView(first.line);
   paintLines();
 }
 
-/** Marks the lines in `own` and `calls`, both maps from a file to lines. */
+/** What the left side shows: the source, or the changes. */
+function showLeft(which) {
+  code.hidden = which !== "code";
+  $("changes").hidden = which !== "changes";
+}
+
+/** Marks the lines in `own` and `calls`, which are sets of keys. */
 let marked = { own: new Set(), calls: new Set() };
+let painted = new Set(); // the lines that have a mark
 function markLines(own, calls) {
   marked = { own, calls };
   paintLines();
 }
 function paintLines() {
-  for (const [number, row] of rowsOfLines) {
+  const now = new Set([cursorLine]);
+  for (const at of [...marked.own, ...marked.calls]) if (Math.floor(at / 1e7) === shown) now.add(at % 1e7);
+  for (const number of new Set([...now, ...painted])) {
+    const row = rowsOfLines.get(number);
+    if (!row) continue;
     const at = key(shown, number);
     row.classList.toggle("lit", marked.own.has(at));
     row.classList.toggle("call", marked.calls.has(at) && !marked.own.has(at));
-    row.classList.toggle("cursor", document.activeElement === code && number === cursorLine);
+    row.classList.toggle("cursor", number === cursorLine);
+    if (row.id) row.setAttribute("aria-selected", marked.own.has(at));
   }
+  painted = now;
+  const here = rowsOfLines.get(cursorLine)?.id;
+  if (here) code.setAttribute("aria-activedescendant", here);
+  else code.removeAttribute("aria-activedescendant");
 }
 
 function revealLine(file, line) {
   showFile(file);
-  const row = rowsOfLines.get(line);
-  if (!row) return;
+  if (!rowsOfLines.has(line)) return;
   cursorLine = line;
+  bringLineIntoView(line);
+}
+function bringLineIntoView(line) {
+  const row = rowsOfLines.get(line);
   const [top, height] = [row.offsetTop - code.offsetTop, code.clientHeight];
-  if (top < code.scrollTop + 40 || top > code.scrollTop + height - 60) code.scrollTop = top - height / 3;
+  if (top < code.scrollTop + 40 || top > code.scrollTop + height - 60) code.scrollTop = Math.max(0, top - height / 3);
+  code.scrollLeft = 0;
 }
 
 /** Underlines the expression of a frame; columns count UTF-8 bytes. */
@@ -144,15 +168,11 @@ function place(line, bytes) {
 
 function setUpSource(onHover, onPick) {
   const seen = new Set([...lines.values()].map((entry) => entry.file));
-  for (const file of files.filter((file) => seen.has(file.index))) {
-    const tab = element("button", "", file.path || "unknown file");
-    tab.type = "button";
-    tab.setAttribute("role", "tab");
-    tab.dataset.file = file.index;
-    tab.addEventListener("click", () => showFile(file.index));
-    $("files").append(tab);
-  }
-  if (!seen.size) {
+  const tabs = $("files");
+  if (raw.against) addTab("changes", "Changes");
+  for (const file of files.filter((file) => seen.has(file.index))) addTab(file.index, file.label);
+  setUpTabs(tabs, (tab) => (tab.dataset.file === "changes" ? showChanges() : showFile(Number(tab.dataset.file))));
+  if (!tabs.children.length) {
     $("main").classList.add("alone");
     return;
   }
@@ -160,23 +180,26 @@ function setUpSource(onHover, onPick) {
     const row = event.target.closest?.(".l.has");
     return row && lines.get(key(shown, Number(row.dataset.line)));
   };
-  code.addEventListener("mouseover", (event) => onHover(lineAt(event) ?? null));
+  code.addEventListener("mouseover", (event) => isMoved(event) && onHover(lineAt(event) ?? null));
   code.addEventListener("mouseleave", () => onHover(null));
   code.addEventListener("click", (event) => {
     const entry = lineAt(event);
     if (entry) cursorLine = entry.line;
     onPick(entry ?? null);
   });
-  code.addEventListener("focus", paintLines);
-  code.addEventListener("blur", paintLines);
   code.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) {
-      const known = [...rowsOfLines.keys()].filter((line) => lines.has(key(shown, line)));
-      const next = step > 0 ? known.find((line) => line > cursorLine) : known.findLast((line) => line < cursorLine);
-      if (next !== undefined) {
-        revealLine(shown, next);
-        onPick(lines.get(key(shown, next)), true);
+    const known = [...rowsOfLines.keys()].filter((line) => lines.has(key(shown, line)));
+    const next = {
+      ArrowDown: () => known.find((line) => line > cursorLine),
+      ArrowUp: () => known.findLast((line) => line < cursorLine),
+      Home: () => known[0],
+      End: () => known.at(-1),
+    }[event.key];
+    if (next) {
+      const line = next();
+      if (line !== undefined) {
+        revealLine(shown, line);
+        onPick(lines.get(key(shown, line)), true);
       }
       event.preventDefault();
     } else if (event.key === "Enter") {
@@ -184,10 +207,19 @@ function setUpSource(onHover, onPick) {
     }
   });
   const most = [...seen].sort((a, b) => weight(b) - weight(a));
-  showFile(most[0]);
+  if (seen.size) showFile(most[0]);
+  if (raw.against) showChanges();
+}
+function addTab(id, label) {
+  const tab = button("", label);
+  tab.setAttribute("role", "tab");
+  tab.setAttribute("aria-controls", id === "changes" ? "changes" : "code");
+  tab.dataset.file = id;
+  tab.tabIndex = -1;
+  $("files").append(tab);
 }
 function weight(file) {
-  let sum = files[file].source === null ? 0 : 1e9;
-  for (const entry of lines.values()) if (entry.file === file) sum += entry.own.size + entry.ns;
+  let sum = files[file].source === null ? 0 : 1e15;
+  for (const entry of lines.values()) if (entry.file === file) sum += entry.own.size + entry.median;
   return sum;
 }

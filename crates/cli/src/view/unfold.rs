@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::model::{Chain, Index, Makers, Nesting};
-use crate::profile::{Attributed, Target, split};
+use crate::profile::{Attributed, Target, Time};
 
 /// How many nodes are shown inside calls. The calls after that stay closed.
 const MOST: usize = 100_000;
@@ -28,12 +28,14 @@ pub(super) struct Unfolded {
     pub(super) places: Vec<Place>,
     /// By node and place of the call.
     by_call: FxHashMap<(usize, Option<usize>), usize>,
+    /// By node and calls.
+    by_chain: FxHashMap<(usize, Chain), usize>,
 }
 
 impl Unfolded {
     pub(super) fn new(index: &Index<'_>) -> Self {
-        let by_call = FxHashMap::default();
-        let mut unfolded = Self { places: Vec::new(), by_call };
+        let (by_call, by_chain) = (FxHashMap::default(), FxHashMap::default());
+        let mut unfolded = Self { places: Vec::new(), by_call, by_chain };
         unfolded.add(index, &Nesting::new(index), 0, None, &Chain::new(), None);
         unfolded
     }
@@ -51,6 +53,7 @@ impl Unfolded {
         for &node in &nesting.members[body] {
             let place = self.places.len();
             self.by_call.insert((node, call), place);
+            self.by_chain.insert((node, chain.clone()), place);
             self.places.push(Place { node, owner, chain: chain.clone(), call });
             for &inner in nesting.inside(node) {
                 self.add(index, nesting, inner, Some(place), chain, call);
@@ -63,6 +66,11 @@ impl Unfolded {
                 self.add(index, nesting, function, Some(place), &chain, Some(place));
             }
         }
+    }
+
+    /// The place of a node that is reached by the calls `chain`.
+    pub(super) fn at(&self, node: usize, chain: &Chain) -> Option<usize> {
+        self.by_chain.get(&(node, chain.clone())).copied()
     }
 
     /// The place of the node that computes the value that the node at `place` sees as `name`. What
@@ -86,22 +94,22 @@ impl Unfolded {
         }
     }
 
-    /// Nanoseconds by place. What ran in one of several calls counts equally for each.
-    pub(super) fn times(&self, attributed: &Attributed<'_>) -> Vec<u64> {
+    /// The time by place. What ran in one of several calls counts equally for each.
+    pub(super) fn times(&self, attributed: &Attributed<'_>) -> Vec<Time> {
         let chains = self.places.iter().enumerate();
         let by_chain: FxHashMap<(usize, &[usize]), usize> =
             chains.map(|(at, place)| ((place.node, place.chain.as_slice()), at)).collect();
-        let mut times = vec![0; self.places.len()];
+        let mut times = vec![Time::default(); self.places.len()];
         for (kernel, target) in &attributed.kernels {
             let Target::Node(node, chains) = target else { continue };
-            for (chain, ns) in chains.iter().zip(split(kernel.ns, chains.len())) {
+            for (chain, part) in chains.iter().zip(kernel.time.split(chains.len())) {
                 // A call that is not unfolded stands for what is inside it.
                 let closed =
                     || chain.iter().enumerate().map(|(at, call)| (*call, &chain[at + 1..]));
                 let whole = std::iter::once((*node, chain.as_slice())).chain(closed());
                 let place = whole.filter_map(|key| by_chain.get(&key)).next();
                 if let Some(time) = place.and_then(|place| times.get_mut(*place)) {
-                    *time += ns;
+                    *time += part;
                 }
             }
         }

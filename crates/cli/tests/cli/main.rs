@@ -4,6 +4,7 @@
 
 mod convert;
 mod diff;
+mod doctor;
 mod explain;
 mod profile;
 mod shell;

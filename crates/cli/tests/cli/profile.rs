@@ -49,11 +49,16 @@ fn sums_are_right() {
         let sum = |list: &str, key: &str| -> u64 {
             json[list].as_array().unwrap().iter().map(|entry| entry[key].as_u64().unwrap()).sum()
         };
-        let (total, lost) = (json["total_ns"].as_u64(), json["unattributed_ns"].as_u64());
-        assert_eq!(Some(sum("lines", "ns") + lost.unwrap()), total, "{line}");
-        assert_eq!(Some(sum("modules", "own_ns")), total);
-        assert_eq!(Some(sum("ops", "ns")), total);
-        assert_eq!(Some(sum("kernels", "ns")), total);
+        for kind in ["", "median_"] {
+            let number = |key: &str| json[format!("{key}_{kind}ns")].as_u64().unwrap();
+            let key = format!("{kind}ns");
+            let total = number("total");
+            assert_eq!(sum("lines", &key) + number("unattributed"), total, "{line}");
+            assert_eq!(sum("modules", &format!("own_{kind}ns")), total);
+            assert_eq!(sum("ops", &key), total);
+            assert_eq!(sum("kernels", &key), total);
+        }
+        let total = json["total_ns"].as_u64();
         assert!(total.unwrap() <= json["wall_ns"].as_u64().unwrap());
     }
 }

@@ -151,12 +151,25 @@ fn colours_are_only_for_terminals() {
 
 #[test]
 fn help_shows_examples_and_exit_statuses() {
-    for arguments in [vec!["--help"], vec!["show", "--help"], vec!["explain", "--help"]] {
-        let help = run(&arguments);
-        assert_eq!(help.status, 0);
-        let expected = if arguments.len() == 1 { "Exit status" } else { "Examples" };
-        assert!(help.output.contains(expected), "{}", help.output);
+    let all = output(&["--help"]);
+    assert!(all.contains("Examples") && all.contains("Exit status"), "{all}");
+    let commands = all.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let commands = commands.lines().filter(|line| !line.starts_with("   "));
+    let mut seen = 0;
+    for name in commands.map(|line| line.split_whitespace().next().unwrap()) {
+        if name != "help" {
+            let help = output(&[name, "--help"]);
+            assert!(
+                help.contains("Examples:\n") && help.contains(&format!("  jax2onnx {name}")),
+                "{help}"
+            );
+            seen += 1;
+        }
     }
+    assert!(seen > 10, "{all}");
+    let nothing = run(&[]);
+    assert_eq!((nothing.status, nothing.output.as_str()), (2, ""));
+    assert!(nothing.errors.contains("Examples:"), "{}", nothing.errors);
     assert_eq!(run(&["show"]).status, 2);
     assert_eq!(run(&["frobnicate"]).status, 2);
 }

@@ -134,7 +134,7 @@ impl<'a> Context<'a> {
 
     /// The equation's results, from the values they are made of.
     pub(crate) fn regroup(&self, flat: &mut impl Iterator<Item = ValueId>) -> Result<Vec<Parts>> {
-        let parts = self.eqn.outputs.iter().map(|var| Parts::take(self.jaxpr.ty(*var).dtype, flat));
+        let parts = self.eqn.outputs.iter().map(|var| Parts::next(self.jaxpr.ty(*var).dtype, flat));
         let parts: Option<Vec<Parts>> = parts.collect();
         parts.ok_or_else(|| RuleError::Internal("the rule returned too few values".to_owned()))
     }

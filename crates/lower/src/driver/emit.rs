@@ -69,13 +69,15 @@ impl Context<'_> {
         (self.dtype(from) == DType::Bool).then_some(from)
     }
 
-    /// Several results of one formula, of the type that it computes in.
+    /// Several results of one formula, of the type that it computes in. If `at` is given, that line
+    /// emits all nodes.
     pub(crate) fn formulas<const N: usize, const M: usize>(
         &mut self,
+        at: Option<&'static Location<'static>>,
         operands: [ValueId; N],
         body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
     ) -> onnx::Result<[ValueId; M]> {
-        onnx::formula::formulas(&mut self.builder, operands, body)
+        onnx::formula::formulas_at(&mut self.builder, at, operands, body)
     }
 
     /// Emits a node with one result.

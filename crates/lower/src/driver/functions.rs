@@ -129,7 +129,7 @@ impl Context<'_> {
             for (value, actual) in values.iter().zip(actual) {
                 self.name_after(*value, actual, &scope);
             }
-            let parts = Parts::take(ty.dtype, &mut values.into_iter());
+            let parts = Parts::next(ty.dtype, &mut values.into_iter());
             let parts =
                 parts.ok_or_else(|| RuleError::Internal("an operand is lost".to_owned()))?;
             frame.hold(&operand.tensor, parts);

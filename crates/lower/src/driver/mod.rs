@@ -6,10 +6,11 @@ mod emit;
 mod functions;
 mod sizes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Program, VarId};
-use onnx::{Assumptions, BlockId, Builder, Graph, Source, ValueId, attrs};
+use onnx::{Assumptions, BlockId, Builder, Graph, Source, ValueId};
 use provenance::{Call, CallId, Emitter, Origins, ScopeId, Stage};
 use rustc_hash::FxHashMap;
 use tensor::bounds::same_type;
@@ -37,8 +38,10 @@ pub struct Boundary {
     pub inputs_as_nchw: Vec<usize>,
     /// The outputs that the model returns as NCHW where the function returns NHWC.
     pub outputs_as_nchw: Vec<usize>,
-    /// The integers that the model takes with 64 bits where the function takes 32.
-    pub wide_inputs: Vec<usize>,
+    /// The element types of inputs that the model takes in other types than the function.
+    pub input_types: BTreeMap<usize, DType>,
+    /// The element types of outputs that the model returns in other types than the function.
+    pub output_types: BTreeMap<usize, DType>,
     /// The boolean inputs that are true if the model is run without them.
     pub true_by_default: Vec<usize>,
     /// The boolean inputs that are false if the model is run without them.
@@ -229,13 +232,10 @@ impl Driver<'_> {
         for (i, var) in jaxpr.inputs.iter().enumerate() {
             let ty = jaxpr.ty(*var);
             let nchw = boundary.inputs_as_nchw.contains(&i);
-            let mut outer = if nchw { permuted(ty, NHWC_TO_NCHW)? } else { boundary_type(ty) };
-            let narrow = outer.dtype;
-            if boundary.wide_inputs.contains(&i) {
-                outer.dtype = wide(narrow);
-            }
-            let is_wide = outer.dtype != narrow;
-            let mut value = self.graph.add_input(Graph::MAIN, outer);
+            let outer = if nchw { permuted(ty, NHWC_TO_NCHW)? } else { boundary_type(ty) };
+            let inner = outer.dtype;
+            let dtype = boundary.input_types.get(&i).copied().unwrap_or(inner);
+            let value = self.graph.add_input(Graph::MAIN, Type { dtype, ..outer });
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
@@ -243,10 +243,7 @@ impl Driver<'_> {
                 self.graph.defaults.push((value, Tensor::bools(&[], &[default])));
             }
             self.state.frame.learn(value, self.graph.ty(value));
-            if is_wide {
-                let to = attrs! { to: i64::from(narrow.onnx_code()) };
-                value = self.boundary("input").op("Cast", &[value], to).map_err(at_boundary)?;
-            }
+            let value = self.boundary("input_dtypes").cast(value, inner).map_err(at_boundary)?;
             if nchw {
                 let mut builder = self.boundary("inputs_as_nchw");
                 inputs.push(builder.transpose(value, &NCHW_TO_NHWC).map_err(at_boundary)?);
@@ -271,13 +268,13 @@ impl Driver<'_> {
         let mut result = Vec::with_capacity(jaxpr.outputs.len());
         for (i, atom) in jaxpr.outputs.iter().enumerate() {
             let ty = jaxpr.atom_ty(atom);
-            let parts = Parts::take(ty.dtype, &mut flat)
+            let parts = Parts::next(ty.dtype, &mut flat)
                 .ok_or_else(|| Error::Boundary("a result is missing".to_owned()))?;
             let nchw = boundary.outputs_as_nchw.contains(&i);
             if nchw {
                 permuted(&ty, NHWC_TO_NCHW)?;
             }
-            result.push(match parts {
+            let value = match parts {
                 Parts::Complex(re, im) => {
                     pack(&mut self.boundary("output"), re, im).map_err(at_boundary)?
                 }
@@ -286,6 +283,12 @@ impl Driver<'_> {
                     builder.transpose(value, &NHWC_TO_NCHW).map_err(at_boundary)?
                 }
                 Parts::Real(value) => value,
+            };
+            result.push(match boundary.output_types.get(&i) {
+                Some(dtype) => {
+                    self.boundary("output_dtypes").cast(value, *dtype).map_err(at_boundary)?
+                }
+                None => value,
             });
         }
         Ok(result)
@@ -321,7 +324,7 @@ impl Driver<'_> {
         }
         let mut flat = inputs.iter().copied();
         for var in &jaxpr.inputs {
-            env[var.0 as usize] = Parts::take(jaxpr.ty(*var).dtype, &mut flat);
+            env[var.0 as usize] = Parts::next(jaxpr.ty(*var).dtype, &mut flat);
         }
         for number in 0..jaxpr.eqns.len() {
             self.eqn(jaxpr, number, &mut env, place)?;
@@ -495,15 +498,6 @@ impl Driver<'_> {
 
 const NHWC_TO_NCHW: [usize; 4] = [0, 3, 1, 2];
 const NCHW_TO_NHWC: [usize; 4] = [0, 2, 3, 1];
-
-/// The integers with 64 bits that have the sign of these.
-fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::I32 => DType::I64,
-        DType::U32 => DType::U64,
-        other => other,
-    }
-}
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` needs")]
 fn at_boundary(error: impl ToString) -> Error {

@@ -150,6 +150,44 @@ expansions! {
     TopK = "top-k",
 }
 
+/// What a primitive needs that a model does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// Devices to map a function over.
+    Devices,
+    /// What other devices have computed.
+    Collective(Alone),
+    /// Python code of the user.
+    Python,
+}
+
+/// What a collective gives on the only device there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Its operands.
+    Same,
+    /// Its operands, with axes of size one added or removed.
+    Reshaped,
+    /// Its operands if the device sends something to itself, zeros if it does not.
+    Permuted,
+    /// The number of the device.
+    Zero,
+}
+
+impl Beyond {
+    /// What Python calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Beyond::Devices => "devices",
+            Beyond::Python => "python",
+            Beyond::Collective(Alone::Same) => "same",
+            Beyond::Collective(Alone::Reshaped) => "reshaped",
+            Beyond::Collective(Alone::Permuted) => "permuted",
+            Beyond::Collective(Alone::Zero) => "zero",
+        }
+    }
+}
+
 /// An equation that has been read, for the decision whether its rule takes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Equation<'a> {
@@ -236,7 +274,7 @@ impl Primitive {
                 let side =
                     |pick: fn(Parts) -> ValueId| x.iter().map(|v| pick(*v)).collect::<Vec<_>>();
                 let re = self.real(cx, &side(Parts::re))?;
-                let im = self.real(cx, &side(Parts::im))?;
+                let im = self.real(cx, &side(|part| part.im().unwrap_or(part.re())))?;
                 Ok(re.into_iter().zip(im).map(|(re, im)| Parts::Complex(re, im)).collect())
             }
             Complex::RealOnly => {

@@ -11,7 +11,8 @@ use super::primitive::Expansion::{
 };
 use super::primitive::Keys::{self, Never as NoKeys, PassedOn};
 use super::primitive::{
-    Primitive, by, call, complex_only, expanded, numbers, op, own, refused, row, rule, same,
+    Alone, Beyond, Primitive, by, call, complex_only, expanded, numbers, op, own, refused, row,
+    rule, same,
 };
 use super::{
     bits, complex, control_flow, elementwise, fourier, indexing, linear_algebra, movement, random,
@@ -31,6 +32,26 @@ pub fn primitive(name: &str) -> Option<&'static Primitive> {
 pub fn primitives() -> &'static [Primitive] {
     TABLE
 }
+
+/// What is known of primitives that need more than a model has, and are not lowered as they are: other
+/// devices, or Python.
+pub const BEYOND_MODELS: &[(&str, Beyond)] = &[
+    ("all_gather", Beyond::Collective(Alone::Reshaped)),
+    ("all_gather_invariant", Beyond::Collective(Alone::Reshaped)),
+    ("axis_index", Beyond::Collective(Alone::Zero)),
+    ("io_callback", Beyond::Python),
+    ("pbroadcast", Beyond::Collective(Alone::Same)),
+    ("pcast", Beyond::Collective(Alone::Same)),
+    ("pmax", Beyond::Collective(Alone::Same)),
+    ("pmin", Beyond::Collective(Alone::Same)),
+    ("ppermute", Beyond::Collective(Alone::Permuted)),
+    ("psum", Beyond::Collective(Alone::Same)),
+    ("psum_invariant", Beyond::Collective(Alone::Same)),
+    ("pure_callback", Beyond::Python),
+    ("pvary", Beyond::Collective(Alone::Same)),
+    ("reduce_scatter", Beyond::Collective(Alone::Reshaped)),
+    ("shard_map", Beyond::Devices),
+];
 
 #[rustfmt::skip]
 static TABLE: &[Primitive] = &[

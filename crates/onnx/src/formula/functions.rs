@@ -59,6 +59,12 @@ impl<'f> Num<'f> {
         pow => "Pow";
     }
 
+    /// The matrix product.
+    #[track_caller]
+    pub fn matmul(self, other: Self) -> Self {
+        self.emit("MatMul", &[self.into(), other.into()], Attrs::new(), Location::caller())
+    }
+
     /// `yes` where this condition holds, `no` elsewhere. One of them must be a tensor.
     ///
     /// What may be -0 should be the `no`: not every runtime keeps the sign of a zero in `yes`.

@@ -68,7 +68,18 @@ pub fn formulas<const N: usize, const M: usize>(
     operands: [ValueId; N],
     body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
 ) -> Result<[ValueId; M]> {
-    let page = Page::new(builder);
+    formulas_at(builder, None, operands, body)
+}
+
+/// As [`formulas`], but all nodes are emitted by the line `at`, if it is given, instead of the lines
+/// of the formula.
+pub fn formulas_at<const N: usize, const M: usize>(
+    builder: &mut Builder<'_>,
+    at: Option<&'static Location<'static>>,
+    operands: [ValueId; N],
+    body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
+) -> Result<[ValueId; M]> {
+    let page = Page::new(builder, at);
     let results = body(operands.map(|id| Num { sheet: &page, id })).map(|num| num.id);
     page.finish()?;
     Ok(results)
@@ -97,6 +108,16 @@ impl<'f> Num<'f> {
         let ids: Vec<_> = ids.collect();
         let results = self.sheet.emit(op, &ids, attrs, 1, at);
         Num { id: results.first().copied().unwrap_or(self.id), ..self }
+    }
+
+    /// The value in the graph.
+    pub fn id(self) -> ValueId {
+        self.id
+    }
+
+    /// Another value of the same graph.
+    pub fn beside(self, id: ValueId) -> Self {
+        Num { id, ..self }
     }
 
     /// A constant of the same element type.

@@ -43,12 +43,16 @@ pub(super) struct Body {
 /// The sheet of one formula.
 pub(super) struct Page<'c, 'a> {
     builder: RefCell<&'c mut Builder<'a>>,
+    at: Option<&'static Location<'static>>,
     problem: Cell<Option<Error>>,
 }
 
 impl<'c, 'a> Page<'c, 'a> {
-    pub(super) fn new(builder: &'c mut Builder<'a>) -> Self {
-        Self { builder: RefCell::new(builder), problem: Cell::new(None) }
+    pub(super) fn new(
+        builder: &'c mut Builder<'a>,
+        at: Option<&'static Location<'static>>,
+    ) -> Self {
+        Self { builder: RefCell::new(builder), at, problem: Cell::new(None) }
     }
 
     /// What went wrong first.
@@ -71,6 +75,7 @@ impl Sheet for Page<'_, '_> {
         count: usize,
         at: &'static Location<'static>,
     ) -> Vec<ValueId> {
+        let at = self.at.unwrap_or(at);
         let inputs = operands.iter().map(|id| Some(*id)).collect();
         let results = self.builder.borrow_mut().emit(Op::onnx(op), inputs, attrs, count, at);
         results.unwrap_or_else(|problem| {

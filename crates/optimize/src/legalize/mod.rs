@@ -171,16 +171,24 @@ pub fn avoid_bugs(
 /// Replaces operators that are newer than `opset`. Those without a known replacement stay.
 pub fn backport(graph: &mut Graph, origins: &mut Origins, opset: i64) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target: Target::Spec };
-    for id in work.graph.all_nodes() {
-        let op = work.graph.node(id).op;
-        if op.domain.is_empty()
-            && schema::find(&op, opset).is_none()
-            && let Some(equivalent) = equivalents::find_older(op.name)
-        {
-            match work.replace(id, equivalent) {
-                Ok(()) | Err(Lack::Because(_)) => {}
+    for (newer, op, equivalent) in equivalents::OLDER {
+        if schema::find(&Op::onnx(newer), opset).is_some() {
+            continue;
+        }
+        let mut replaced = false;
+        for id in work.graph.all_nodes() {
+            let node = work.graph.node(id);
+            if !node.op.domain.is_empty() || !node.is(op) {
+                continue;
+            }
+            match work.replace(id, *equivalent) {
+                Ok(()) => replaced = true,
+                Err(Lack::Because(_)) => {}
                 Err(Lack::Graph(error)) => return Err(error.into()),
             }
+        }
+        if replaced {
+            work.remove_unread();
         }
     }
     Ok(())
@@ -259,6 +267,17 @@ impl Work<'_> {
             self.graph.replace_uses(*old, *new);
         }
         self.graph.remove_node(id);
+    }
+
+    /// Removes nodes whose results nothing reads.
+    fn remove_unread(&mut self) {
+        for id in self.graph.all_nodes().into_iter().rev() {
+            let results = self.graph.get(id).map(|node| node.outputs.iter());
+            let is_read = |value: &ValueId| self.graph.value(*value).is_used();
+            if results.is_some_and(|mut results| !results.any(is_read)) {
+                self.graph.remove_node(id);
+            }
+        }
     }
 
     /// Emits nodes that replace `node`, before `before`.

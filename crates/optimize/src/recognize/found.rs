@@ -10,6 +10,9 @@ use super::placement::Placement;
 use crate::movement::{self, Step};
 use crate::{Match, Skip};
 
+/// What normalises groups of channels, on an axis of their own.
+const GROUPS: &str = "InstanceNormalization";
+
 /// A spelling that was found, with the means to look at it and to emit what replaces it.
 #[derive(Debug)]
 pub(super) struct Found<'f, 'm> {
@@ -149,14 +152,24 @@ impl<'f, 'm> Found<'f, 'm> {
         choice::check_form(self.m.forms(), op, self.variant(), self.dtype()?, &attrs)
     }
 
-    /// The string attribute that tells forms of one operator apart.
+    /// What tells forms of one operator apart: a string attribute, or that it stands for groups.
     fn variant(&self) -> &str {
+        let of_groups = self.has("one") && self.value("x").is_some_and(|x| self.is_split(x));
+        if self.has("grouped") || (self.spelling.replacement.core().op == GROUPS && of_groups) {
+            return "groups";
+        }
         let mut attrs = self.spelling.replacement.core().attrs.iter();
         let text = attrs.find_map(|(_, attr)| match attr {
             Attribute::Is(Attr::String(text)) => Some(&**text),
             _ => None,
         });
         text.unwrap_or_default()
+    }
+
+    /// Whether a value is another one with more axes.
+    fn is_split(&self, value: ValueId) -> bool {
+        let source = self.m.producer(value, &["Reshape"]).and_then(|node| node.input(0));
+        source.is_some_and(|source| self.m.ty(source).rank() < self.m.ty(value).rank())
     }
 
     /// Attributes as far as they are known.

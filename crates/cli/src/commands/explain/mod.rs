@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::{Failure, Status};
+use crate::link::Page;
 use crate::log::without_colors;
 use crate::model::{Index, Model};
 use crate::terminal::Terminal;
@@ -35,6 +36,9 @@ pub(crate) struct Explain {
     /// A log file, a message, or the name of a node or value. Default: standard input.
     #[arg(allow_hyphen_values = true)]
     log: Option<String>,
+    /// The page that `view` wrote of the model: print links into it.
+    #[arg(long, value_name = "FILE.html")]
+    page: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -53,11 +57,12 @@ impl Explain {
         let log = input::read(self.log.as_deref(), &index, terminal)?;
         let log = without_colors(&log);
         let explanation = explain(&index, &log);
+        let page = self.page.as_deref().map(Page::new);
         if self.json {
-            terminal.show_json(&report::json(&index, &explanation))?;
+            terminal.show_json(&report::json(&index, &explanation, page.as_ref()))?;
         } else {
             let mut text = terminal.text();
-            write(&mut text, &index, &explanation);
+            write(&mut text, &index, &explanation, page.as_ref());
             terminal.show(&text)?;
         }
         Ok(if explanation.findings.is_empty() { Status::No } else { Status::Yes })

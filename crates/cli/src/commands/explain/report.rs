@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::findings::{Explanation, Finding, Subject};
 use crate::commands::show::json as show_json;
 use crate::excerpt::Excerpts;
+use crate::link::Page;
 use crate::log::pattern::prefix;
 use crate::log::{Severity, cut};
 use crate::model::{Index, Origin};
@@ -16,13 +17,18 @@ use crate::table::count;
 const SAID: usize = 400;
 
 /// The whole explanation.
-pub(crate) fn write<'m>(text: &mut Text, index: &Index<'m>, explanation: &Explanation<'m>) {
+pub(crate) fn write<'m>(
+    text: &mut Text,
+    index: &Index<'m>,
+    explanation: &Explanation<'m>,
+    page: Option<&Page>,
+) {
     let excerpts = Excerpts::new(index.model);
     for (at, finding) in explanation.findings.iter().enumerate() {
         if at > 0 {
             text.line("");
         }
-        write_finding(text, index, &excerpts, finding);
+        write_finding(text, index, &excerpts, finding, page);
     }
     if explanation.hidden > 0 {
         text.line("");
@@ -54,6 +60,7 @@ fn write_finding<'m>(
     index: &Index<'m>,
     excerpts: &Excerpts<'_>,
     finding: &Finding<'m>,
+    page: Option<&Page>,
 ) {
     let origins = origins(index, finding);
     let label = finding.severity.name();
@@ -95,6 +102,9 @@ fn write_finding<'m>(
     if let (Some((who, said)), Some(_)) = (&finding.said, &finding.meaning) {
         page::fact(text, "message", &format!("{who}: {}", shortened(said)));
     }
+    if let Some(link) = page.and_then(|page| link(page, index, finding, &origins)) {
+        page::fact(text, "page", &link);
+    }
     page::callers(text, excerpts, &own, false);
     if origins.is_empty() && !matches!(finding.subject, Subject::Model) {
         // If a map was found and rejected, a note has said so, and another export would not help.
@@ -111,6 +121,24 @@ fn write_finding<'m>(
         text.styled(Style::Green, "  help: ");
         text.line(meaning.help);
     }
+}
+
+/// Where a page shows what a finding is about: its node, or else its line.
+fn link(
+    page: &Page,
+    index: &Index<'_>,
+    finding: &Finding<'_>,
+    origins: &[Origin<'_>],
+) -> Option<String> {
+    let node = match finding.subject {
+        Subject::Node(node) | Subject::Value(_, Some(node)) => {
+            Some(index.nodes[node].proto.name.as_str())
+        }
+        _ => None,
+    };
+    let site = || origins.first().and_then(|origin| origin.site.as_ref());
+    let line = || site().map(|site| page.line(site.file, site.span.line));
+    node.filter(|name| !name.is_empty()).map(|name| page.node(name)).or_else(line)
 }
 
 fn origins<'m>(index: &Index<'m>, finding: &Finding<'m>) -> Vec<Origin<'m>> {
@@ -149,7 +177,11 @@ fn is_made_up(name: &str) -> bool {
 }
 
 /// `jax2onnx explain --json`
-pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Value {
+pub(super) fn json<'m>(
+    index: &Index<'m>,
+    explanation: &Explanation<'m>,
+    page: Option<&Page>,
+) -> Value {
     let findings = explanation.findings.iter().map(|finding| {
         let node = match finding.subject {
             Subject::Node(node) | Subject::Value(_, Some(node)) => Some(node),
@@ -161,7 +193,8 @@ pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Valu
             Subject::Model => None,
         };
         let meaning = finding.meaning.as_ref();
-        json!({
+        let origins = origins(index, finding);
+        let mut value = json!({
             "name": name,
             "renamed": finding.renamed,
             "code": meaning.map(|meaning| meaning.code),
@@ -171,8 +204,12 @@ pub(super) fn json<'m>(index: &Index<'m>, explanation: &Explanation<'m>) -> Valu
             "doubt": finding.doubt,
             "said": finding.said.as_ref().map(|(_, said)| said),
             "node": node.map(|node| show_json::node(index, node)),
-            "sources": origins(index, finding).iter().map(show_json::source).collect::<Vec<_>>(),
-        })
+            "sources": origins.iter().map(show_json::source).collect::<Vec<_>>(),
+        });
+        if let Some(page) = page {
+            value["link"] = json!(link(page, index, finding, &origins));
+        }
+        value
     });
     let unknown =
         explanation.unknown.iter().map(|(name, like)| json!({"name": name, "like": like}));

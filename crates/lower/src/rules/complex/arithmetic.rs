@@ -1,8 +1,8 @@
 //! mul, square, one_minus_square, integer_pow, div, logistic: products and quotients
 
 use super::Result;
-use super::number::{Complex, binary, is_real, unary};
-use crate::formula::{Num, formulas};
+use crate::formula::Num;
+use crate::formula::number::{Number, binary, is_real, unary};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn mul(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -16,8 +16,8 @@ pub(in crate::rules) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<
 /// (1 + z)(1 - z), of which nothing cancels near 1
 pub(in crate::rules) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
-        let more = Complex { re: z.re + 1.0, im: z.im };
-        more * Complex { re: 1.0 - z.re, im: -z.im }
+        let more = Number::complex(z.re + 1.0, z.im());
+        more * Number::complex(1.0 - z.re, -z.im())
     })
 }
 
@@ -37,8 +37,7 @@ pub(in crate::rules) fn integer_pow(cx: &mut Context<'_>, x: &[Parts]) -> Result
 /// By real numbers, each part for itself.
 pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if is_real(cx, x[1]) {
-        let [re, im] = formulas(cx, [x[0].re(), x[0].im(), x[1].re()], |[a, b, c]| [a / c, b / c])?;
-        return Ok(vec![Parts::Complex(re, im)]);
+        return binary(cx, x, |a, b| a / b.re);
     }
     binary(cx, x, |a, b| a.over(b))
 }
@@ -47,7 +46,7 @@ pub(in crate::rules) fn div(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 pub(in crate::rules) fn logistic(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let power = (-z).exp();
-        Complex { re: power.re + 1.0, im: power.im }.reciprocal()
+        Number::complex(power.re + 1.0, power.im()).reciprocal()
     })
 }
 
@@ -64,9 +63,9 @@ struct Divisor<'f> {
 
 impl<'f> Divisor<'f> {
     #[track_caller]
-    fn of(z: Complex<'f>) -> Self {
-        let wide = z.re.abs().at_least(z.im.abs());
-        let (larger, smaller) = (wide.select(z.re, z.im), wide.select(z.im, z.re));
+    fn of(z: Number<'f>) -> Self {
+        let wide = z.re.abs().at_least(z.im().abs());
+        let (larger, smaller) = (wide.select(z.re, z.im()), wide.select(z.im(), z.re));
         // Infinite parts also get a ratio, so that a quotient by them is zero.
         let most = largest(z.re);
         let finite = |part: Num<'f>| part.max(-most).min(most);
@@ -80,13 +79,13 @@ fn largest(x: Num<'_>) -> f64 {
     if x.dtype() == tensor::DType::F64 { f64::MAX } else { f64::from(f32::MAX) }
 }
 
-impl<'f> Complex<'f> {
+impl<'f> Number<'f> {
     /// The square.
     #[track_caller]
     pub(super) fn squared(self) -> Self {
-        let Self { re, im } = self;
+        let (re, im) = (self.re, self.im());
         let half = re * im;
-        Self { re: (re - im) * (re + im), im: half + half }
+        Number::complex((re - im) * (re + im), half + half)
     }
 
     /// A positive power.
@@ -109,11 +108,11 @@ impl<'f> Complex<'f> {
     #[track_caller]
     pub(super) fn over(self, divisor: Self) -> Self {
         let Divisor { wide, ratio, whole } = Divisor::of(divisor);
-        let (a, b) = (self.re, self.im);
+        let (a, b) = (self.re, self.im());
         let (left, right) = (a * ratio, b * ratio);
         let re = wide.select(a + right, left + b) / whole;
         let im = wide.select(b - left, right - a) / whole;
-        Self { re, im }
+        Number::complex(re, im)
     }
 
     /// One divided by it.
@@ -122,6 +121,6 @@ impl<'f> Complex<'f> {
         let Divisor { wide, ratio, whole } = Divisor::of(self);
         let re = wide.select(1.0, ratio) / whole;
         let im = wide.select(-ratio, -1.0) / whole;
-        Self { re, im }
+        Number::complex(re, im)
     }
 }

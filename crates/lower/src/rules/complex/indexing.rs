@@ -9,15 +9,15 @@ use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::rules::indexing::gather;
 use crate::rules::indexing::indices::{Mode, Starts};
 use crate::rules::indexing::scatter::{Scatter, choose};
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn gather(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let indices = x[1].re();
+    let im = x[0].imaginary(cx)?;
     let re = gather::with_fill(cx, x[0].re(), indices, gather::fill)?;
-    let im = gather::with_fill(cx, x[0].im(), indices, gather::fill_imaginary)?;
+    let im = gather::with_fill(cx, im, indices, gather::fill_imaginary)?;
     Ok(vec![Parts::Complex(re, im)])
 }
 
@@ -34,11 +34,11 @@ pub(in crate::rules) fn scatter_min(cx: &mut Context<'_>, x: &[Parts]) -> Result
 }
 
 fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Parts>> {
-    let (operand, indices, updates) = (Entries::from(x[0]), x[1].re(), Entries::from(x[2]));
-    if [operand, updates].iter().any(|v| cx.shape(v.re).contains(&Dim::Known(0))) {
+    let (operand, indices, updates) = (x[0], x[1].re(), x[2]);
+    if [operand, updates].iter().any(|v| cx.shape(v.re()).contains(&Dim::Known(0))) {
         return Ok(vec![x[0]]);
     }
-    let scatter = Scatter::read(cx, operand.re, indices, updates.re)?;
+    let scatter = Scatter::read(cx, operand.re(), indices, updates.re())?;
     let mode = Mode::read(cx, Mode::FillOrDrop)?;
     let starts = Starts::new(cx, indices, &scatter.limits, mode)?;
     let mut updates = updates.each(cx, |cx, part| scatter.arrange_updates(cx, part))?;
@@ -80,17 +80,17 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
         let part = if is_whole { cx.squeeze(part, &[0])? } else { part };
         Ok(cx.transpose(part, &inverse(&order))?)
     })?;
-    Ok(vec![result.into()])
+    Ok(vec![result])
 }
 
 /// `operand` with the updates combined into what is at the places `at`, all of which differ.
 fn write(
     cx: &mut Context<'_>,
-    operand: Entries,
+    operand: Parts,
     at: ValueId,
-    updates: Entries,
+    updates: Parts,
     monoid: Monoid,
-) -> Result<Entries> {
+) -> Result<Parts> {
     let found = operand.each(cx, |cx, part| Ok(cx.op("GatherND", &[part, at], Attrs::new())?))?;
     let updated = monoid.combine(cx, found, updates)?;
     operand.zip_with(cx, updated, |cx, part, new| {

@@ -8,9 +8,9 @@ use tensor::DType;
 
 use super::Result;
 use super::modulus::Modulus;
-use super::number::{Complex, binary, unary};
 use super::power::root_sides;
 use crate::formula::Num;
+use crate::formula::number::{Number, binary, unary};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -20,22 +20,22 @@ pub(in crate::rules) fn asin(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
 pub(in crate::rules) fn acos(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let arc = Arc::of(z);
-        Complex { re: arc.cosine(z.re), im: with_sign(-arc.height(), z.im) }
+        Number::complex(arc.cosine(z.re), with_sign(-arc.height(), z.im()))
     })
 }
 
 pub(in crate::rules) fn acosh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let arc = Arc::of(z);
-        Complex { re: arc.height(), im: with_sign(arc.cosine(z.re), z.im) }
+        Number::complex(arc.height(), with_sign(arc.cosine(z.re), z.im()))
     })
 }
 
 pub(in crate::rules) fn asinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // Exchanging the parts is turning and reflecting, and asin treats both sides alike.
     unary(cx, x, |z| {
-        let arc = Complex { re: z.im, im: z.re }.asin();
-        Complex { re: arc.im, im: arc.re }
+        let arc = Number::complex(z.im(), z.re).asin();
+        Number::complex(arc.im(), arc.re)
     })
 }
 
@@ -66,28 +66,28 @@ struct Arc<'f> {
     modulus: Modulus<'f>,
     /// Whether 1 is nothing compared to it.
     far: Num<'f>,
-    minus: Complex<'f>,
-    plus: Complex<'f>,
+    minus: Number<'f>,
+    plus: Number<'f>,
 }
 
 impl<'f> Arc<'f> {
     #[track_caller]
-    fn of(z: Complex<'f>) -> Self {
+    fn of(z: Number<'f>) -> Self {
         let modulus = Modulus::of(z);
         let (x, y) = modulus.sides;
-        let (long, short) = root_sides(Complex { re: 1.0 - x, im: y });
+        let (long, short) = root_sides(Number::complex(1.0 - x, y));
         let inside = x.at_most(1.0);
-        let minus = Complex { re: inside.select(long, short), im: inside.select(short, long) };
-        let (re, im) = root_sides(Complex { re: x + 1.0, im: y });
+        let minus = Number::complex(inside.select(long, short), inside.select(short, long));
+        let (re, im) = root_sides(Number::complex(x + 1.0, y));
         let far = modulus.larger.greater(1e10);
-        Self { modulus, far, minus, plus: Complex { re, im } }
+        Self { modulus, far, minus, plus: Number::complex(re, im) }
     }
 
     /// |Im asin z| = |Im acos z|
     #[track_caller]
     fn height(&self) -> Num<'f> {
         let Self { modulus, minus, plus, .. } = self;
-        let near = (minus.re * plus.im + minus.im * plus.re).asinh();
+        let near = (minus.re * plus.im() + minus.im() * plus.re).asinh();
         let far = modulus.larger.ln() + modulus.stretch.ln() + LN_2;
         self.far.select(far, near)
     }
@@ -97,7 +97,7 @@ impl<'f> Arc<'f> {
     fn sine(&self) -> Num<'f> {
         let Self { modulus, minus, plus, .. } = self;
         let (x, _) = modulus.sides;
-        let near = x / (minus.re * plus.re + minus.im * plus.im);
+        let near = x / (minus.re * plus.re + minus.im() * plus.im());
         self.far.select(self.slope(), near).atan()
     }
 
@@ -117,11 +117,11 @@ impl<'f> Arc<'f> {
     }
 }
 
-impl<'f> Complex<'f> {
+impl<'f> Number<'f> {
     #[track_caller]
     fn asin(self) -> Self {
         let arc = Arc::of(self);
-        Self { re: with_sign(arc.sine(), self.re), im: with_sign(arc.height(), self.im) }
+        Number::complex(with_sign(arc.sine(), self.re), with_sign(arc.height(), self.im()))
     }
 
     /// log(1 + 4x / ((1 - x)² + y²)) / 4 + i atan2(2y, (1 - x)(1 + x) - y²) / 2, for x ≥ 0
@@ -129,10 +129,10 @@ impl<'f> Complex<'f> {
     fn atanh(self) -> Self {
         // Beyond this the result is ±π/2 i, but the squares overflow.
         let most = if self.re.dtype() == DType::F64 { 1e150 } else { 1e18 };
-        let (x, y) = (self.re.abs().min(most), self.im.max(-most).min(most));
+        let (x, y) = (self.re.abs().min(most), self.im().max(-most).min(most));
         let rest = 1.0 - x;
         let re = (x * 4.0 / (rest * rest + y * y)).ln_1p() * 0.25;
         let im = (y * 2.0).atan2(rest * (x + 1.0) - y * y) * 0.5;
-        Self { re: with_sign(re, self.re), im }
+        Number::complex(with_sign(re, self.re), im)
     }
 }

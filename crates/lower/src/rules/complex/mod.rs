@@ -7,7 +7,6 @@ pub(super) mod indexing;
 pub(super) mod inverse;
 pub(super) mod linear;
 pub(super) mod modulus;
-mod number;
 pub(super) mod order;
 pub(super) mod part;
 pub(super) mod power;

@@ -1,14 +1,12 @@
 //! abs, sign: |z| = larger part · √(1 + (smaller part / larger part)²), whose squares cannot overflow
 
 use super::Result;
-use super::number::{Complex, unary};
-use crate::formula::{Num, formulas};
+use crate::formula::Num;
+use crate::formula::number::{Number, unary};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn abs(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let [size] =
-        formulas(cx, [x[0].re(), x[0].im()], |[re, im]| [Modulus::of(Complex { re, im }).value()])?;
-    Ok(vec![Parts::Real(size)])
+    unary(cx, x, |z| Modulus::of(z).value().into())
 }
 
 pub(in crate::rules) fn sign(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -34,8 +32,8 @@ pub(super) struct Modulus<'f> {
 
 impl<'f> Modulus<'f> {
     #[track_caller]
-    pub(super) fn of(z: Complex<'f>) -> Self {
-        let sides = (z.re.abs(), z.im.abs());
+    pub(super) fn of(z: Number<'f>) -> Self {
+        let sides = (z.re.abs(), z.im().abs());
         let (larger, smaller) = (sides.0.max(sides.1), sides.0.min(sides.1));
         // Two zeros and two infinities have no ratio.
         let divisor = larger.equals(0.0).select(1.0, larger);

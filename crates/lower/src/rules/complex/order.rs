@@ -1,11 +1,11 @@
 //! eq, ne, max, min: two numbers are equal if both parts are; the order is that of the real
 //! parts, and among equal ones that of the imaginary parts
 
-use onnx::Attrs;
+use std::panic::Location;
 
 use super::Result;
-use crate::formula::{Num, formulas};
-use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::formula::Num;
+use crate::formula::number::{binary, number_at};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn eq(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -21,40 +21,43 @@ fn compare(
     x: &[Parts],
     answer: impl for<'f> FnOnce(Num<'f>) -> Num<'f>,
 ) -> Result<Vec<Parts>> {
-    let operands = [x[0].re(), x[1].re(), x[0].im(), x[1].im()];
-    let [result] = formulas(cx, operands, |[a, c, b, d]| [answer(a.equals(c) & b.equals(d))])?;
-    Ok(vec![Parts::Real(result)])
+    binary(cx, x, |a, b| answer(a.re.equals(b.re) & a.im().equals(b.im())).into())
 }
 
 pub(in crate::rules) fn max(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![larger(cx, x[0].into(), x[1].into())?.into()])
+    Ok(vec![larger(cx, x[0], x[1])?])
 }
 
 pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![smaller(cx, x[0].into(), x[1].into())?.into()])
+    Ok(vec![smaller(cx, x[0], x[1])?])
 }
 
 /// The larger of `a` and `b`. If the question has no answer, for NaN, it is `b`.
 #[track_caller]
-pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
-    choose(cx, "Greater", a, b)
+pub(in crate::rules) fn larger(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
+    choose(cx, Location::caller(), a, b, |a, b| a.greater(b))
 }
 
 /// The smaller of `a` and `b`. If the question has no answer, for NaN, it is `b`.
 #[track_caller]
-pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
-    choose(cx, "Less", a, b)
+pub(in crate::rules) fn smaller(cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
+    choose(cx, Location::caller(), a, b, |a, b| a.less(b))
 }
 
-#[track_caller]
-fn choose(cx: &mut Context<'_>, op: &'static str, a: Entries, b: Entries) -> Result<Entries> {
-    let (Some(y), Some(z)) = (a.im, b.im) else {
-        let first = cx.op(op, &[a.re, b.re], Attrs::new())?;
-        return a.or(cx, first, b);
-    };
-    let tie = cx.op("Equal", &[a.re, b.re], Attrs::new())?;
-    let by_re = cx.op(op, &[a.re, b.re], Attrs::new())?;
-    let by_im = cx.op(op, &[y, z], Attrs::new())?;
-    let first = cx.op("Where", &[tie, by_im, by_re], Attrs::new())?;
-    a.or(cx, first, b)
+fn choose(
+    cx: &mut Context<'_>,
+    at: &'static Location<'static>,
+    a: Parts,
+    b: Parts,
+    before: impl for<'f> Fn(Num<'f>, Num<'f>) -> Num<'f>,
+) -> Result<Parts> {
+    let is_real = !a.is_complex() && !b.is_complex();
+    number_at(cx, at, [a, b], |[a, b]| {
+        if is_real {
+            return a.or(before(a.re, b.re), b);
+        }
+        let tie = a.re.equals(b.re);
+        let by_re = before(a.re, b.re);
+        a.or(tie.select(before(a.im(), b.im()), by_re), b)
+    })
 }

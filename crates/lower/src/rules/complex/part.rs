@@ -1,7 +1,5 @@
 //! complex, real, imag, conj: making and taking apart
 
-use onnx::Attrs;
-
 use super::Result;
 use crate::{Context, Parts};
 
@@ -15,21 +13,14 @@ pub(in crate::rules) fn real(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     Ok(vec![Parts::Real(x[0].re())])
 }
 
-pub(in crate::rules) fn imag(_: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![Parts::Real(x[0].im())])
+pub(in crate::rules) fn imag(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
+    Ok(vec![Parts::Real(x[0].imaginary(cx)?)])
 }
 
 /// The conjugate of a real operand is complex, too.
 pub(in crate::rules) fn conj(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    match x[0] {
-        Parts::Complex(re, im) => {
-            let im = cx.op("Neg", &[im], Attrs::new())?;
-            Ok(vec![Parts::Complex(re, im)])
-        }
-        Parts::Real(re) => {
-            let shape = cx.shape(re).to_vec();
-            let im = cx.full(cx.dtype(re), 0.0, &shape)?;
-            Ok(vec![Parts::Complex(re, im)])
-        }
+    if x[0].is_complex() {
+        return Ok(vec![x[0].conj(cx)?]);
     }
+    Ok(vec![Parts::Complex(x[0].re(), x[0].imaginary(cx)?)])
 }

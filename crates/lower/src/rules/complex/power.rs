@@ -2,8 +2,8 @@
 
 use super::Result;
 use super::modulus::Modulus;
-use super::number::{Complex, binary, is_real, unary};
-use crate::formula::{Num, formulas};
+use crate::formula::Num;
+use crate::formula::number::{Number, binary, is_real, unary};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn sqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -21,7 +21,7 @@ pub(in crate::rules) fn rsqrt(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<P
         let re = right.select(long, short) / size;
         let im = right.select(short, long) / size;
         // Along the negative real numbers the sign of a zero counts, unlike for the square root.
-        Complex { re, im: z.im.is_negative().select(im, -im) }
+        Number::complex(re, z.im().is_negative().select(im, -im))
     })
 }
 
@@ -30,31 +30,28 @@ pub(in crate::rules) fn pow(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     let dtype = cx.out(0).dtype;
     let exponent = cx.cast(x[1].re(), dtype)?;
     if is_real(cx, x[1]) {
-        let [re, im] = formulas(cx, [x[0].re(), x[0].im(), exponent], |[re, im, c]| {
-            let z = Complex { re, im };
-            let size = Modulus::of(z).value().pow(c);
-            let turned = polar(size, im.atan2(re) * c);
-            [turned.re, turned.im]
-        })?;
-        return Ok(vec![Parts::Complex(re, im)]);
+        return binary(cx, &[x[0], Parts::Real(exponent)], |z, c| {
+            let size = Modulus::of(z).value().pow(c.re);
+            polar(size, z.im().atan2(z.re) * c.re)
+        });
     }
-    binary(cx, &[x[0], Parts::Complex(exponent, x[1].im())], |z, w| {
-        let (modulus, angle) = (Modulus::of(z), z.im.atan2(z.re));
+    binary(cx, &[x[0], Parts::new(exponent, x[1].im())], |z, w| {
+        let (modulus, angle) = (Modulus::of(z), z.im().atan2(z.re));
         let size = modulus.value();
         let turned =
-            polar(size.pow(w.re) * (-(angle * w.im)).exp(), angle * w.re + modulus.ln() * w.im);
+            polar(size.pow(w.re) * (-(angle * w.im())).exp(), angle * w.re + modulus.ln() * w.im());
         // Zero has no logarithm, but some of its powers are defined.
-        let real = w.im.equals(0.0);
+        let real = w.im().equals(0.0);
         let nothing = size.equals(0.0) & real & w.re.greater(0.0);
         let one = real & w.re.equals(0.0);
         let re = one.select(1.0, nothing.select(0.0, turned.re));
-        Complex { re, im: (one | nothing).select(0.0, turned.im) }
+        Number::complex(re, (one | nothing).select(0.0, turned.im()))
     })
 }
 
 #[track_caller]
-fn polar<'f>(size: Num<'f>, angle: Num<'f>) -> Complex<'f> {
-    Complex { re: size * angle.cos(), im: size * angle.sin() }
+fn polar<'f>(size: Num<'f>, angle: Num<'f>) -> Number<'f> {
+    Number::complex(size * angle.cos(), size * angle.sin())
 }
 
 /// The cosine of half the angle between a number and the real axis.
@@ -65,7 +62,7 @@ fn half_cosine<'f>(modulus: Modulus<'f>, wide: Num<'f>) -> Num<'f> {
 
 /// The larger and the smaller part of the square root of |re| + |im|i.
 #[track_caller]
-pub(super) fn root_sides(z: Complex<'_>) -> (Num<'_>, Num<'_>) {
+pub(super) fn root_sides(z: Number<'_>) -> (Num<'_>, Num<'_>) {
     let modulus = Modulus::of(z);
     let (re, im) = modulus.sides;
     let long = modulus.larger.sqrt() * half_cosine(modulus, re.at_least(im));
@@ -74,7 +71,7 @@ pub(super) fn root_sides(z: Complex<'_>) -> (Num<'_>, Num<'_>) {
     (long, short)
 }
 
-impl<'f> Complex<'f> {
+impl<'f> Number<'f> {
     /// The square root, cut along the negative real numbers, which count as above the cut.
     #[track_caller]
     pub(super) fn sqrt(self) -> Self {
@@ -82,6 +79,6 @@ impl<'f> Complex<'f> {
         let right = self.re.at_least(0.0);
         let re = right.select(long, short);
         let im = right.select(short, long);
-        Self { re, im: self.im.less(0.0).select(-im, im) }
+        Number::complex(re, self.im().less(0.0).select(-im, im))
     }
 }

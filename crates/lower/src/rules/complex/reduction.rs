@@ -5,7 +5,6 @@ use tensor::Dim;
 
 use super::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts};
 
@@ -22,20 +21,16 @@ pub(in crate::rules) fn min(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
 }
 
 fn reduce(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Parts>> {
-    let reduced = monoid.reduce(cx, x[0].into(), &cx.param::<Vec<usize>>("axes")?)?;
+    let reduced = monoid.reduce(cx, x[0], &cx.param::<Vec<usize>>("axes")?)?;
     let axes: Vec<i64> = cx.param("axes")?;
-    Ok(vec![reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?.into()])
+    Ok(vec![reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?])
 }
 
 /// The product over `axes`, which stay: the halves of each are multiplied until it has one element.
-pub(in crate::rules) fn product(
-    cx: &mut Context<'_>,
-    x: Entries,
-    axes: &[usize],
-) -> Result<Entries> {
+pub(in crate::rules) fn product(cx: &mut Context<'_>, x: Parts, axes: &[usize]) -> Result<Parts> {
     let mut x = x;
     for &axis in axes {
-        x = match cx.shape(x.re)[axis].as_known() {
+        x = match cx.shape(x.re())[axis].as_known() {
             Some(count) => by_halves(cx, x, axis as i64, count)?,
             None => by_rounds(cx, x, axis)?,
         };
@@ -43,7 +38,7 @@ pub(in crate::rules) fn product(
     Ok(x)
 }
 
-fn by_halves(cx: &mut Context<'_>, x: Entries, axis: i64, count: i64) -> Result<Entries> {
+fn by_halves(cx: &mut Context<'_>, x: Parts, axis: i64, count: i64) -> Result<Parts> {
     let (mut x, mut count) = (x, count);
     while count > 1 {
         let half = count / 2;
@@ -60,8 +55,8 @@ fn by_halves(cx: &mut Context<'_>, x: Entries, axis: i64, count: i64) -> Result<
     Ok(x)
 }
 
-fn by_rounds(cx: &mut Context<'_>, x: Entries, axis: usize) -> Result<Entries> {
-    let mut shape = cx.shape(x.re).to_vec();
+fn by_rounds(cx: &mut Context<'_>, x: Parts, axis: usize) -> Result<Parts> {
+    let mut shape = cx.shape(x.re()).to_vec();
     let extent = std::mem::replace(&mut shape[axis], Dim::Known(1));
     let one = Monoid::Mul.identity_like(cx, x)?;
     let one = one.each(cx, |cx, part| cx.expand(part, &shape))?;
@@ -76,21 +71,21 @@ fn by_rounds(cx: &mut Context<'_>, x: Entries, axis: usize) -> Result<Entries> {
 /// those of the extreme real part.
 pub(in crate::rules) fn extremum(
     cx: &mut Context<'_>,
-    x: Entries,
+    x: Parts,
     axes: &[usize],
     largest: bool,
-) -> Result<Entries> {
-    let Some(im) = x.im else { return Ok(x) };
+) -> Result<Parts> {
+    let Some(im) = x.im() else { return Ok(x) };
     let (op, worst) = match largest {
         true => ("ReduceMax", f64::NEG_INFINITY),
         false => ("ReduceMin", f64::INFINITY),
     };
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let axes = cx.i64s(&axes);
-    let re = cx.op(op, &[x.re, axes], attrs! { keepdims: true })?;
-    let among = cx.op("Equal", &[x.re, re], Attrs::new())?;
+    let re = cx.op(op, &[x.re(), axes], attrs! { keepdims: true })?;
+    let among = cx.op("Equal", &[x.re(), re], Attrs::new())?;
     let worst = cx.scalar_like(im, worst)?;
     let im = cx.op("Where", &[among, im, worst], Attrs::new())?;
     let im = cx.op(op, &[im, axes], attrs! { keepdims: true })?;
-    Ok(Entries { re, im: Some(im) })
+    Ok(Parts::Complex(re, im))
 }

@@ -2,7 +2,7 @@
 
 use super::Result;
 use super::exponential::zero_with;
-use super::number::{Complex, unary};
+use crate::formula::number::{Number, unary};
 use crate::{Context, Parts};
 
 pub(in crate::rules) fn sinh(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -29,17 +29,17 @@ pub(in crate::rules) fn tan(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Par
     unary(cx, x, |z| z.turned_left().tanh().turned_right())
 }
 
-impl<'f> Complex<'f> {
+impl<'f> Number<'f> {
     #[track_caller]
     fn sinh(self) -> Self {
-        let (x, y) = (self.re, self.im);
-        Self { re: x.sinh() * y.cos(), im: zero_with(y, x.cosh() * y.sin()) }
+        let (x, y) = (self.re, self.im());
+        Number::complex(x.sinh() * y.cos(), zero_with(y, x.cosh() * y.sin()))
     }
 
     #[track_caller]
     fn cosh(self) -> Self {
-        let (x, y) = (self.re, self.im);
-        Self { re: x.cosh() * y.cos(), im: zero_with(y, x.sinh() * y.sin()) }
+        let (x, y) = (self.re, self.im());
+        Number::complex(x.cosh() * y.cos(), zero_with(y, x.sinh() * y.sin()))
     }
 
     /// (sinh x cosh x + i sin y cos y) / (sinh² x + cos² y)
@@ -47,12 +47,12 @@ impl<'f> Complex<'f> {
     fn tanh(self) -> Self {
         // Beyond this no digit tells the result from ±1, but the hyperbolic functions overflow.
         const FAR: f64 = 40.0;
-        let (x, y) = (self.re, self.im);
+        let (x, y) = (self.re, self.im());
         let far = x.abs().greater(FAR);
         let near = x.max(-FAR).min(FAR);
         let (sinh, cosh, sin, cos) = (near.sinh(), near.cosh(), y.sin(), y.cos());
         let divisor = sinh * sinh + cos * cos;
         let re = far.select(x.sign(), sinh * cosh / divisor);
-        Self { re, im: far.select(0.0, sin * cos / divisor) }
+        Number::complex(re, far.select(0.0, sin * cos / divisor))
     }
 }

@@ -5,16 +5,15 @@ use std::panic::Location;
 use onnx::{Op, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::Context;
 use crate::rules::Result;
-use crate::rules::linear_algebra::complex_arrays::Entries;
+use crate::{Context, Parts};
 
 /// What an iteration passes to the next one, and what it adds to the stacks. For a whole loop: what
 /// the last iteration passed on, and the stacks, along a new first axis.
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) carry: Vec<Entries>,
-    pub(crate) stack: Vec<Entries>,
+    pub(crate) carry: Vec<Parts>,
+    pub(crate) stack: Vec<Parts>,
 }
 
 /// Runs `body` for every number below `trips`, which it takes as a vector with one element.
@@ -22,8 +21,8 @@ pub(crate) struct Round {
 pub(crate) fn repeat(
     cx: &mut Context<'_>,
     trips: &Dim,
-    carry: &[Entries],
-    body: impl FnOnce(&mut Context<'_>, ValueId, &[Entries]) -> Result<Round>,
+    carry: &[Parts],
+    body: impl FnOnce(&mut Context<'_>, ValueId, &[Parts]) -> Result<Round>,
 ) -> Result<Round> {
     let at = Location::caller();
     let types = types(cx, carry);
@@ -35,13 +34,13 @@ pub(crate) fn repeat(
         let number = cx.unsqueeze(round[0], &[0])?;
         let result = body(cx, number, &unpack(&inputs, carry))?;
         stack.clone_from(&result.stack);
-        let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.parts());
+        let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.flat());
         Ok(std::iter::once(round[1]).chain(outputs).collect())
     })?;
     let trips = cx.dims(std::slice::from_ref(trips))?;
     let trips = cx.squeeze(trips, &[0])?;
     let results = emit(cx, trips, carry, &stack, block, at)?;
-    let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.parts()).count());
+    let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.flat()).count());
     Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
 }
 
@@ -50,16 +49,16 @@ pub(crate) fn repeat(
 pub(crate) fn repeat_while(
     cx: &mut Context<'_>,
     limit: u32,
-    carry: &[Entries],
-    body: impl FnOnce(&mut Context<'_>, &[Entries]) -> Result<(ValueId, Vec<Entries>)>,
-) -> Result<Vec<Entries>> {
+    carry: &[Parts],
+    body: impl FnOnce(&mut Context<'_>, &[Parts]) -> Result<(ValueId, Vec<Parts>)>,
+) -> Result<Vec<Parts>> {
     let at = Location::caller();
     let types = types(cx, carry);
     let block = cx.block(|cx, block| {
         cx.inputs(block, vec![Type::new(DType::I64, []), Type::new(DType::Bool, [])]);
         let inputs = cx.inputs(block, types);
         let (go_on, result) = body(cx, &unpack(&inputs, carry))?;
-        let outputs = result.iter().flat_map(|e| e.parts());
+        let outputs = result.iter().flat_map(|e| e.flat());
         Ok(std::iter::once(go_on).chain(outputs).collect())
     })?;
     let limit = cx.scalar(DType::I64, f64::from(limit))?;
@@ -70,28 +69,28 @@ pub(crate) fn repeat_while(
 fn emit(
     cx: &mut Context<'_>,
     trips: ValueId,
-    carry: &[Entries],
-    stack: &[Entries],
+    carry: &[Parts],
+    stack: &[Parts],
     body: onnx::BlockId,
     at: &'static Location<'static>,
 ) -> Result {
     let go_on = cx.constant(Tensor::bools(&[], &[true]));
-    let carried = carry.iter().flat_map(|e| e.parts());
+    let carried = carry.iter().flat_map(|e| e.flat());
     let inputs: Vec<_> = [trips, go_on].into_iter().chain(carried).map(Some).collect();
-    let count = inputs.len() - 2 + stack.iter().flat_map(|e| e.parts()).count();
+    let count = inputs.len() - 2 + stack.iter().flat_map(|e| e.flat()).count();
     Ok(cx.emit(Op::onnx("Loop"), inputs, attrs! { body: body }, count, at)?)
 }
 
-fn types(cx: &Context<'_>, entries: &[Entries]) -> Vec<Type> {
-    entries.iter().flat_map(|e| e.parts()).map(|v| cx.ty(v).clone()).collect()
+fn types(cx: &Context<'_>, entries: &[Parts]) -> Vec<Type> {
+    entries.iter().flat_map(|e| e.flat()).map(|v| cx.ty(v).clone()).collect()
 }
 
 /// Values grouped as the parts of `like` are.
-fn unpack(values: &[ValueId], like: &[Entries]) -> Vec<Entries> {
+fn unpack(values: &[ValueId], like: &[Parts]) -> Vec<Parts> {
     let mut values = values.iter().copied();
     let grouped = like.iter().map_while(|like| {
         let re = values.next()?;
-        Some(Entries { re, im: like.im.and_then(|_| values.next()) })
+        Some(Parts::new(re, like.im().and_then(|_| values.next())))
     });
     grouped.collect()
 }

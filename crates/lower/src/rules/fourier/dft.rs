@@ -11,10 +11,9 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use crate::rules::Result;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::linear_algebra::matrix;
 use crate::rules::movement::pad;
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 /// Up to this length, a transform is a product with a table.
 const SHORT: i64 = 64;
@@ -24,7 +23,7 @@ const SHORT_PRIME: i64 = 128;
 
 /// Σⱼ xⱼ e^(-2πi jk/n) for all k.
 #[track_caller]
-pub(crate) fn forward(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+pub(crate) fn forward(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let n = length(cx, x)?;
     if n == 1 {
         return Ok(x);
@@ -44,22 +43,23 @@ pub(crate) fn forward(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
 
 /// Σⱼ xⱼ e^(2πi jk/n) for all k.
 #[track_caller]
-pub(crate) fn inverse(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+pub(crate) fn inverse(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     // Real and imaginary parts exchanged before and after turn all angles round.
-    match x.im {
+    match x.im() {
         None => forward(cx, x)?.conj(cx),
         Some(im) => {
-            let turned = forward(cx, Entries { re: im, im: Some(x.re) })?;
-            let re = turned.im.ok_or_else(|| RuleError::Internal("a real spectrum".to_owned()))?;
-            Ok(Entries { re, im: Some(turned.re) })
+            let turned = forward(cx, Parts::Complex(im, x.re()))?;
+            let re =
+                turned.im().ok_or_else(|| RuleError::Internal("a real spectrum".to_owned()))?;
+            Ok(Parts::Complex(re, turned.re()))
         }
     }
 }
 
 /// The first half of [`forward`] of real numbers: n / 2 + 1 numbers, the others are conjugate.
 #[track_caller]
-pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Entries> {
-    let x = Entries::real(x);
+pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Parts> {
+    let x = Parts::Real(x);
     let n = length(cx, x)?;
     let half = n / 2 + 1;
     if n <= SHORT {
@@ -73,7 +73,7 @@ pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Entries> 
 
 /// The real numbers, multiplied by n, whose spectrum has `x` as its first half.
 #[track_caller]
-pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<ValueId> {
+pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<ValueId> {
     let half = length(cx, x)?;
     if n <= SHORT {
         // Numbers that have a conjugate count twice.
@@ -82,25 +82,25 @@ pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<V
         let weighted = all.map(|(k, (c, s))| (weight(k) * c, weight(k) * s));
         let (re, im): (Vec<_>, Vec<_>) = weighted.unzip();
         let (re, im) = (table(cx, x, &[half, n], &re)?, table(cx, x, &[half, n], &im)?);
-        let even = cx.op("MatMul", &[x.re, re], Attrs::new())?;
-        let Some(im_x) = x.im else { return Ok(even) };
+        let even = cx.op("MatMul", &[x.re(), re], Attrs::new())?;
+        let Some(im_x) = x.im() else { return Ok(even) };
         let odd = cx.op("MatMul", &[im_x, im], Attrs::new())?;
         return Ok(cx.op("Add", &[even, odd], Attrs::new())?);
     }
     let places: Vec<i64> = (0..n).map(|k| k.min(n - k)).collect();
     let places = cx.i64s(&places);
     let mut whole = x.take(cx, -1, places)?;
-    if let Some(im) = whole.im {
+    if let Some(im) = whole.im() {
         let signs: Vec<f64> = (0..n).map(|k| if 2 * k <= n { 1.0 } else { -1.0 }).collect();
         let signs = table(cx, x, &[n], &signs)?;
-        whole.im = Some(cx.op("Mul", &[im, signs], Attrs::new())?);
+        whole = Parts::Complex(whole.re(), cx.op("Mul", &[im, signs], Attrs::new())?);
     }
-    Ok(inverse(cx, whole)?.re)
+    Ok(inverse(cx, whole)?.re())
 }
 
 /// The length of the last axis.
-fn length(cx: &Context<'_>, x: Entries) -> Result<i64> {
-    let length = cx.shape(x.re).last().and_then(Dim::as_known);
+fn length(cx: &Context<'_>, x: Parts) -> Result<i64> {
+    let length = cx.shape(x.re()).last().and_then(Dim::as_known);
     length.ok_or_else(|| {
         RuleError::Internal("transforms along a symbolic dimension are not supported".to_owned())
     })
@@ -128,8 +128,8 @@ fn root(k: i64, n: i64) -> (f64, f64) {
 }
 
 /// A constant of the type of `like`.
-fn table(cx: &mut Context<'_>, like: Entries, shape: &[i64], values: &[f64]) -> Result<ValueId> {
-    let dtype = cx.dtype(like.re);
+fn table(cx: &mut Context<'_>, like: Parts, shape: &[i64], values: &[f64]) -> Result<ValueId> {
+    let dtype = cx.dtype(like.re());
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
     let bytes: Vec<u8> = match dtype {
         DType::F64 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
@@ -149,25 +149,25 @@ fn table(cx: &mut Context<'_>, like: Entries, shape: &[i64], values: &[f64]) -> 
 /// Roots of one, as constants.
 fn roots(
     cx: &mut Context<'_>,
-    like: Entries,
+    like: Parts,
     shape: &[i64],
     values: impl Iterator<Item = (f64, f64)>,
-) -> Result<Entries> {
+) -> Result<Parts> {
     let (re, im): (Vec<_>, Vec<_>) = values.unzip();
-    Ok(Entries { re: table(cx, like, shape, &re)?, im: Some(table(cx, like, shape, &im)?) })
+    Ok(Parts::Complex(table(cx, like, shape, &re)?, table(cx, like, shape, &im)?))
 }
 
 /// The first `count` results, as a product with a matrix of roots.
-fn by_table(cx: &mut Context<'_>, x: Entries, n: i64, count: i64) -> Result<Entries> {
+fn by_table(cx: &mut Context<'_>, x: Parts, n: i64, count: i64) -> Result<Parts> {
     let all = (0..n).flat_map(|j| (0..count).map(move |k| root(j * k, n)));
     let matrix = roots(cx, x, &[n, count], all)?;
     x.matmul(cx, matrix)
 }
 
 /// ONNX's own operator; of real numbers all results or the first half.
-fn by_operator(cx: &mut Context<'_>, x: Entries, half: bool) -> Result<Entries> {
+fn by_operator(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     let apart: Vec<ValueId> =
-        x.parts().map(|part| cx.unsqueeze(part, &[-1])).collect::<onnx::Result<_>>()?;
+        x.flat().map(|part| cx.unsqueeze(part, &[-1])).collect::<onnx::Result<_>>()?;
     let pairs = match apart.as_slice() {
         [real] => *real,
         parts => cx.op("Concat", parts, attrs! { axis: -1 })?,
@@ -176,12 +176,12 @@ fn by_operator(cx: &mut Context<'_>, x: Entries, half: bool) -> Result<Entries> 
     let inputs = [Some(pairs), None, Some(axis)];
     let found = cx.op_optional("DFT", &inputs, attrs! { onesided: half })?;
     let parts = cx.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
-    Ok(Entries { re: cx.squeeze(parts[0], &[-1])?, im: Some(cx.squeeze(parts[1], &[-1])?) })
+    Ok(Parts::Complex(cx.squeeze(parts[0], &[-1])?, cx.squeeze(parts[1], &[-1])?))
 }
 
 /// With j = as + b and k = c + rd: over a by a table, times the roots of bc, then over b.
-fn by_factors(cx: &mut Context<'_>, x: Entries, r: i64, s: i64) -> Result<Entries> {
-    let shape = cx.shape(x.re).to_vec();
+fn by_factors(cx: &mut Context<'_>, x: Parts, r: i64, s: i64) -> Result<Parts> {
+    let shape = cx.shape(x.re()).to_vec();
     let batch = &shape[..shape.len() - 1];
     let apart = [batch, &[r.into(), s.into()]].concat();
     let all = (0..r).flat_map(|a| (0..r).map(move |c| root(a * c, r)));
@@ -197,32 +197,32 @@ fn by_factors(cx: &mut Context<'_>, x: Entries, r: i64, s: i64) -> Result<Entrie
 
 /// With jk = (j² + k² - (k - j)²) / 2: a convolution with e^(πi j²/n). In double precision, since
 /// it is the difference of numbers much larger than itself.
-fn by_convolution(cx: &mut Context<'_>, x: Entries, n: i64) -> Result<Entries> {
-    let dtype = cx.dtype(x.re);
+fn by_convolution(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Parts> {
+    let dtype = cx.dtype(x.re());
     let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
     let chirp = |j: i64| root(j * j % (2 * n), 2 * n);
     let shift = roots(cx, x, &[n], (0..n).map(chirp))?;
     let x = x.mul(cx, shift)?;
     let size = u64::try_from(2 * n - 1).map_or(1, u64::next_power_of_two);
     let size = i64::try_from(size).map_err(|_| RuleError::Internal("too long".to_owned()))?;
-    let low = vec![Dim::Known(0); cx.rank(x.re)];
+    let low = vec![Dim::Known(0); cx.rank(x.re())];
     let mut high = low.clone();
     if let Some(last) = high.last_mut() {
         *last = (size - n).into();
     }
-    let zero = cx.scalar_like(x.re, 0.0)?;
+    let zero = cx.scalar_like(x.re(), 0.0)?;
     let x = x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))?;
     // The other side of the product: conjugated, from its middle to both ends.
     let middle = shift.conj(cx)?;
-    let gap = Entries::real(cx.full(DType::F64, 0.0, &[(size - 2 * n + 1).into()])?);
+    let gap = Parts::Real(cx.full(DType::F64, 0.0, &[(size - 2 * n + 1).into()])?);
     let back = matrix::reversed(cx, middle, 0)?.slice(cx, 0, &Dim::Known(0), &(n - 1).into())?;
     let kernel = middle.concat(cx, 0, gap)?.concat(cx, 0, back)?;
     let (x, kernel) = (forward(cx, x)?, forward(cx, kernel)?);
     let x = x.mul(cx, kernel)?;
     let x = inverse(cx, x)?.slice(cx, -1, &Dim::Known(0), &n.into())?;
     #[expect(clippy::cast_precision_loss, reason = "a power of two")]
-    let scale = cx.scalar_like(x.re, 1.0 / size as f64)?;
-    let x = x.mul(cx, Entries::real(scale))?.mul(cx, shift)?;
+    let scale = cx.scalar_like(x.re(), 1.0 / size as f64)?;
+    let x = x.mul(cx, Parts::Real(scale))?.mul(cx, shift)?;
     x.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
 }
 

@@ -7,7 +7,6 @@ use tensor::Dim;
 
 use super::dft;
 use crate::rules::Result;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -20,11 +19,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         ));
     };
     let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
-    let x = Entries::read(cx, x[0])?;
+    let x = Parts::read(cx, x[0])?;
     if lengths.contains(&0) || cx.out(0).shape.contains(&Dim::Known(0)) {
-        let im = (&*kind != "IRFFT").then_some(x.re);
-        let like = Entries { re: x.re, im };
-        return Ok(vec![Entries::zeros(cx, 0, like)?]);
+        let im = (&*kind != "IRFFT").then_some(x.re());
+        let like = Parts::new(x.re(), im);
+        return Ok(vec![Parts::zeros(cx, 0, like)?]);
     }
     let (forward, inverse) = (dft::forward, dft::inverse);
     let count = lengths.len();
@@ -32,12 +31,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         "FFT" => each_axis(cx, x, 0..count, forward)?,
         "IFFT" => each_axis(cx, x, 0..count, inverse)?,
         "RFFT" => {
-            let half = dft::forward_real(cx, x.re)?;
+            let half = dft::forward_real(cx, x.re())?;
             each_axis(cx, half, 1..count, forward)?
         }
         "IRFFT" => {
             let x = each_axis(cx, x, 1..count, inverse)?;
-            Entries::real(dft::inverse_real(cx, x, last)?)
+            Parts::Real(dft::inverse_real(cx, x, last)?)
         }
         other => {
             return Err(RuleError::unsupported(format!(
@@ -49,7 +48,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         "IFFT" | "IRFFT" => {
             #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
             let scale = lengths.iter().fold(1.0, |product, &n| product / n as f64);
-            let scale = cx.scalar_like(result.re, scale)?;
+            let scale = cx.scalar_like(result.re(), scale)?;
             result.each(cx, |cx, part| Ok(cx.op("Mul", &[part, scale], Attrs::new())?))?
         }
         _ => result,
@@ -60,11 +59,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 /// `x` transformed along several axes, counted from the last one.
 fn each_axis(
     cx: &mut Context<'_>,
-    x: Entries,
+    x: Parts,
     axes: std::ops::Range<usize>,
-    transform: fn(&mut Context<'_>, Entries) -> Result<Entries>,
-) -> Result<Entries> {
-    let last = cx.rank(x.re) - 1;
+    transform: fn(&mut Context<'_>, Parts) -> Result<Parts>,
+) -> Result<Parts> {
+    let last = cx.rank(x.re()) - 1;
     axes.into_iter().try_fold(x, |x, axis| {
         let mut perm: Vec<usize> = (0..=last).collect();
         perm.swap(last - axis, last);

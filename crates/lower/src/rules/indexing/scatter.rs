@@ -7,12 +7,11 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::indices::{self, Mode, Starts};
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
 use crate::rules::{Equation, Result};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -186,7 +185,7 @@ impl Scatter {
         let shape = cx.shape(operand).to_vec();
         let update = cx.reshape(updates, &shape)?;
         let result = match monoid {
-            Some(monoid) => monoid.combine(cx, Entries::real(operand), Entries::real(update))?.re,
+            Some(monoid) => monoid.combine(cx, Parts::Real(operand), Parts::Real(update))?.re(),
             None => update,
         };
         let Some(inside) = inside else { return Ok(vec![result]) };

@@ -4,7 +4,6 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::DType;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
@@ -12,7 +11,7 @@ use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]]);
     }
@@ -20,17 +19,17 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // Only the lower triangle matters. Garbage above it affects only what is above it.
     let done = repeat(cx, &n, &[a], |cx, at, carry| {
         let column = carry[0].take(cx, -1, at)?;
-        let pivot = column.take(cx, -2, at)?.re;
+        let pivot = column.take(cx, -2, at)?.re();
         let root = cx.op("Sqrt", &[pivot], Attrs::new())?;
         let column = column.over(cx, root)?;
         let row = column.adjoint(cx)?;
         let outer = column.mul(cx, row)?;
         let rest = carry[0].sub(cx, outer)?;
-        Ok(Round { carry: vec![rest], stack: vec![column, Entries::real(root)] })
+        Ok(Round { carry: vec![rest], stack: vec![column, Parts::Real(root)] })
     })?;
     let columns = matrix::from_columns(cx, done.stack[0])?;
     let factor = matrix::lower(cx, columns, -1)?;
-    let roots = matrix::from_scalars(cx, done.stack[1])?.re;
+    let roots = matrix::from_scalars(cx, done.stack[1])?.re();
     let factor = with_diagonal(cx, factor, roots)?;
 
     let zero = cx.scalar_like(roots, 0.0)?;
@@ -44,11 +43,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// `x` with the real vectors (…, n) on its diagonals.
-fn with_diagonal(cx: &mut Context<'_>, x: Entries, diagonal: ValueId) -> Result<Entries> {
+fn with_diagonal(cx: &mut Context<'_>, x: Parts, diagonal: ValueId) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, x);
     let (row, column) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);
     let beside = cx.op("Equal", &[row, column], Attrs::new())?;
     let beside = cx.op("Not", &[beside], Attrs::new())?;
     let diagonal = cx.unsqueeze(diagonal, &[-1])?;
-    x.or_real(cx, beside, diagonal)
+    x.or(cx, beside, Parts::Real(diagonal))
 }

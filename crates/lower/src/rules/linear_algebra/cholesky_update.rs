@@ -1,6 +1,5 @@
 //! cholesky_update(r, w) → Loop over rows, each rotated with w so that w's next element vanishes
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use crate::formula::{Num, formulas};
 use crate::rules::Result;
@@ -8,24 +7,24 @@ use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let (factor, vector) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
+    let (factor, vector) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
     if matrix::is_empty(cx, factor) {
         return Ok(vec![x[0]]);
     }
     let (n, _) = matrix::sides(cx, factor);
     let vector = vector.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[0])?))?;
     let done = repeat(cx, &n, &[vector], |cx, at, carry| {
-        let row = factor.take(cx, -2, at)?.re;
-        let vector = carry[0].re;
-        let pivot = Entries::real(row).take(cx, -1, at)?.re;
-        let element = Entries::real(vector).take(cx, -1, at)?.re;
+        let row = factor.take(cx, -2, at)?.re();
+        let vector = carry[0].re();
+        let pivot = Parts::Real(row).take(cx, -1, at)?.re();
+        let element = Parts::Real(vector).take(cx, -1, at)?.re();
         let [row, vector] = formulas(cx, [pivot, element, row, vector], |[x, y, row, vector]| {
             let (cosine, sine) = rotation(x, y);
             let (a, b) = (cosine * row, sine * vector);
             let (c, d) = (cosine * vector, sine * row);
             [a - b, c + d]
         })?;
-        Ok(Round { carry: vec![Entries::real(vector)], stack: vec![Entries::real(row)] })
+        Ok(Round { carry: vec![Parts::Real(vector)], stack: vec![Parts::Real(row)] })
     })?;
     Ok(vec![matrix::from_rows(cx, done.stack[0])?.write(cx, 0)?])
 }

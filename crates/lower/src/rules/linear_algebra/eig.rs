@@ -4,7 +4,6 @@
 use onnx::{Attrs, attrs};
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors;
 use super::schur::Form;
@@ -17,23 +16,23 @@ use crate::{Context, Parts};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let left: bool = cx.param("compute_left_eigenvectors")?;
     let right: bool = cx.param("compute_right_eigenvectors")?;
-    let given = Entries::read(cx, x[0])?;
-    let complex = Entries { im: Some(given.re), ..given };
+    let given = Parts::read(cx, x[0])?;
+    let complex = Parts::Complex(given.re(), given.re());
     let a = given.in_kind_of(cx, complex)?;
     if matrix::is_empty(cx, a) {
         let count = 1 + usize::from(left) + usize::from(right);
-        return (0..count).map(|i| Entries::zeros(cx, i, a)).collect();
+        return (0..count).map(|i| Parts::zeros(cx, i, a)).collect();
     }
     let form = Form::of(cx, a)?;
     let mut values = diagonal(cx, form.triangle)?;
-    if given.im.is_none() {
+    if given.im().is_none() {
         values = realigned(cx, values, form.triangle)?;
     }
-    let values = values.mul(cx, Entries::real(form.scale))?;
+    let values = values.mul(cx, Parts::Real(form.scale))?;
     let values = matrix::or_nan(cx, form.ok, values)?;
     let values = values.each(cx, |cx, part| Ok(cx.squeeze(part, &[-2])?))?;
     let mut results = vec![values.write(cx, 0)?];
-    let mut push = |cx: &mut Context<'_>, vectors: Entries| -> Result<()> {
+    let mut push = |cx: &mut Context<'_>, vectors: Parts| -> Result<()> {
         let vectors = form.basis.matmul(cx, vectors)?;
         let vectors = normalized(cx, vectors)?;
         let vectors = matrix::or_nan(cx, form.ok, vectors)?;
@@ -56,21 +55,21 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// The diagonals (…, 1, n).
-fn diagonal(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+fn diagonal(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, x);
     let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
     x.keep(cx, eye)?.sum(cx, -2)
 }
 
-fn turned(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+fn turned(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let x = matrix::reversed(cx, x, -2)?;
     matrix::reversed(cx, x, -1)
 }
 
 /// The eigenvalues (…, 1, n) of a real matrix, of which those are real that no more than rounding
 /// errors keep away from the real line.
-fn realigned(cx: &mut Context<'_>, values: Entries, triangle: Entries) -> Result<Entries> {
-    let Some(im) = values.im else { return Ok(values) };
+fn realigned(cx: &mut Context<'_>, values: Parts, triangle: Parts) -> Result<Parts> {
+    let Some(im) = values.im() else { return Ok(values) };
     let (_, n) = matrix::sides(cx, values);
     let norm = matrix::norm(cx, triangle)?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
@@ -80,11 +79,11 @@ fn realigned(cx: &mut Context<'_>, values: Entries, triangle: Entries) -> Result
         let limit = norm * epsilon;
         [im.abs().at_most(limit).select(0.0, im)]
     })?;
-    Ok(Entries { re: values.re, im: Some(im) })
+    Ok(Parts::Complex(values.re(), im))
 }
 
 /// The eigenvectors of upper triangular matrices, as columns.
-fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
+fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, triangle);
     let (places, numbers) = (matrix::places(cx, &n)?, indices::count(cx, &n)?);
     let values = diagonal(cx, triangle)?;
@@ -95,8 +94,8 @@ fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
         [least.equals(0.0).select(epsilon, least)]
     })?;
 
-    let eye = matrix::eye(cx, cx.dtype(triangle.re), &n, &n)?;
-    let eye = Entries::real(matrix::batched(cx, eye, triangle)?).in_kind_of(cx, triangle)?;
+    let eye = matrix::eye(cx, cx.dtype(triangle.re()), &n, &n)?;
+    let eye = Parts::Real(matrix::batched(cx, eye, triangle)?).in_kind_of(cx, triangle)?;
     let last = cx.dims(&[n.clone() - Dim::Known(1)])?;
     let one = cx.scalar_like(norm, 1.0)?;
     let done = repeat(cx, &n, &[eye], |cx, at, carry| {
@@ -107,7 +106,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
         let distance = values.sub(cx, value)?;
         let size = distance.size(cx)?;
         let apart = cx.op("GreaterOrEqual", &[size, least], Attrs::new())?;
-        let distance = distance.or_real(cx, apart, least)?;
+        let distance = distance.or(cx, apart, Parts::Real(least))?;
         let row = sum.div(cx, distance)?;
         let behind = cx.op("Greater", &[numbers, at], Attrs::new())?;
         let row = row.keep(cx, behind)?;
@@ -123,7 +122,7 @@ fn vectors(cx: &mut Context<'_>, triangle: Entries) -> Result<Entries> {
 }
 
 /// Columns of length one, with the largest element real.
-fn normalized(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+fn normalized(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     let norm = reflectors::norm_of_columns(cx, x)?;
     let x = x.over(cx, norm)?;
     let square = x.square(cx)?;

@@ -3,7 +3,6 @@
 use onnx::{Attrs, ValueId};
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::jacobi::{self, Pairs};
 use super::matrix;
 use crate::rules::Result;
@@ -13,7 +12,7 @@ use crate::{Context, Parts, RuleError};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
     let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     let (n, _) = matrix::sides(cx, a);
     let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
     if !whole {
@@ -24,8 +23,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         .with_help("compute all of them and select the ones you need"));
     }
     if matrix::is_empty(cx, a) {
-        let values = Entries::real(a.re);
-        return Ok(vec![x[0], Entries::zeros(cx, 1, values)?]);
+        let values = Parts::Real(a.re());
+        return Ok(vec![x[0], Parts::zeros(cx, 1, values)?]);
     }
     let Some(n) = n.as_known() else {
         return Err(RuleError::unsupported(
@@ -40,23 +39,23 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let vectors = diagonalize(cx, a, n)?;
     // Rayleigh quotients: the rounding errors of many rotations cancel.
     let images = vectors.conj(cx)?.matmul(cx, a)?;
-    let values = images.mul(cx, vectors)?.sum(cx, -1)?.re;
+    let values = images.mul(cx, vectors)?.sum(cx, -1)?.re();
     let (values, order) = jacobi::sorted(cx, values, n, false)?;
     let vectors = jacobi::reordered(cx, vectors, order)?.transpose(cx)?;
     let values = cx.op("Mul", &[values, scale], Attrs::new())?;
-    let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
-    let values = Entries::real(cx.squeeze(values, &[-1])?);
+    let values = matrix::or_nan(cx, finite, Parts::Real(values))?.re();
+    let values = Parts::Real(cx.squeeze(values, &[-1])?);
     let vectors = matrix::or_nan(cx, finite, vectors)?;
     Ok(vec![vectors.write(cx, 0)?, values.write(cx, 1)?])
 }
 
 /// The eigenvectors of Hermitian matrices, as rows.
-fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
+fn diagonalize(cx: &mut Context<'_>, a: Parts, n: i64) -> Result<Parts> {
     // An odd one out is paired with a row of zeros, which no rotation touches.
     let even = n + n % 2;
     let a = matrix::padded(cx, a, &even.into(), &even.into())?;
-    let vectors = matrix::eye(cx, cx.dtype(a.re), &even.into(), &n.into())?;
-    let vectors = Entries::real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
+    let vectors = matrix::eye(cx, cx.dtype(a.re()), &even.into(), &n.into())?;
+    let vectors = Parts::Real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
     let pairs = Pairs::new(cx, even);
     let norm = matrix::sum_of_squares(cx, a)?;
     let epsilon = matrix::epsilon(cx, a);
@@ -74,7 +73,7 @@ fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
                 let places = (0..half).map(|i| (i + row) * even + i + column).collect::<Vec<_>>();
                 elements(cx, a, &places)
             };
-            let (first, second) = (at(cx, 0, 0)?.re, at(cx, half, half)?.re);
+            let (first, second) = (at(cx, 0, 0)?.re(), at(cx, half, half)?.re());
             let between = at(cx, 0, half)?;
             let by = pairs.rotations(cx, first, second, between)?;
             let conjugate = by.conj(cx)?;
@@ -94,9 +93,9 @@ fn diagonalize(cx: &mut Context<'_>, a: Entries, n: i64) -> Result<Entries> {
 }
 
 /// The elements (…, k, 1) at `places`, counted row by row.
-fn elements(cx: &mut Context<'_>, x: Entries, places: &[i64]) -> Result<Entries> {
+fn elements(cx: &mut Context<'_>, x: Parts, places: &[i64]) -> Result<Parts> {
     let (m, n) = matrix::sides(cx, x);
-    let shape = cx.shape(x.re);
+    let shape = cx.shape(x.re());
     let flat = [&shape[..shape.len() - 2], &[m * n, Dim::Known(1)]].concat();
     let places = cx.i64s(places);
     x.each(cx, |cx, part| cx.reshape(part, &flat))?.take(cx, -2, places)

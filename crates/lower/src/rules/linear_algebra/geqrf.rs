@@ -1,15 +1,14 @@
 //! geqrf(a) → Loop over columns, a Householder reflector each; packed as LAPACK does
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors;
 use crate::rules::Result;
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     if matrix::is_empty(cx, a) {
-        return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
+        return Ok(vec![x[0], Parts::zeros(cx, 1, a)?]);
     }
     let (m, n) = matrix::sides(cx, a);
     let (reflectors, triangle) = reflectors::factor(cx, a)?;

@@ -3,7 +3,6 @@
 
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors::reduce_column;
 use crate::rules::Result;
@@ -11,14 +10,14 @@ use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     let (n, _) = matrix::sides(cx, a);
     if n == Dim::Known(0) {
         // JAX would expect minus one factors.
         return Err(RuleError::unsupported("matrices without rows are not supported"));
     }
     if matrix::is_empty(cx, a) || n == Dim::Known(1) {
-        return Ok(vec![x[0], Entries::zeros(cx, 1, a)?]);
+        return Ok(vec![x[0], Parts::zeros(cx, 1, a)?]);
     }
     let places = matrix::places(cx, &n)?;
     let steps = n.clone() - Dim::Known(1);

@@ -1,20 +1,19 @@
 //! householder_product(a, taus) → Loop over the reflectors, the last one first, applied to ones
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors::Reflectors;
 use crate::rules::Result;
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let (a, taus) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
+    let (a, taus) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]]);
     }
     let (m, n) = matrix::sides(cx, a);
     let product = if matrix::is_empty(cx, taus) {
-        let eye = matrix::eye(cx, cx.dtype(a.re), &m, &n)?;
-        Entries::real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?
+        let eye = matrix::eye(cx, cx.dtype(a.re()), &m, &n)?;
+        Parts::Real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?
     } else {
         Reflectors::unpack(cx, a, taus)?.product(cx, &n)?
     };

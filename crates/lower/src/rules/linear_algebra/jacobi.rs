@@ -7,10 +7,9 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
-use crate::Context;
 use crate::formula::formulas;
 use crate::rules::Result;
+use crate::{Context, Parts};
 
 /// Sweeps after which no more precision is to be had; five to ten are usual.
 pub(crate) const SWEEPS: u32 = 40;
@@ -31,11 +30,11 @@ pub(crate) struct Pairs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rotations {
     /// What complex rows are multiplied by before.
-    phase: Option<Entries>,
+    phase: Option<Parts>,
     /// ∓s, in the order that the rows have after the round.
-    sine: Entries,
+    sine: Parts,
     /// ±τ, in the order that the rows have after the round.
-    half: Entries,
+    half: Parts,
 }
 
 impl Pairs {
@@ -47,7 +46,7 @@ impl Pairs {
 
     /// The upper and the lower half of rows.
     #[track_caller]
-    pub(crate) fn halves(&self, cx: &mut Context<'_>, x: Entries) -> Result<(Entries, Entries)> {
+    pub(crate) fn halves(&self, cx: &mut Context<'_>, x: Parts) -> Result<(Parts, Parts)> {
         let (half, rows) = ((self.rows / 2).into(), self.rows.into());
         Ok((x.slice(cx, -2, &Dim::Known(0), &half)?, x.slice(cx, -2, &half, &rows)?))
     }
@@ -60,7 +59,7 @@ impl Pairs {
         cx: &mut Context<'_>,
         a: ValueId,
         b: ValueId,
-        c: Entries,
+        c: Parts,
     ) -> Result<Rotations> {
         // For complex numbers, the second column first takes the phase away from c.
         let (c, phase) = modulus_and_phase(cx, c)?;
@@ -75,7 +74,7 @@ impl Pairs {
             let root = (tangent.squared() + 1.0).sqrt();
             [tangent / root, tangent / (root + 1.0)]
         })?;
-        let (sine, half) = (Entries::real(sine), Entries::real(half));
+        let (sine, half) = (Parts::Real(sine), Parts::Real(half));
 
         let sine = sine.neg(cx)?.concat(cx, -2, sine)?.take(cx, -2, self.own)?;
         let minus = half.neg(cx)?;
@@ -85,7 +84,7 @@ impl Pairs {
             Some(phase) => {
                 let (dtype, shape) = (cx.dtype(c), cx.shape(c).to_vec());
                 let one = cx.full(dtype, 1.0, &shape)?;
-                Some(Entries::real(one).concat(cx, -2, phase)?)
+                Some(Parts::Real(one).concat(cx, -2, phase)?)
             }
         };
         Ok(Rotations { phase, sine, half })
@@ -93,12 +92,7 @@ impl Pairs {
 
     /// Rows (…, n, m) rotated, and moved on to the places of the next round.
     #[track_caller]
-    pub(crate) fn rotate(
-        &self,
-        cx: &mut Context<'_>,
-        rows: Entries,
-        by: Rotations,
-    ) -> Result<Entries> {
+    pub(crate) fn rotate(&self, cx: &mut Context<'_>, rows: Parts, by: Rotations) -> Result<Parts> {
         let rows = match by.phase {
             Some(phase) => rows.mul(cx, phase)?,
             None => rows,
@@ -120,16 +114,16 @@ impl Rotations {
 
 /// |c|, and c̄ / |c|; of real numbers c itself, which needs no phase.
 #[track_caller]
-fn modulus_and_phase(cx: &mut Context<'_>, c: Entries) -> Result<(ValueId, Option<Entries>)> {
-    if c.im.is_none() {
-        return Ok((c.re, None));
+fn modulus_and_phase(cx: &mut Context<'_>, c: Parts) -> Result<(ValueId, Option<Parts>)> {
+    if c.im().is_none() {
+        return Ok((c.re(), None));
     }
     let square = c.square(cx)?;
     let modulus = cx.op("Sqrt", &[square], Attrs::new())?;
-    let (zero, one) = (cx.scalar_like(c.re, 0.0)?, cx.scalar_like(c.re, 1.0)?);
+    let (zero, one) = (cx.scalar_like(c.re(), 0.0)?, cx.scalar_like(c.re(), 1.0)?);
     let some = cx.op("Greater", &[modulus, zero], Attrs::new())?;
     let divisor = cx.op("Where", &[some, modulus, one], Attrs::new())?;
-    let phase = c.conj(cx)?.over(cx, divisor)?.or_real(cx, some, one)?;
+    let phase = c.conj(cx)?.over(cx, divisor)?.or(cx, some, Parts::Real(one))?;
     Ok((modulus, Some(phase)))
 }
 
@@ -158,8 +152,8 @@ pub(crate) fn sorted(
 
 /// Rows (…, n, m) in the order (…, n, 1).
 #[track_caller]
-pub(crate) fn reordered(cx: &mut Context<'_>, rows: Entries, order: ValueId) -> Result<Entries> {
-    let shape = cx.shape(rows.re).to_vec();
+pub(crate) fn reordered(cx: &mut Context<'_>, rows: Parts, order: ValueId) -> Result<Parts> {
+    let shape = cx.shape(rows.re()).to_vec();
     let order = cx.expand(order, &shape)?;
     rows.pick(cx, -2, order)
 }

@@ -3,7 +3,6 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
@@ -11,7 +10,7 @@ use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
     let (taken_type, order_type) = (cx.out(1), cx.out(2).dtype);
     let places = matrix::places(cx, &m)?;
@@ -24,9 +23,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     let steps = Dim::op(DimOp::Min, &m, &n);
     let never = cx.op("Less", &[initial, initial], Attrs::new())?;
-    let start = [a, Entries::real(initial), Entries::real(never)];
+    let start = [a, Parts::Real(initial), Parts::Real(never)];
     let done = repeat(cx, &steps, &start, |cx, at, carry| {
-        let (rest, order, used) = (carry[0], carry[1].re, carry[2].re);
+        let (rest, order, used) = (carry[0], carry[1].re(), carry[2].re());
         let column = rest.take(cx, -1, at)?;
         let pivot = pivot(cx, column, order, places, at)?;
         let (order, chosen) = swap(cx, order, places, at, pivot, -2)?;
@@ -37,19 +36,19 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let factors = factors(cx, column, row, at, used)?;
         let share = factors.mul(cx, row)?;
         let rest = rest.sub(cx, share)?;
-        let stack = vec![factors, row, Entries::real(pivot)];
-        Ok(Round { carry: vec![rest, Entries::real(order), Entries::real(used)], stack })
+        let stack = vec![factors, row, Parts::Real(pivot)];
+        Ok(Round { carry: vec![rest, Parts::Real(order), Parts::Real(used)], stack })
     })?;
-    let order = done.carry[1].re;
+    let order = done.carry[1].re();
     let left = matrix::from_columns(cx, done.stack[0])?;
-    let shape = cx.shape(left.re).to_vec();
+    let shape = cx.shape(left.re()).to_vec();
     let wide = cx.expand(order, &shape)?;
     let left = left.pick(cx, -2, wide)?;
     let right = matrix::from_rows(cx, done.stack[1])?;
     let right = matrix::upper(cx, right, 0)?;
     let (left, right) = (matrix::padded(cx, left, &m, &n)?, matrix::padded(cx, right, &m, &n)?);
     let both = left.add(cx, right)?.write(cx, 0)?;
-    let taken = matrix::from_scalars(cx, done.stack[2])?.re;
+    let taken = matrix::from_scalars(cx, done.stack[2])?.re();
     let order = cx.squeeze(order, &[-1])?;
     let (taken, order) = (cx.cast(taken, taken_type.dtype)?, cx.cast(order, order_type)?);
     Ok(vec![both, Parts::Real(taken), Parts::Real(order)])
@@ -58,7 +57,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 /// The place (…, 1, 1) of the largest number that `column` has at or behind the place `at`.
 fn pivot(
     cx: &mut Context<'_>,
-    column: Entries,
+    column: Parts,
     order: ValueId,
     places: ValueId,
     at: ValueId,
@@ -74,18 +73,18 @@ fn pivot(
 /// The multiples of the pivot's row to take away from the other rows; none from those in use.
 fn factors(
     cx: &mut Context<'_>,
-    column: Entries,
-    row: Entries,
+    column: Parts,
+    row: Parts,
     at: ValueId,
     used: ValueId,
-) -> Result<Entries> {
+) -> Result<Parts> {
     let pivot = row.take(cx, -1, at)?;
-    let (size, zero) = (pivot.size(cx)?, cx.scalar_like(pivot.re, 0.0)?);
+    let (size, zero) = (pivot.size(cx)?, cx.scalar_like(pivot.re(), 0.0)?);
     let some = cx.op("Equal", &[size, zero], Attrs::new())?;
     let some = cx.op("Not", &[some], Attrs::new())?;
     // If the largest number is zero, all are: nothing to take away.
-    let one = cx.scalar_like(pivot.re, 1.0)?;
-    let pivot = pivot.or_real(cx, some, one)?;
+    let one = cx.scalar_like(pivot.re(), 1.0)?;
+    let pivot = pivot.or(cx, some, Parts::Real(one))?;
     let factors = column.div(cx, pivot)?;
     let unused = cx.op("Not", &[used], Attrs::new())?;
     factors.keep(cx, unused)
@@ -121,10 +120,10 @@ pub(crate) fn permutation(cx: &mut Context<'_>, pivots: ValueId, size: &Dim) -> 
     if shape.contains(&Dim::Known(0)) {
         return Ok(initial);
     }
-    let done = repeat(cx, &shape[shape.len() - 1], &[Entries::real(initial)], |cx, at, carry| {
+    let done = repeat(cx, &shape[shape.len() - 1], &[Parts::Real(initial)], |cx, at, carry| {
         let pivot = cx.op("Gather", &[pivots, at], attrs! { axis: -1 })?;
-        let (order, _) = swap(cx, carry[0].re, places, at, pivot, -1)?;
-        Ok(Round { carry: vec![Entries::real(order)], stack: Vec::new() })
+        let (order, _) = swap(cx, carry[0].re(), places, at, pivot, -1)?;
+        Ok(Round { carry: vec![Parts::Real(order)], stack: Vec::new() })
     })?;
-    Ok(done.carry[0].re)
+    Ok(done.carry[0].re())
 }

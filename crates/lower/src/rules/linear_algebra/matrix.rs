@@ -5,24 +5,23 @@ use std::f64::consts::LN_2;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};
 
-use super::complex_arrays::Entries;
-use crate::Context;
 use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::indexing::indices;
 use crate::rules::movement::pad;
+use crate::{Context, Parts};
 
 const ZERO: Dim = Dim::Known(0);
 
 /// The numbers of rows and columns.
-pub(crate) fn sides(cx: &Context<'_>, x: Entries) -> (Dim, Dim) {
-    let shape = cx.shape(x.re);
+pub(crate) fn sides(cx: &Context<'_>, x: Parts) -> (Dim, Dim) {
+    let shape = cx.shape(x.re());
     (shape[shape.len() - 2].clone(), shape[shape.len() - 1].clone())
 }
 
 /// Whether there is nothing to compute with.
-pub(crate) fn is_empty(cx: &Context<'_>, x: Entries) -> bool {
-    cx.shape(x.re).contains(&ZERO)
+pub(crate) fn is_empty(cx: &Context<'_>, x: Parts) -> bool {
+    cx.shape(x.re()).contains(&ZERO)
 }
 
 /// The row numbers of a matrix, as a column.
@@ -47,26 +46,26 @@ pub(crate) fn eye(
 
 /// `matrix` once for each member of the batch that `like` is.
 #[track_caller]
-pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Entries) -> Result<ValueId> {
-    let shape = cx.shape(like.re);
+pub(crate) fn batched(cx: &mut Context<'_>, matrix: ValueId, like: Parts) -> Result<ValueId> {
+    let shape = cx.shape(like.re());
     let shape = [&shape[..shape.len() - 2], cx.shape(matrix)].concat();
     cx.expand(matrix, &shape)
 }
 
 /// The elements on the diagonal `k` and below it.
 #[track_caller]
-pub(crate) fn lower(cx: &mut Context<'_>, x: Entries, k: i64) -> Result<Entries> {
+pub(crate) fn lower(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
     triangle(cx, x, k, false)
 }
 
 /// The elements on the diagonal `k` and above it.
 #[track_caller]
-pub(crate) fn upper(cx: &mut Context<'_>, x: Entries, k: i64) -> Result<Entries> {
+pub(crate) fn upper(cx: &mut Context<'_>, x: Parts, k: i64) -> Result<Parts> {
     triangle(cx, x, k, true)
 }
 
 #[track_caller]
-fn triangle(cx: &mut Context<'_>, x: Entries, k: i64, upper: bool) -> Result<Entries> {
+fn triangle(cx: &mut Context<'_>, x: Parts, k: i64, upper: bool) -> Result<Parts> {
     #[expect(clippy::cast_precision_loss, reason = "diagonals are near the main one")]
     let k = cx.scalar(DType::I64, k as f64)?;
     x.each(cx, |cx, part| Ok(cx.op("Trilu", &[part, k], attrs! { upper: upper })?))
@@ -75,19 +74,19 @@ fn triangle(cx: &mut Context<'_>, x: Entries, k: i64, upper: bool) -> Result<Ent
 /// The Hermitian matrices of which one triangle is given. Their diagonals are real, whatever the
 /// imaginary parts say.
 #[track_caller]
-pub(crate) fn hermitian(cx: &mut Context<'_>, x: Entries, is_lower: bool) -> Result<Entries> {
+pub(crate) fn hermitian(cx: &mut Context<'_>, x: Parts, is_lower: bool) -> Result<Parts> {
     let (half, strict) = match is_lower {
-        true => (lower(cx, Entries::real(x.re), 0)?, lower(cx, x, -1)?),
-        false => (upper(cx, Entries::real(x.re), 0)?, upper(cx, x, 1)?),
+        true => (lower(cx, Parts::Real(x.re()), 0)?, lower(cx, x, -1)?),
+        false => (upper(cx, Parts::Real(x.re()), 0)?, upper(cx, x, 1)?),
     };
     let mirrored = strict.adjoint(cx)?;
-    Entries { re: half.re, im: strict.im }.add(cx, mirrored)
+    Parts::new(half.re(), strict.im()).add(cx, mirrored)
 }
 
 /// A stack of columns (k, …, m, 1) as matrices (…, m, k).
 #[track_caller]
-pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
-    let rank = cx.rank(stack.re);
+pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
+    let rank = cx.rank(stack.re());
     let perm: Vec<usize> = (1..rank - 1).chain([0]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank as i64 - 1])?;
@@ -97,8 +96,8 @@ pub(crate) fn from_columns(cx: &mut Context<'_>, stack: Entries) -> Result<Entri
 
 /// A stack of rows (k, …, 1, n) as matrices (…, k, n).
 #[track_caller]
-pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
-    let rank = cx.rank(stack.re);
+pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
+    let rank = cx.rank(stack.re());
     let perm: Vec<usize> = (1..rank - 2).chain([0, rank - 2]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank as i64 - 2])?;
@@ -108,9 +107,9 @@ pub(crate) fn from_rows(cx: &mut Context<'_>, stack: Entries) -> Result<Entries>
 
 /// A stack of single numbers (k, …, 1, 1) as vectors (…, k).
 #[track_caller]
-pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Entries) -> Result<Entries> {
-    let rank = cx.rank(stack.re) as i64;
-    let perm: Vec<usize> = (1..cx.rank(stack.re) - 2).chain([0]).collect();
+pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Parts) -> Result<Parts> {
+    let rank = cx.rank(stack.re()) as i64;
+    let perm: Vec<usize> = (1..cx.rank(stack.re()) - 2).chain([0]).collect();
     stack.each(cx, |cx, part| {
         let flat = cx.squeeze(part, &[rank - 2, rank - 1])?;
         Ok(cx.transpose(flat, &perm)?)
@@ -119,7 +118,7 @@ pub(crate) fn from_scalars(cx: &mut Context<'_>, stack: Entries) -> Result<Entri
 
 /// `x` with an axis turned round.
 #[track_caller]
-pub(crate) fn reversed(cx: &mut Context<'_>, x: Entries, axis: i64) -> Result<Entries> {
+pub(crate) fn reversed(cx: &mut Context<'_>, x: Parts, axis: i64) -> Result<Parts> {
     let (start, end) = (Dim::Known(-1), Dim::Known(i64::MIN));
     x.each(cx, |cx, part| {
         let (start, end) = (std::slice::from_ref(&start), std::slice::from_ref(&end));
@@ -129,18 +128,13 @@ pub(crate) fn reversed(cx: &mut Context<'_>, x: Entries, axis: i64) -> Result<En
 
 /// `x`, padded with zeros after its last row and column to the given sizes.
 #[track_caller]
-pub(crate) fn padded(
-    cx: &mut Context<'_>,
-    x: Entries,
-    rows: &Dim,
-    columns: &Dim,
-) -> Result<Entries> {
+pub(crate) fn padded(cx: &mut Context<'_>, x: Parts, rows: &Dim, columns: &Dim) -> Result<Parts> {
     let (m, n) = sides(cx, x);
-    let low = vec![ZERO; cx.rank(x.re)];
+    let low = vec![ZERO; cx.rank(x.re())];
     let mut high = low.clone();
     let rank = high.len();
     (high[rank - 2], high[rank - 1]) = (rows.clone() - m, columns.clone() - n);
-    let zero = cx.scalar_like(x.re, 0.0)?;
+    let zero = cx.scalar_like(x.re(), 0.0)?;
     x.each(cx, |cx, part| pad::edges(cx, part, zero, &low, &high))
 }
 
@@ -154,7 +148,7 @@ pub(crate) fn all(cx: &mut Context<'_>, mask: ValueId, axes: &[i64]) -> Result<V
 
 /// Which matrices (…, 1, 1) hold nothing but finite numbers.
 #[track_caller]
-pub(crate) fn is_finite(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+pub(crate) fn is_finite(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let size = x.size(cx)?;
     let infinity = cx.scalar_like(size, f64::INFINITY)?;
     let finite = cx.op("Less", &[size, infinity], Attrs::new())?;
@@ -163,19 +157,19 @@ pub(crate) fn is_finite(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
 
 /// `x` where `ok` holds, NaN elsewhere.
 #[track_caller]
-pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Entries) -> Result<Entries> {
-    let nan = cx.scalar_like(x.re, f64::NAN)?;
+pub(crate) fn or_nan(cx: &mut Context<'_>, ok: ValueId, x: Parts) -> Result<Parts> {
+    let nan = cx.scalar_like(x.re(), f64::NAN)?;
     x.each(cx, |cx, part| Ok(cx.op("Where", &[ok, part, nan], Attrs::new())?))
 }
 
 /// `x` divided by powers of two (…, 1, 1), so that its largest elements are near one and their
 /// squares are numbers; and those powers.
 #[track_caller]
-pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, ValueId)> {
+pub(crate) fn balanced(cx: &mut Context<'_>, x: Parts) -> Result<(Parts, ValueId)> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2, -1]));
     let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
     // Beyond this, either the power or its inverse is not a normal number.
-    let most = if cx.dtype(x.re) == DType::F64 { 1022.0 } else { 126.0 };
+    let most = if cx.dtype(x.re()) == DType::F64 { 1022.0 } else { 126.0 };
     let [power] = formulas(cx, [largest], |[largest]| {
         let largest = largest.equals(0.0).select(1.0, largest);
         let exponent = (largest.ln() / LN_2).floor().clip(-most, most);
@@ -185,8 +179,8 @@ pub(crate) fn balanced(cx: &mut Context<'_>, x: Entries) -> Result<(Entries, Val
 }
 
 /// The distance from one to the next number of the type.
-pub(crate) fn epsilon(cx: &Context<'_>, x: Entries) -> f64 {
-    if cx.dtype(x.re) == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
+pub(crate) fn epsilon(cx: &Context<'_>, x: Parts) -> f64 {
+    if cx.dtype(x.re()) == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
 }
 
 /// Whether `mask` holds anywhere.
@@ -199,14 +193,14 @@ pub(crate) fn any(cx: &mut Context<'_>, mask: ValueId) -> Result<ValueId> {
 
 /// The sums (…, 1, 1) of the squares of all elements.
 #[track_caller]
-pub(crate) fn sum_of_squares(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+pub(crate) fn sum_of_squares(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let (squares, axes) = (x.square(cx)?, cx.i64s(&[-2, -1]));
     Ok(cx.op("ReduceSum", &[squares, axes], attrs! { keepdims: true })?)
 }
 
 /// The Frobenius norms (…, 1, 1).
 #[track_caller]
-pub(crate) fn norm(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+pub(crate) fn norm(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let square = sum_of_squares(cx, x)?;
     Ok(cx.op("Sqrt", &[square], Attrs::new())?)
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod cholesky;
 pub(crate) mod cholesky_update;
-pub(crate) mod complex_arrays;
 pub(crate) mod custom_linear_solve;
 pub(crate) mod dot_general;
 pub(crate) mod eig;

@@ -1,6 +1,5 @@
 //! ormqr[left, transpose](a, taus, c) → Loop over the reflectors, each applied to c
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors::{Order, Reflectors};
 use crate::rules::Result;
@@ -8,8 +7,8 @@ use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (left, transpose): (bool, bool) = (cx.param("left")?, cx.param("transpose")?);
-    let (a, taus) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
-    let c = Entries::read(cx, x[2])?;
+    let (a, taus) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
+    let c = Parts::read(cx, x[2])?;
     if matrix::is_empty(cx, c) || matrix::is_empty(cx, taus) {
         return Ok(vec![x[2]]);
     }

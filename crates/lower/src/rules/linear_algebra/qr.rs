@@ -3,7 +3,6 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, DimOp};
 
-use super::complex_arrays::Entries;
 use super::lu;
 use super::matrix;
 use super::reflectors::{self, Reflector, Reflectors};
@@ -15,7 +14,7 @@ use crate::{Context, Parts};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
     let pivoting: bool = cx.param_or("pivoting", false)?;
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
     let least = Dim::op(DimOp::Min, &m, &n);
     let inner = if full { m.clone() } else { least };
@@ -43,31 +42,31 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 
 fn empty(
     cx: &mut Context<'_>,
-    a: Entries,
+    a: Parts,
     m: &Dim,
     inner: &Dim,
     pivoting: bool,
 ) -> Result<Vec<Parts>> {
-    let eye = matrix::eye(cx, cx.dtype(a.re), m, inner)?;
-    let q = Entries::real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?.write(cx, 0)?;
-    let mut results = vec![q, Entries::zeros(cx, 1, a)?];
+    let eye = matrix::eye(cx, cx.dtype(a.re()), m, inner)?;
+    let q = Parts::Real(matrix::batched(cx, eye, a)?).in_kind_of(cx, a)?.write(cx, 0)?;
+    let mut results = vec![q, Parts::zeros(cx, 1, a)?];
     if pivoting {
-        results.push(Entries::zeros(cx, 2, Entries::real(a.re))?);
+        results.push(Parts::zeros(cx, 2, Parts::Real(a.re()))?);
     }
     Ok(results)
 }
 
 /// As [`reflectors::factor`], for the columns in an order (…, n) such that each is the longest of
 /// those left.
-fn pivoted(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, Entries, ValueId)> {
+fn pivoted(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts, ValueId)> {
     let (m, n) = matrix::sides(cx, a);
     let places = matrix::places(cx, &m)?;
     let numbers = indices::count(cx, &n)?;
     let order = cx.unsqueeze(numbers, &[0])?;
     let order = matrix::batched(cx, order, a)?;
     let steps = Dim::op(DimOp::Min, &m, &n);
-    let done = repeat(cx, &steps, &[a, Entries::real(order)], |cx, at, carry| {
-        let (rest, order) = (carry[0], carry[1].re);
+    let done = repeat(cx, &steps, &[a, Parts::Real(order)], |cx, at, carry| {
+        let (rest, order) = (carry[0], carry[1].re());
         let from = cx.op("GreaterOrEqual", &[places, at], Attrs::new())?;
         let below = rest.keep(cx, from)?;
         let norms = reflectors::norm_of_columns(cx, below)?;
@@ -81,27 +80,27 @@ fn pivoted(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, Entries, Val
         let column = rest.take(cx, -1, at)?;
         let (reflector, _) = Reflector::of_column(cx, column, places, at)?;
         let rest = reflector.adjoint(cx)?.apply(cx, rest)?;
-        let carry = vec![rest, Entries::real(order)];
+        let carry = vec![rest, Parts::Real(order)];
         Ok(Round { carry, stack: vec![reflector.vector, reflector.tau] })
     })?;
     let vectors = matrix::from_columns(cx, done.stack[0])?;
     let taus = matrix::from_columns(cx, done.stack[1])?;
     let triangle = matrix::upper(cx, done.carry[0], 0)?;
     let triangle = triangle.slice(cx, -2, &Dim::Known(0), &steps)?;
-    let order = cx.squeeze(done.carry[1].re, &[-2])?;
+    let order = cx.squeeze(done.carry[1].re(), &[-2])?;
     Ok((Reflectors { vectors, taus }, triangle, cx.cast(order, DType::I32)?))
 }
 
 /// `x` with the columns `at` and `other` (…, 1, 1) exchanged.
 fn exchange(
     cx: &mut Context<'_>,
-    x: Entries,
+    x: Parts,
     numbers: ValueId,
     at: ValueId,
     other: ValueId,
-) -> Result<Entries> {
+) -> Result<Parts> {
     let here = x.take(cx, -1, at)?;
-    let shape = cx.shape(here.re).to_vec();
+    let shape = cx.shape(here.re()).to_vec();
     let wide = cx.expand(other, &shape)?;
     let there = x.pick(cx, -1, wide)?;
     let is_other = cx.op("Equal", &[numbers, other], Attrs::new())?;

@@ -3,25 +3,24 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
 
-use super::complex_arrays::Entries;
 use super::matrix;
-use crate::Context;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::{Context, Parts};
 
 /// Reflectors H₀, H₁, …: the columns of (…, m, k), and the factors τ (…, 1, k).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reflectors {
-    pub(crate) vectors: Entries,
-    pub(crate) taus: Entries,
+    pub(crate) vectors: Parts,
+    pub(crate) taus: Parts,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reflector {
     /// The vector v, which is one at the pivot and zero before it.
-    pub(crate) vector: Entries,
-    pub(crate) tau: Entries,
+    pub(crate) vector: Parts,
+    pub(crate) tau: Parts,
 }
 
 impl Reflector {
@@ -31,7 +30,7 @@ impl Reflector {
     #[track_caller]
     pub(crate) fn of_column(
         cx: &mut Context<'_>,
-        column: Entries,
+        column: Parts,
         places: ValueId,
         at: ValueId,
     ) -> Result<(Self, ValueId)> {
@@ -40,7 +39,7 @@ impl Reflector {
         let alpha = column.take(cx, -2, at)?;
         // The column is a multiple of the unit vector already if there is nothing behind the pivot
         // and the pivot is real; the reflector is then the identity.
-        let rest = match alpha.im {
+        let rest = match alpha.im() {
             None => tail.size(cx)?,
             Some(im) => {
                 let (tail, im) = (tail.size(cx)?, cx.op("Abs", &[im], Attrs::new())?);
@@ -57,26 +56,26 @@ impl Reflector {
         let norm = column.keep(cx, from)?;
         let norm = norm_of_columns(cx, norm)?;
         let minus = cx.op("Neg", &[norm], Attrs::new())?;
-        let negative = cx.op("Less", &[alpha.re, zero], Attrs::new())?;
+        let negative = cx.op("Less", &[alpha.re(), zero], Attrs::new())?;
         let beta = cx.op("Where", &[negative, norm, minus], Attrs::new())?;
-        let real_beta = Entries::real(beta).in_kind_of(cx, alpha)?;
+        let real_beta = Parts::Real(beta).in_kind_of(cx, alpha)?;
         let difference = real_beta.sub(cx, alpha)?;
         let safe = cx.op("Where", &[trivial, one, beta], Attrs::new())?;
         let tau = difference.over(cx, safe)?;
         let reflects = cx.op("Not", &[trivial], Attrs::new())?;
         let tau = tau.keep(cx, reflects)?;
-        let scale = difference.neg(cx)?.or_real(cx, reflects, one)?;
+        let scale = difference.neg(cx)?.or(cx, reflects, Parts::Real(one))?;
         let vector = tail.div(cx, scale)?;
         let here = cx.op("Equal", &[places, at], Attrs::new())?;
         let elsewhere = cx.op("Not", &[here], Attrs::new())?;
-        let vector = vector.or_real(cx, elsewhere, one)?;
-        let beta = cx.op("Where", &[trivial, alpha.re, beta], Attrs::new())?;
+        let vector = vector.or(cx, elsewhere, Parts::Real(one))?;
+        let beta = cx.op("Where", &[trivial, alpha.re(), beta], Attrs::new())?;
         Ok((Self { vector, tau }, beta))
     }
 
     /// H x.
     #[track_caller]
-    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    pub(crate) fn apply(&self, cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
         let row = self.vector.adjoint(cx)?.matmul(cx, x)?;
         let scaled = self.vector.mul(cx, self.tau)?;
         let share = scaled.mul(cx, row)?;
@@ -85,7 +84,7 @@ impl Reflector {
 
     /// x H.
     #[track_caller]
-    pub(crate) fn apply_right(&self, cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
+    pub(crate) fn apply_right(&self, cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
         let column = x.matmul(cx, self.vector)?.mul(cx, self.tau)?;
         let row = self.vector.adjoint(cx)?;
         let share = column.mul(cx, row)?;
@@ -98,16 +97,16 @@ impl Reflector {
     pub(crate) fn packed(
         &self,
         cx: &mut Context<'_>,
-        column: Entries,
+        column: Parts,
         beta: ValueId,
         places: ValueId,
         at: ValueId,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         let before = cx.op("Less", &[places, at], Attrs::new())?;
         let packed = column.or(cx, before, self.vector)?;
         let here = cx.op("Equal", &[places, at], Attrs::new())?;
         let elsewhere = cx.op("Not", &[here], Attrs::new())?;
-        packed.or_real(cx, elsewhere, beta)
+        packed.or(cx, elsewhere, Parts::Real(beta))
     }
 
     /// The adjoint.
@@ -119,7 +118,7 @@ impl Reflector {
 
 /// The Euclidean norms (…, 1, n) of columns, whose squares need not be numbers.
 #[track_caller]
-pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Entries) -> Result<ValueId> {
+pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
     let (size, axes) = (x.size(cx)?, cx.i64s(&[-2]));
     let largest = cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?;
     let (zero, one) = (cx.scalar_like(largest, 0.0)?, cx.scalar_like(largest, 1.0)?);
@@ -133,7 +132,7 @@ pub(crate) fn norm_of_columns(cx: &mut Context<'_>, x: Entries) -> Result<ValueI
 
 /// The reflectors that make `a` (…, m, n) upper triangular, and the triangle (…, min(m, n), n).
 #[track_caller]
-pub(crate) fn factor(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, Entries)> {
+pub(crate) fn factor(cx: &mut Context<'_>, a: Parts) -> Result<(Reflectors, Parts)> {
     let (m, n) = matrix::sides(cx, a);
     let places = matrix::places(cx, &m)?;
     let steps = Dim::op(DimOp::Min, &m, &n);
@@ -152,20 +151,20 @@ pub(crate) fn factor(cx: &mut Context<'_>, a: Entries) -> Result<(Reflectors, En
 
 /// What one step makes of a matrix that is reduced to its diagonals from both sides.
 pub(crate) struct Step {
-    pub(crate) column: Entries,
+    pub(crate) column: Parts,
     pub(crate) reflector: Reflector,
     pub(crate) beta: ValueId,
     /// The column as LAPACK leaves it.
-    pub(crate) packed: Entries,
+    pub(crate) packed: Parts,
     /// The matrix, with the reflector applied to its rows and its columns.
-    pub(crate) rest: Entries,
+    pub(crate) rest: Parts,
 }
 
 /// Reduces the column `at` of `a` to what is above the place behind the diagonal, and that place.
 #[track_caller]
 pub(crate) fn reduce_column(
     cx: &mut Context<'_>,
-    a: Entries,
+    a: Parts,
     places: ValueId,
     at: ValueId,
 ) -> Result<Step> {
@@ -190,15 +189,15 @@ impl Reflectors {
     /// Reflectors as LAPACK stores them: below the diagonals of `packed` (…, m, n), with factors
     /// (…, k). The ones on the diagonals and the zeros above are not stored.
     #[track_caller]
-    pub(crate) fn unpack(cx: &mut Context<'_>, packed: Entries, taus: Entries) -> Result<Self> {
+    pub(crate) fn unpack(cx: &mut Context<'_>, packed: Parts, taus: Parts) -> Result<Self> {
         let (m, n) = matrix::sides(cx, packed);
         let taus = taus.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-2])?))?;
         let (_, k) = matrix::sides(cx, taus);
         let vectors = if k == n { packed } else { packed.slice(cx, -1, &Dim::Known(0), &k)? };
         let vectors = matrix::lower(cx, vectors, -1)?;
-        let eye = matrix::eye(cx, cx.dtype(packed.re), &m, &k)?;
-        let re = cx.op("Add", &[vectors.re, eye], Attrs::new())?;
-        Ok(Self { vectors: Entries { re, im: vectors.im }, taus })
+        let eye = matrix::eye(cx, cx.dtype(packed.re()), &m, &k)?;
+        let re = cx.op("Add", &[vectors.re(), eye], Attrs::new())?;
+        Ok(Self { vectors: Parts::new(re, vectors.im()), taus })
     }
 
     /// `x` after each reflector, or its adjoint, was applied from one side.
@@ -206,11 +205,11 @@ impl Reflectors {
     pub(crate) fn apply(
         &self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         order: Order,
         left: bool,
         adjoint: bool,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         let (_, count) = matrix::sides(cx, self.vectors);
         let last = cx.dims(&[count.clone() - Dim::Known(1)])?;
         let done = repeat(cx, &count, &[x], |cx, at, carry| {
@@ -234,10 +233,10 @@ impl Reflectors {
 
     /// The first `columns` columns of H₀ H₁ ….
     #[track_caller]
-    pub(crate) fn product(&self, cx: &mut Context<'_>, columns: &Dim) -> Result<Entries> {
+    pub(crate) fn product(&self, cx: &mut Context<'_>, columns: &Dim) -> Result<Parts> {
         let (m, _) = matrix::sides(cx, self.vectors);
-        let eye = matrix::eye(cx, cx.dtype(self.vectors.re), &m, columns)?;
-        let eye = Entries::real(matrix::batched(cx, eye, self.vectors)?);
+        let eye = matrix::eye(cx, cx.dtype(self.vectors.re()), &m, columns)?;
+        let eye = Parts::Real(matrix::batched(cx, eye, self.vectors)?);
         let eye = eye.in_kind_of(cx, self.vectors)?;
         self.apply(cx, eye, Order::LastToFirst, true, false)
     }

@@ -4,7 +4,6 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::DType;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors;
 use crate::formula::formulas;
@@ -18,8 +17,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if cx.param_or("sort_eig_vals", false)? {
         return Err(RuleError::unsupported("sorting the eigenvalues is not supported"));
     }
-    let a = Entries::read(cx, x[0])?;
-    if a.im.is_none() {
+    let a = Parts::read(cx, x[0])?;
+    if a.im().is_none() {
         return Err(RuleError::unsupported(
             "the real Schur form, with a 2×2 block for every complex pair, is not supported",
         )
@@ -29,7 +28,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Ok(vec![x[0]; if vectors { 2 } else { 1 }]);
     }
     let form = Form::of(cx, a)?;
-    let triangle = form.triangle.mul(cx, Entries::real(form.scale))?;
+    let triangle = form.triangle.mul(cx, Parts::Real(form.scale))?;
     let mut results = vec![matrix::or_nan(cx, form.ok, triangle)?.write(cx, 0)?];
     if vectors {
         results.push(matrix::or_nan(cx, form.ok, form.basis)?.write(cx, 1)?);
@@ -39,8 +38,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 
 /// A complex matrix as `scale` · `basis` · `triangle` · `basis`ᴴ.
 pub(crate) struct Form {
-    pub(crate) triangle: Entries,
-    pub(crate) basis: Entries,
+    pub(crate) triangle: Parts,
+    pub(crate) basis: Parts,
     pub(crate) scale: ValueId,
     /// Which matrices (…, 1, 1) were finite and came to an end.
     pub(crate) ok: ValueId,
@@ -54,7 +53,7 @@ const PATIENCE: f64 = 8.0;
 
 impl Form {
     #[track_caller]
-    pub(crate) fn of(cx: &mut Context<'_>, a: Entries) -> Result<Self> {
+    pub(crate) fn of(cx: &mut Context<'_>, a: Parts) -> Result<Self> {
         let (n, _) = matrix::sides(cx, a);
         let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
         let Some(limit) = known else {
@@ -65,8 +64,8 @@ impl Form {
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;
         let (a, scale) = matrix::balanced(cx, a)?;
-        let basis = matrix::eye(cx, cx.dtype(a.re), &n, &n)?;
-        let basis = Entries::real(matrix::batched(cx, basis, a)?).in_kind_of(cx, a)?;
+        let basis = matrix::eye(cx, cx.dtype(a.re()), &n, &n)?;
+        let basis = Parts::Real(matrix::batched(cx, basis, a)?).in_kind_of(cx, a)?;
         let norm = matrix::norm(cx, a)?;
         let epsilon = cx.scalar_like(norm, matrix::epsilon(cx, a))?;
         let limits = Limits {
@@ -78,10 +77,10 @@ impl Form {
         let left = cx.dims(&[n])?;
         let left = cx.expand(left, &shape)?;
         let waited = cx.full(DType::I64, 0.0, &shape)?;
-        let start = [a, basis, Entries::real(left), Entries::real(waited)];
+        let start = [a, basis, Parts::Real(left), Parts::Real(waited)];
         let done = repeat_while(cx, limit, &start, |cx, carry| limits.step(cx, carry))?;
         let one = cx.scalar(DType::I64, 1.0)?;
-        let ended = cx.op("LessOrEqual", &[done[2].re, one], Attrs::new())?;
+        let ended = cx.op("LessOrEqual", &[done[2].re(), one], Attrs::new())?;
         let ok = cx.op("And", &[finite, ended], Attrs::new())?;
         Ok(Self { triangle: matrix::upper(cx, done[0], 0)?, basis: done[1], scale, ok })
     }
@@ -96,8 +95,8 @@ struct Limits {
 
 impl Limits {
     /// One step for the block of rows and columns that are left, and whether to go on.
-    fn step(&self, cx: &mut Context<'_>, carry: &[Entries]) -> Result<(ValueId, Vec<Entries>)> {
-        let (a, basis, left, waited) = (carry[0], carry[1], carry[2].re, carry[3].re);
+    fn step(&self, cx: &mut Context<'_>, carry: &[Parts]) -> Result<(ValueId, Vec<Parts>)> {
+        let (a, basis, left, waited) = (carry[0], carry[1], carry[2].re(), carry[3].re());
         let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
         let last = cx.op("Sub", &[left, one], Attrs::new())?;
         let shift = self.shift(cx, a, last, waited)?;
@@ -105,9 +104,9 @@ impl Limits {
         let front = cx.op("Less", &[self.numbers, left], Attrs::new())?;
         let block = cx.op("And", &[upper, front], Attrs::new())?;
         let (n, _) = matrix::sides(cx, a);
-        let eye = matrix::eye(cx, cx.dtype(a.re), &n, &n)?;
-        let diagonal = shift.mul(cx, Entries::real(eye))?;
-        let shifted = a.sub(cx, diagonal)?.or_real(cx, block, eye)?;
+        let eye = matrix::eye(cx, cx.dtype(a.re()), &n, &n)?;
+        let diagonal = shift.mul(cx, Parts::Real(eye))?;
+        let shifted = a.sub(cx, diagonal)?.or(cx, block, Parts::Real(eye))?;
         let unitary = reflectors::factor(cx, shifted)?.0.product(cx, &n)?;
         let adjoint = unitary.adjoint(cx)?;
         let a = adjoint.matmul(cx, a)?.matmul(cx, unitary)?;
@@ -127,7 +126,7 @@ impl Limits {
         let longer = cx.op("Add", &[waited, one], Attrs::new())?;
         let waited = cx.op("Where", &[found, zero, longer], Attrs::new())?;
         let more = cx.op("Greater", &[left, one], Attrs::new())?;
-        let carry = vec![a, basis, Entries::real(left), Entries::real(waited)];
+        let carry = vec![a, basis, Parts::Real(left), Parts::Real(waited)];
         Ok((matrix::any(cx, more)?, carry))
     }
 
@@ -136,18 +135,18 @@ impl Limits {
     fn shift(
         &self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         last: ValueId,
         waited: ValueId,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
         let previous = cx.op("Sub", &[last, one], Attrs::new())?;
         let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
         let (upper, lower) = (x.row(cx, previous)?, x.row(cx, last)?);
         let (a, b) = (upper.pick(cx, -1, previous)?, upper.pick(cx, -1, last)?);
         let (c, d) = (lower.pick(cx, -1, previous)?, lower.pick(cx, -1, last)?);
-        let half = cx.scalar_like(x.re, 0.5)?;
-        let half = a.sub(cx, d)?.mul(cx, Entries::real(half))?;
+        let half = cx.scalar_like(x.re(), 0.5)?;
+        let half = a.sub(cx, d)?.mul(cx, Parts::Real(half))?;
         let product = b.mul(cx, c)?;
         let root = half.mul(cx, half)?.add(cx, product)?;
         let root = square_root(cx, root)?;
@@ -155,20 +154,20 @@ impl Limits {
         let (p, m) = (plus.square(cx)?, minus.square(cx)?);
         let larger = cx.op("GreaterOrEqual", &[p, m], Attrs::new())?;
         let divisor = plus.or(cx, larger, minus)?;
-        let (size, none) = (divisor.size(cx)?, cx.scalar_like(x.re, 0.0)?);
+        let (size, none) = (divisor.size(cx)?, cx.scalar_like(x.re(), 0.0)?);
         let some = cx.op("Greater", &[size, none], Attrs::new())?;
-        let unit = cx.scalar_like(x.re, 1.0)?;
-        let divisor = divisor.or_real(cx, some, unit)?;
+        let unit = cx.scalar_like(x.re(), 1.0)?;
+        let divisor = divisor.or(cx, some, Parts::Real(unit))?;
         let distance = product.div(cx, divisor)?;
         let near = d.sub(cx, distance)?;
 
         let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
         let rest = lower.keep(cx, before)?.size(cx)?;
-        let rest = Entries::real(rest).sum(cx, -1)?.re;
+        let rest = Parts::Real(rest).sum(cx, -1)?.re();
         let (x, y) = (cx.scalar_like(rest, 0.75)?, cx.scalar_like(rest, 0.4375)?);
         let re = cx.op("Mul", &[rest, x], Attrs::new())?;
         let im = cx.op("Mul", &[rest, y], Attrs::new())?;
-        let aside = d.add(cx, Entries { re, im: Some(im) })?;
+        let aside = d.add(cx, Parts::Complex(re, im))?;
         let patience = cx.scalar(DType::I64, PATIENCE)?;
         let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
         let end = cx.scalar(DType::I64, PATIENCE - 1.0)?;
@@ -178,11 +177,11 @@ impl Limits {
 }
 
 /// The roots with a real part that is not negative.
-fn square_root(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
-    let Some(im) = x.im else {
+fn square_root(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
+    let Some(im) = x.im() else {
         return Err(RuleError::Internal("the root of real numbers".to_owned()));
     };
-    let [re, im] = formulas(cx, [x.re, im], |[re, im]| {
+    let [re, im] = formulas(cx, [x.re(), im], |[re, im]| {
         let modulus = (re.squared() + im.squared()).sqrt();
         let larger = ((modulus + re.abs()) * 0.5).sqrt();
         let divisor = larger.equals(0.0).select(1.0, larger);
@@ -192,5 +191,5 @@ fn square_root(cx: &mut Context<'_>, x: Entries) -> Result<Entries> {
         let signed = below.select(-larger, larger);
         [negative.select(smaller.abs(), larger), negative.select(signed, smaller)]
     })?;
-    Ok(Entries { re, im: Some(im) })
+    Ok(Parts::Complex(re, im))
 }

@@ -4,7 +4,6 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{Dim, DimOp};
 
-use super::complex_arrays::Entries;
 use super::jacobi::{self, Pairs};
 use super::matrix;
 use super::reflectors;
@@ -17,7 +16,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let full: bool = cx.param("full_matrices")?;
     let vectors: bool = cx.param("compute_uv")?;
     let subset: Option<(Dim, Dim)> = cx.param_or("subset_by_index", None)?;
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     let (m, n) = matrix::sides(cx, a);
     let least = Dim::op(DimOp::Min, &m, &n);
     if !subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == least) {
@@ -41,12 +40,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     // A wide matrix is the adjoint of a tall one.
     let tall = if rows < columns { a.adjoint(cx)? } else { a };
     let mut triple = decompose(cx, tall, vectors.then_some(full))?;
-    if columns == 1 && a.im.is_none() {
+    if columns == 1 && a.im().is_none() {
         triple.vectors = sign_on_the_left(cx, triple.vectors)?;
     }
     let values = cx.op("Mul", &[triple.values, scale], Attrs::new())?;
-    let values = matrix::or_nan(cx, finite, Entries::real(values))?.re;
-    let values = Entries::real(cx.squeeze(values, &[-1])?);
+    let values = matrix::or_nan(cx, finite, Parts::Real(values))?.re();
+    let values = Parts::Real(cx.squeeze(values, &[-1])?);
     let mut results = vec![values.write(cx, 0)?];
     if let Some((left, right)) = triple.vectors {
         let (left, right) =
@@ -59,17 +58,17 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// As JAX has it: the vectors of full matrices are those of the identity.
-fn empty(cx: &mut Context<'_>, a: Entries, vectors: bool) -> Result<Vec<Parts>> {
-    let mut results = vec![Entries::zeros(cx, 0, Entries::real(a.re))?];
+fn empty(cx: &mut Context<'_>, a: Parts, vectors: bool) -> Result<Vec<Parts>> {
+    let mut results = vec![Parts::zeros(cx, 0, Parts::Real(a.re()))?];
     for i in 1..if vectors { 3 } else { 1 } {
         let shape = cx.out(i).shape;
         let rank = shape.len();
         results.push(if shape[rank - 2] == shape[rank - 1] {
-            let eye = matrix::eye(cx, cx.dtype(a.re), &shape[rank - 2], &shape[rank - 1])?;
-            let eye = Entries::real(matrix::batched(cx, eye, a)?);
+            let eye = matrix::eye(cx, cx.dtype(a.re()), &shape[rank - 2], &shape[rank - 1])?;
+            let eye = Parts::Real(matrix::batched(cx, eye, a)?);
             eye.in_kind_of(cx, a)?.write(cx, i)?
         } else {
-            Entries::zeros(cx, i, a)?
+            Parts::zeros(cx, i, a)?
         });
     }
     Ok(results)
@@ -78,31 +77,31 @@ fn empty(cx: &mut Context<'_>, a: Entries, vectors: bool) -> Result<Vec<Parts>> 
 /// Singular values (…, n, 1), left vectors as columns, conjugated right vectors as rows.
 struct Triple {
     values: ValueId,
-    vectors: Option<(Entries, Entries)>,
+    vectors: Option<(Parts, Parts)>,
 }
 
 /// The right vector of a single column is 1 in JAX, and the first left vector has the sign.
 fn sign_on_the_left(
     cx: &mut Context<'_>,
-    vectors: Option<(Entries, Entries)>,
-) -> Result<Option<(Entries, Entries)>> {
+    vectors: Option<(Parts, Parts)>,
+) -> Result<Option<(Parts, Parts)>> {
     let Some((left, right)) = vectors else { return Ok(None) };
     let (rows, columns) = matrix::sides(cx, left);
     let one = Dim::Known(1);
     let first = left.slice(cx, -1, &Dim::Known(0), &one)?;
-    let signed = Entries::real(cx.op("Mul", &[first.re, right.re], Attrs::new())?);
+    let signed = Parts::Real(cx.op("Mul", &[first.re(), right.re()], Attrs::new())?);
     let left = if columns == one || rows == one {
         signed
     } else {
         let rest = left.slice(cx, -1, &one, &columns)?;
         signed.concat(cx, -1, rest)?
     };
-    let right = Entries::real(cx.op("Abs", &[right.re], Attrs::new())?);
+    let right = Parts::Real(cx.op("Abs", &[right.re()], Attrs::new())?);
     Ok(Some((left, right)))
 }
 
 /// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.
-fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Triple> {
+fn decompose(cx: &mut Context<'_>, a: Parts, full: Option<bool>) -> Result<Triple> {
     let (m, n) = matrix::sides(cx, a);
     let (reflectors, square) = if m == n {
         (None, a)
@@ -118,7 +117,7 @@ fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Tri
     let (rows, turned) = orthogonalize(cx, conjugate, count, full.is_some())?;
     let transposed = rows.transpose(cx)?;
     let lengths = reflectors::norm_of_columns(cx, transposed)?;
-    let lengths = Entries::real(lengths).transpose(cx)?.re;
+    let lengths = Parts::Real(lengths).transpose(cx)?.re();
     let (values, order) = jacobi::sorted(cx, lengths, count, true)?;
     let (Some(turned), Some(full)) = (turned, full) else {
         return Ok(Triple { values, vectors: None });
@@ -145,29 +144,29 @@ fn decompose(cx: &mut Context<'_>, a: Entries, full: Option<bool>) -> Result<Tri
 /// Rows rotated until they are orthogonal; and the rows of the identity, rotated with them.
 fn orthogonalize(
     cx: &mut Context<'_>,
-    rows: Entries,
+    rows: Parts,
     n: i64,
     vectors: bool,
-) -> Result<(Entries, Option<Entries>)> {
+) -> Result<(Parts, Option<Parts>)> {
     let even = n + n % 2;
     let epsilon = matrix::epsilon(cx, rows);
     let padded = matrix::padded(cx, rows, &even.into(), &n.into())?;
     let mut start = vec![padded];
     if vectors {
-        let eye = matrix::eye(cx, cx.dtype(rows.re), &even.into(), &n.into())?;
-        start.push(Entries::real(matrix::batched(cx, eye, rows)?).in_kind_of(cx, rows)?);
+        let eye = matrix::eye(cx, cx.dtype(rows.re()), &even.into(), &n.into())?;
+        start.push(Parts::Real(matrix::batched(cx, eye, rows)?).in_kind_of(cx, rows)?);
     }
     let pairs = Pairs::new(cx, even);
     #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
-    let limit = cx.scalar_like(rows.re, epsilon * (n as f64).sqrt())?;
+    let limit = cx.scalar_like(rows.re(), epsilon * (n as f64).sqrt())?;
     // Rows this much shorter than the longest are rounding errors, orthogonal or not.
-    let floor = cx.scalar_like(rows.re, epsilon * epsilon)?;
-    let none = cx.scalar_like(rows.re, 0.0)?;
+    let floor = cx.scalar_like(rows.re(), epsilon * epsilon)?;
+    let none = cx.scalar_like(rows.re(), 0.0)?;
 
     let done = repeat_while(cx, jacobi::SWEEPS, &start, |cx, carry| {
-        let carry = [carry, &[Entries::real(none)]].concat();
+        let carry = [carry, &[Parts::Real(none)]].concat();
         let mut sweep = repeat(cx, &(even - 1).into(), &carry, |cx, _, carry| {
-            let (rows, worst) = (carry[0], carry[carry.len() - 1].re);
+            let (rows, worst) = (carry[0], carry[carry.len() - 1].re());
             let (upper, lower) = pairs.halves(cx, rows)?;
             let (first, second) = (length(cx, upper)?, length(cx, lower)?);
             let between = upper.conj(cx)?.mul(cx, lower)?.sum(cx, -1)?;
@@ -178,14 +177,14 @@ fn orthogonalize(
             for rows in &carry[..carry.len() - 1] {
                 next.push(pairs.rotate(cx, *rows, by)?);
             }
-            next.push(Entries::real(worst));
+            next.push(Parts::Real(worst));
             Ok(Round { carry: next, stack: Vec::new() })
         })?;
-        let worst = sweep.carry.pop().map_or(none, |worst| worst.re);
+        let worst = sweep.carry.pop().map_or(none, crate::parts::Parts::re);
         let more = cx.op("Greater", &[worst, limit], Attrs::new())?;
         Ok((more, sweep.carry))
     })?;
-    let first = |cx: &mut Context<'_>, x: Entries| x.slice(cx, -2, &Dim::Known(0), &n.into());
+    let first = |cx: &mut Context<'_>, x: Parts| x.slice(cx, -2, &Dim::Known(0), &n.into());
     let rows = first(cx, done[0])?;
     let turned = done.get(1).map(|x| first(cx, *x)).transpose()?;
     Ok((rows, turned))
@@ -193,9 +192,9 @@ fn orthogonalize(
 
 /// The squares of the lengths of rows.
 #[track_caller]
-fn length(cx: &mut Context<'_>, rows: Entries) -> Result<ValueId> {
+fn length(cx: &mut Context<'_>, rows: Parts) -> Result<ValueId> {
     let square = rows.square(cx)?;
-    Ok(Entries::real(square).sum(cx, -1)?.re)
+    Ok(Parts::Real(square).sum(cx, -1)?.re())
 }
 
 /// The largest cosine of the angles between paired rows, given their squares and their products.
@@ -203,7 +202,7 @@ fn cosine(
     cx: &mut Context<'_>,
     first: ValueId,
     second: ValueId,
-    between: Entries,
+    between: Parts,
     floor: ValueId,
 ) -> Result<ValueId> {
     let (a, b) = (cx.op("Sqrt", &[first], Attrs::new())?, cx.op("Sqrt", &[second], Attrs::new())?);
@@ -216,13 +215,13 @@ fn cosine(
 
 /// Orthogonal rows of descending length as the columns of a unitary matrix. Reflectors find what
 /// is orthogonal to the others where a row is zero.
-fn normalized(cx: &mut Context<'_>, rows: Entries) -> Result<Entries> {
+fn normalized(cx: &mut Context<'_>, rows: Parts) -> Result<Parts> {
     let columns = rows.transpose(cx)?;
     let (n, _) = matrix::sides(cx, columns);
     let (reflectors, triangle) = reflectors::factor(cx, columns)?;
     let unitary = reflectors.product(cx, &n)?;
     let eye = matrix::eye(cx, tensor::DType::Bool, &n, &n)?;
-    let diagonal = Entries::real(triangle.re).keep(cx, eye)?.sum(cx, -2)?.re;
+    let diagonal = Parts::Real(triangle.re()).keep(cx, eye)?.sum(cx, -2)?.re();
     let [sign] = formulas(cx, [diagonal], |[x]| [x.less(0.0).select(x.constant(-1.0), 1.0)])?;
-    unitary.mul(cx, Entries::real(sign))
+    unitary.mul(cx, Parts::Real(sign))
 }

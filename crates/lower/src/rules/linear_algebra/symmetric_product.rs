@@ -2,15 +2,14 @@
 
 use onnx::{Attrs, ValueId};
 
-use super::complex_arrays::Entries;
-use crate::Context;
 use crate::rules::Result;
+use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let (alpha, beta): (f64, f64) = (cx.param("alpha")?, cx.param("beta")?);
-    let (a, c) = (Entries::real(x[0]), x[1]);
+    let (a, c) = (Parts::Real(x[0]), x[1]);
     let transposed = a.transpose(cx)?;
-    let product = a.matmul(cx, transposed)?.re;
+    let product = a.matmul(cx, transposed)?.re();
     let (alpha, beta) = (cx.scalar_like(c, alpha)?, cx.scalar_like(c, beta)?);
     let product = cx.op("Mul", &[alpha, product], Attrs::new())?;
     let rest = cx.op("Mul", &[beta, c], Attrs::new())?;

@@ -4,7 +4,6 @@
 use onnx::Attrs;
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
@@ -16,7 +15,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let transpose: bool = cx.param("transpose_a")?;
     let conjugate: bool = cx.param("conjugate_a")?;
     let unit: bool = cx.param("unit_diagonal")?;
-    let (mut a, mut b) = (Entries::read(cx, x[0])?, Entries::read(cx, x[1])?);
+    let (mut a, mut b) = (Parts::read(cx, x[0])?, Parts::read(cx, x[1])?);
     if matrix::is_empty(cx, b) {
         return Ok(vec![x[1]]);
     }
@@ -43,11 +42,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 #[track_caller]
 pub(crate) fn solve(
     cx: &mut Context<'_>,
-    a: Entries,
-    b: Entries,
+    a: Parts,
+    b: Parts,
     forward: bool,
     unit: bool,
-) -> Result<Entries> {
+) -> Result<Parts> {
     let (n, _) = matrix::sides(cx, a);
     let last = cx.dims(&[n.clone() - Dim::Known(1)])?;
     let done = repeat(cx, &n, &[b], |cx, at, carry| {

@@ -4,7 +4,6 @@
 use onnx::Attrs;
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use super::reflectors::reduce_column;
 use crate::rules::Result;
@@ -14,11 +13,11 @@ use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let is_lower: bool = cx.param("lower")?;
-    let a = Entries::read(cx, x[0])?;
+    let a = Parts::read(cx, x[0])?;
     if matrix::is_empty(cx, a) {
-        let real = Entries::real(a.re);
-        let (on, beside) = (Entries::zeros(cx, 1, real)?, Entries::zeros(cx, 2, real)?);
-        return Ok(vec![x[0], on, beside, Entries::zeros(cx, 3, a)?]);
+        let real = Parts::Real(a.re());
+        let (on, beside) = (Parts::zeros(cx, 1, real)?, Parts::zeros(cx, 2, real)?);
+        return Ok(vec![x[0], on, beside, Parts::zeros(cx, 3, a)?]);
     }
     // For an upper triangle, LAPACK goes from the last column to the first.
     let a = if is_lower { a } else { flipped(cx, a, &[-2, -1])? };
@@ -33,15 +32,15 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// The reflectors below the diagonals, the two diagonals and the factors of the reflectors.
-fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
+fn reduce(cx: &mut Context<'_>, given: Parts) -> Result<Vec<Parts>> {
     let (n, _) = matrix::sides(cx, given);
     let a = matrix::hermitian(cx, given, true)?;
     let places = matrix::places(cx, &n)?;
     let steps = n.clone() - Dim::Known(1);
     let done = repeat(cx, &steps, &[a], |cx, at, carry| {
         let step = reduce_column(cx, carry[0], places, at)?;
-        let diagonal = Entries::real(step.column.take(cx, -2, at)?.re);
-        let stack = vec![step.packed, diagonal, Entries::real(step.beta), step.reflector.tau];
+        let diagonal = Parts::Real(step.column.take(cx, -2, at)?.re());
+        let stack = vec![step.packed, diagonal, Parts::Real(step.beta), step.reflector.tau];
         Ok(Round { carry: vec![step.rest], stack })
     })?;
     let last = done.carry[0].slice(cx, -1, &steps, &n)?;
@@ -50,7 +49,7 @@ fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
     let is_lower = cx.op("GreaterOrEqual", &[places, column], Attrs::new())?;
     let packed = packed.or(cx, is_lower, given)?;
 
-    let end = Entries::real(last.slice(cx, -2, &steps, &n)?.re);
+    let end = Parts::Real(last.slice(cx, -2, &steps, &n)?.re());
     let end = end.each(cx, |cx, part| Ok(cx.squeeze(part, &[-1])?))?;
     let diagonal = matrix::from_scalars(cx, done.stack[1])?.concat(cx, -1, end)?;
     let beside = matrix::from_scalars(cx, done.stack[2])?;
@@ -58,6 +57,6 @@ fn reduce(cx: &mut Context<'_>, given: Entries) -> Result<Vec<Entries>> {
     Ok(vec![packed, diagonal, beside, taus])
 }
 
-fn flipped(cx: &mut Context<'_>, x: Entries, axes: &[i64]) -> Result<Entries> {
+fn flipped(cx: &mut Context<'_>, x: Parts, axes: &[i64]) -> Result<Parts> {
     axes.iter().try_fold(x, |x, axis| matrix::reversed(cx, x, *axis))
 }

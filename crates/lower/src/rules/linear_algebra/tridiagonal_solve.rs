@@ -4,7 +4,6 @@
 use onnx::Attrs;
 use tensor::Dim;
 
-use super::complex_arrays::Entries;
 use super::matrix;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
@@ -13,7 +12,7 @@ use crate::{Context, Parts, RuleError};
 const ONE: Dim = Dim::Known(1);
 
 /// A row of the matrix from the diagonal on, and its right-hand sides.
-type Row = [Entries; 4];
+type Row = [Parts; 4];
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if cx.param_or("perturb_singular", false)? {
@@ -21,14 +20,14 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
             "perturbing singular tridiagonal systems is not supported",
         ));
     }
-    let b = Entries::read(cx, x[3])?;
+    let b = Parts::read(cx, x[3])?;
     if matrix::is_empty(cx, b) {
         return Ok(vec![x[3]]);
     }
     let (n, width) = matrix::sides(cx, b);
     let mut diagonals = Vec::with_capacity(3);
     for value in &x[..3] {
-        let diagonal = Entries::read(cx, *value)?;
+        let diagonal = Parts::read(cx, *value)?;
         diagonals.push(diagonal.each(cx, |cx, part| Ok(cx.unsqueeze(part, &[-1])?))?);
     }
     // The last number above the diagonal is outside of the matrix: it may be anything.
@@ -42,7 +41,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     rows[3] = matrix::padded(cx, b, &more, &width)?;
 
     let triangle = eliminate(cx, rows, &n)?;
-    let (size, zero) = (triangle[0].size(cx)?, cx.scalar_like(b.re, 0.0)?);
+    let (size, zero) = (triangle[0].size(cx)?, cx.scalar_like(b.re(), 0.0)?);
     let regular = cx.op("Greater", &[size, zero], Attrs::new())?;
     let regular = matrix::all(cx, regular, &[-2, -1])?;
     let solution = substitute(cx, triangle, &n)?;
@@ -57,7 +56,7 @@ fn eliminate(cx: &mut Context<'_>, [below, on, above, sides]: Row, n: &Dim) -> R
         start.push(entries.take(cx, -2, first)?);
     }
     let one = cx.i64s(&[1]);
-    let none = Entries::real(cx.scalar_like(on.re, 0.0)?).in_kind_of(cx, on)?;
+    let none = Parts::Real(cx.scalar_like(on.re(), 0.0)?).in_kind_of(cx, on)?;
     let done = repeat(cx, n, &start, |cx, at, carry| {
         let at = cx.op("Add", &[at, one], Attrs::new())?;
         let upper = [carry[0], carry[1], none, carry[2]];
@@ -88,12 +87,12 @@ fn eliminate(cx: &mut Context<'_>, [below, on, above, sides]: Row, n: &Dim) -> R
 }
 
 /// The unknowns, the last one first.
-fn substitute(cx: &mut Context<'_>, rows: Row, n: &Dim) -> Result<Entries> {
+fn substitute(cx: &mut Context<'_>, rows: Row, n: &Dim) -> Result<Parts> {
     let last = cx.dims(&[n.clone() - ONE])?;
-    let mut shape = cx.shape(rows[3].re).to_vec();
+    let mut shape = cx.shape(rows[3].re()).to_vec();
     let rank = shape.len();
     shape[rank - 2] = ONE;
-    let none = Entries::real(cx.full(cx.dtype(rows[3].re), 0.0, &shape)?);
+    let none = Parts::Real(cx.full(cx.dtype(rows[3].re()), 0.0, &shape)?);
     let none = none.in_kind_of(cx, rows[3])?;
     let done = repeat(cx, n, &[none, none], |cx, at, carry| {
         let at = cx.op("Sub", &[last, at], Attrs::new())?;

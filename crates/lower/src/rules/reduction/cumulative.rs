@@ -9,7 +9,6 @@ use crate::rules::Result;
 use crate::rules::complex;
 use crate::rules::control_flow::iteration::{Round, repeat};
 use crate::rules::indexing::indices;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::{Context, Parts, RuleError};
 
@@ -45,18 +44,18 @@ enum Step {
 }
 
 impl Step {
-    fn identity(self, cx: &mut Context<'_>, like: Entries) -> Result<Entries> {
+    fn identity(self, cx: &mut Context<'_>, like: Parts) -> Result<Parts> {
         match self {
             Step::Monoid(monoid) => monoid.identity_like(cx, like),
             Step::LogAddExp => Monoid::Max.identity_like(cx, like),
         }
     }
 
-    fn combine(self, cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
+    fn combine(self, cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
         match self {
             Step::Monoid(monoid) => monoid.combine(cx, a, b),
-            Step::LogAddExp if a.im.is_some() => complex::log_add_exp(cx, a, b),
-            Step::LogAddExp => Ok(Entries::real(log_add_exp(cx, a.re, b.re)?)),
+            Step::LogAddExp if a.im().is_some() => complex::log_add_exp(cx, a, b),
+            Step::LogAddExp => Ok(Parts::Real(log_add_exp(cx, a.re(), b.re())?)),
         }
     }
 
@@ -87,18 +86,18 @@ fn log_add_exp(cx: &mut Context<'_>, a: ValueId, b: ValueId) -> Result<ValueId> 
 
 fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
     let (axis, reverse): (usize, bool) = (cx.param("axis")?, cx.param("reverse")?);
-    let x = Entries::from(x[0]);
+    let x = x[0];
     let identity = step.identity(cx, x)?;
-    let Some(extent) = cx.shape(x.re)[axis].as_known() else {
-        let result = match x.im {
-            None => Entries::real(triangle(cx, x.re, step, axis, reverse)?),
+    let Some(extent) = cx.shape(x.re())[axis].as_known() else {
+        let result = match x.im() {
+            None => Parts::Real(triangle(cx, x.re(), step, axis, reverse)?),
             Some(_) => by_rounds(cx, x, step, axis, reverse)?,
         };
-        return Ok(vec![result.into()]);
+        return Ok(vec![result]);
     };
     let (mut value, mut distance) = (x, 1);
     while distance < extent {
-        let still = vec![ZERO; cx.rank(x.re)];
+        let still = vec![ZERO; cx.rank(x.re())];
         let (mut more, mut less) = (still.clone(), still);
         (more[axis], less[axis]) = (Dim::Known(distance), Dim::Known(-distance));
         let (low, high) = if reverse { (less, more) } else { (more, less) };
@@ -107,18 +106,18 @@ fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
         value = step.combine(cx, value, shifted)?;
         distance *= 2;
     }
-    Ok(vec![value.into()])
+    Ok(vec![value])
 }
 
 /// For complex numbers and an extent that is not known: one element after the other.
 fn by_rounds(
     cx: &mut Context<'_>,
-    x: Entries,
+    x: Parts,
     step: Step,
     axis: usize,
     reverse: bool,
-) -> Result<Entries> {
-    let shape = cx.shape(x.re).to_vec();
+) -> Result<Parts> {
+    let shape = cx.shape(x.re()).to_vec();
     let mut first = shape.clone();
     first.remove(axis);
     let start = step.identity(cx, x)?.each(cx, |cx, part| cx.expand(part, &first))?;
@@ -158,7 +157,7 @@ fn triangle(
         ));
     }
     let extent = cx.shape(x)[axis].clone();
-    let identity = step.identity(cx, Entries::real(x))?.re;
+    let identity = step.identity(cx, Parts::Real(x))?.re();
     let places = indices::count(cx, &extent)?;
     let behind = cx.rank(x) - axis;
     let trailing: Vec<i64> = (1..behind as i64).collect();

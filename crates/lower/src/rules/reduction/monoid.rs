@@ -5,9 +5,8 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use crate::rules::complex;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::{Equation, Result};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 /// An associative operation with an identity. On booleans `Max` is "or" and `Min` is "and".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +54,8 @@ impl Monoid {
 
     /// `a` and `b`, which are of one kind, combined element by element.
     #[track_caller]
-    pub(crate) fn combine(self, cx: &mut Context<'_>, a: Entries, b: Entries) -> Result<Entries> {
-        if a.im.is_some() {
+    pub(crate) fn combine(self, cx: &mut Context<'_>, a: Parts, b: Parts) -> Result<Parts> {
+        if a.im().is_some() {
             return match self {
                 Monoid::Add => a.add(cx, b),
                 Monoid::Mul => a.mul(cx, b),
@@ -64,7 +63,7 @@ impl Monoid {
                 Monoid::Min => complex::smaller(cx, a, b),
             };
         }
-        let op = match (self, cx.dtype(a.re) == DType::Bool) {
+        let op = match (self, cx.dtype(a.re()) == DType::Bool) {
             (Monoid::Add, _) => "Add",
             (Monoid::Mul, _) => "Mul",
             (Monoid::Max, false) => "Max",
@@ -72,7 +71,7 @@ impl Monoid {
             (Monoid::Max, true) => "Or",
             (Monoid::Min, true) => "And",
         };
-        Ok(Entries::real(cx.op(op, &[a.re, b.re], Attrs::new())?))
+        Ok(Parts::Real(cx.op(op, &[a.re(), b.re()], Attrs::new())?))
     }
 
     /// `value` reduced over `axes`, which stay as axes of size one.
@@ -80,13 +79,13 @@ impl Monoid {
     pub(crate) fn reduce(
         self,
         cx: &mut Context<'_>,
-        value: Entries,
+        value: Parts,
         axes: &[usize],
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         if axes.is_empty() {
             return Ok(value);
         }
-        let mut shape = cx.shape(value.re).to_vec();
+        let mut shape = cx.shape(value.re()).to_vec();
         if axes.iter().any(|&axis| shape[axis] == Dim::Known(0)) {
             axes.iter().for_each(|&axis| shape[axis] = Dim::Known(1));
             let identity = self.identity_like(cx, value)?;
@@ -94,9 +93,9 @@ impl Monoid {
         }
         let op = match self {
             Monoid::Add => "ReduceSum",
-            Monoid::Mul if value.im.is_some() => return complex::product(cx, value, axes),
+            Monoid::Mul if value.im().is_some() => return complex::product(cx, value, axes),
             Monoid::Mul => "ReduceProd",
-            Monoid::Max | Monoid::Min if value.im.is_some() => {
+            Monoid::Max | Monoid::Min if value.im().is_some() => {
                 return complex::extremum(cx, value, axes, self == Monoid::Max);
             }
             Monoid::Max => "ReduceMax",
@@ -125,9 +124,9 @@ impl Monoid {
     }
 
     /// The identity of numbers of the kind of `like`.
-    pub(crate) fn identity_like(self, cx: &mut Context<'_>, like: Entries) -> Result<Entries> {
-        let dtype = cx.dtype(like.re);
-        let im = like.im.map(|_| cx.scalar(dtype, 0.0)).transpose()?;
-        Ok(Entries { re: self.identity(cx, dtype)?, im })
+    pub(crate) fn identity_like(self, cx: &mut Context<'_>, like: Parts) -> Result<Parts> {
+        let dtype = cx.dtype(like.re());
+        let im = like.im().map(|_| cx.scalar(dtype, 0.0)).transpose()?;
+        Ok(Parts::new(self.identity(cx, dtype)?, im))
     }
 }

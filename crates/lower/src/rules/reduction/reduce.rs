@@ -8,7 +8,6 @@ use tensor::{DType, Dim};
 use super::monoid::Monoid;
 use crate::rules::Result;
 use crate::rules::bits::bitwise;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::{Context, Parts, RuleError};
 
@@ -23,15 +22,15 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         // Nothing is combined, not even the start.
         return Ok(vec![*array]);
     }
-    let array = Entries::from(*array);
+    let array = *array;
     let identity = monoid.identity_like(cx, array)?;
     let reduced = monoid.reduce(cx, array, &cx.param::<Vec<usize>>("dimensions")?)?;
     let axes: Vec<i64> = cx.param("dimensions")?;
     let reduced = reduced.each(cx, |cx, part| Ok(cx.squeeze(part, &axes)?))?;
-    if *start == identity.into() {
-        return Ok(vec![reduced.into()]);
+    if *start == identity {
+        return Ok(vec![reduced]);
     }
-    Ok(vec![monoid.combine(cx, reduced, (*start).into())?.into()])
+    Ok(vec![monoid.combine(cx, reduced, *start)?])
 }
 
 #[track_caller]

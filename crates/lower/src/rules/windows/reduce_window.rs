@@ -13,10 +13,10 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (Some(monoid), [array, start]) = (Monoid::of(cx.jaxpr(jaxpr)), x) else {
         return Err(RuleError::Internal("a reduction that was not expanded".to_owned()));
     };
-    let identity = monoid.identity_like(cx, (*array).into())?;
-    let reduced = Window::read(&cx.eqn().params)?.reduce(cx, (*array).into(), monoid)?;
-    if *start == identity.into() {
-        return Ok(vec![reduced.into()]);
+    let identity = monoid.identity_like(cx, *array)?;
+    let reduced = Window::read(&cx.eqn().params)?.reduce(cx, *array, monoid)?;
+    if *start == identity {
+        return Ok(vec![reduced]);
     }
-    Ok(vec![monoid.combine(cx, reduced, (*start).into())?.into()])
+    Ok(vec![monoid.combine(cx, reduced, *start)?])
 }

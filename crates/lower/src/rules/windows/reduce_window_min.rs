@@ -6,5 +6,5 @@ use crate::rules::reduction::monoid::Monoid;
 use crate::{Context, Parts};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    Ok(vec![Window::read(&cx.eqn().params)?.reduce(cx, x[0].into(), Monoid::Min)?.into()])
+    Ok(vec![Window::read(&cx.eqn().params)?.reduce(cx, x[0], Monoid::Min)?])
 }

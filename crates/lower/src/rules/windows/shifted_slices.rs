@@ -3,9 +3,8 @@
 use tensor::Dim;
 
 use crate::rules::Result;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::reduction::monoid::Monoid;
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 /// Up to this size every element of a window is a slice; beyond, windows are built by doubling.
 const SMALL: i64 = 8;
@@ -23,10 +22,10 @@ impl Run {
     pub(crate) fn reduce(
         self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         stride: i64,
         monoid: Monoid,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         if self.size <= SMALL {
             return self.by_elements(cx, x, stride, monoid);
         }
@@ -39,11 +38,11 @@ impl Run {
     fn take(
         self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         before: i64,
         after: i64,
         step: i64,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         if (before, after, step) == (0, 0, 1) {
             return Ok(x);
         }
@@ -58,10 +57,10 @@ impl Run {
     fn by_elements(
         self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         stride: i64,
         monoid: Monoid,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         let reach = (self.size - 1) * self.dilation;
         let mut sum = self.take(cx, x, 0, reach, stride)?;
         for i in 1..self.size {
@@ -74,7 +73,7 @@ impl Run {
 
     /// Combines windows of one element to windows of two, of four, and so on; then those whose
     /// sizes add up to the window's.
-    fn by_doubling(self, cx: &mut Context<'_>, x: Entries, monoid: Monoid) -> Result<Entries> {
+    fn by_doubling(self, cx: &mut Context<'_>, x: Parts, monoid: Monoid) -> Result<Parts> {
         let (mut power, mut windows) = (1, x);
         let (mut done, mut sum) = (0, None);
         loop {

@@ -9,11 +9,10 @@ use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::shifted_slices::Run;
-use crate::rules::linear_algebra::complex_arrays::Entries;
 use crate::rules::movement::pad;
 use crate::rules::reduction::monoid::Monoid;
 use crate::rules::{Equation, Result};
-use crate::{Context, RuleError};
+use crate::{Context, Parts, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -56,9 +55,9 @@ impl Window {
     pub(crate) fn reduce(
         mut self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         monoid: Monoid,
-    ) -> Result<Entries> {
+    ) -> Result<Parts> {
         let shape = cx.out(0).shape;
         let fill = monoid.identity_like(cx, x)?;
         if shape.contains(&ZERO) {
@@ -66,9 +65,9 @@ impl Window {
         }
         let x = self.spread(cx, x, fill)?;
         let x = self.reduce_whole_axes(cx, x, monoid)?;
-        match x.im {
-            None => match self.pool(cx, x.re, monoid)? {
-                Some(pooled) => Ok(Entries::real(pooled)),
+        match x.im() {
+            None => match self.pool(cx, x.re(), monoid)? {
+                Some(pooled) => Ok(Parts::Real(pooled)),
                 None => self.slide(cx, x, monoid, fill),
             },
             Some(_) => self.slide(cx, x, monoid, fill),
@@ -76,7 +75,7 @@ impl Window {
     }
 
     /// Spreads `x` out by the base dilation.
-    fn spread(&self, cx: &mut Context<'_>, x: Entries, fill: Entries) -> Result<Entries> {
+    fn spread(&self, cx: &mut Context<'_>, x: Parts, fill: Parts) -> Result<Parts> {
         let mut x = x;
         for (axis, &dilation) in self.base_dilation.iter().enumerate() {
             if dilation > 1 {
@@ -100,13 +99,13 @@ impl Window {
     fn reduce_whole_axes(
         &mut self,
         cx: &mut Context<'_>,
-        x: Entries,
+        x: Parts,
         monoid: Monoid,
-    ) -> Result<Entries> {
-        if cx.dtype(x.re) == DType::Bool {
+    ) -> Result<Parts> {
+        if cx.dtype(x.re()) == DType::Bool {
             return Ok(x);
         }
-        let shape = cx.shape(x.re).to_vec();
+        let shape = cx.shape(x.re()).to_vec();
         let whole = |i: usize| {
             let unpadded = self.low[i] == ZERO && self.high[i] == ZERO && self.dilation[i] == 1;
             unpadded && self.size[i] == shape[i] && shape[i] != ONE
@@ -230,13 +229,7 @@ impl Window {
     }
 
     /// One axis after the other, by slices.
-    fn slide(
-        &self,
-        cx: &mut Context<'_>,
-        x: Entries,
-        monoid: Monoid,
-        fill: Entries,
-    ) -> Result<Entries> {
+    fn slide(&self, cx: &mut Context<'_>, x: Parts, monoid: Monoid, fill: Parts) -> Result<Parts> {
         let mut x = x.zip_with(cx, fill, |cx, part, fill| {
             pad::edges(cx, part, fill, &self.low, &self.high)
         })?;

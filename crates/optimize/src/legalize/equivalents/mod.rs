@@ -8,6 +8,7 @@ mod bits;
 mod conv;
 mod conv_transpose;
 mod erf;
+mod float_order;
 mod hyperbolic;
 mod integer_arithmetic;
 mod integer_order;
@@ -56,13 +57,10 @@ pub(super) fn find(op: &str, dtype: DType) -> Option<Equivalent> {
     Some(equivalent)
 }
 
-/// What replaces `op` at an opset that is too old for it.
-pub(super) fn find_older(op: &str) -> Option<Equivalent> {
-    match op {
-        "BitCast" => Some(bits::bit_cast),
-        _ => None,
-    }
-}
+/// What needs an operator in the first column, in the order in which it is replaced at an opset that
+/// is too old for that one.
+pub(super) const OLDER: &[(&str, &str, Equivalent)] =
+    &[("BitCast", "TopK", float_order::top_k), ("BitCast", "BitCast", bits::bit_cast)];
 
 fn find_integer(op: &str, dtype: DType) -> Option<Equivalent> {
     Some(match (op, dtype) {

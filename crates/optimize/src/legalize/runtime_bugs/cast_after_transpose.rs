@@ -38,13 +38,19 @@ struct Pair {
 fn find(graph: &Graph, product: NodeId, index: usize) -> Option<Pair> {
     let cast = graph.producer(graph.node(product).input(index)?)?;
     let between = graph.node(cast).input(0).filter(|_| graph.node(cast).is("Cast"))?;
-    let transpose = graph.producer(between)?;
+    let (x, transpose) = moved(graph, between)?;
+    Some(Pair { x, transpose, cast })
+}
+
+/// What a value is the transpose of, if the first of more than two axes moves, and the node.
+pub(super) fn moved(graph: &Graph, value: ValueId) -> Option<(ValueId, NodeId)> {
+    let transpose = graph.producer(value)?;
     let x = graph.node(transpose).input(0).filter(|_| graph.node(transpose).is("Transpose"))?;
     let moves_first = match graph.node(transpose).attr("perm") {
         Some(Attr::Ints(perm)) => perm.len() > 2 && perm.first() != Some(&0),
         _ => true,
     };
-    moves_first.then_some(Pair { x, transpose, cast })
+    moves_first.then_some((x, transpose))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 
 mod added_zero;
 mod cast_after_transpose;
+mod double_silu;
+mod half_product;
 mod pad_before_max_pool;
 mod power_before_mean;
 mod relu_before_clip;
@@ -29,9 +31,11 @@ struct Bug {
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
-static BUGS: [&Bug; 6] = [
+static BUGS: [&Bug; 8] = [
     &added_zero::BUG,
     &cast_after_transpose::BUG,
+    &double_silu::BUG,
+    &half_product::BUG,
     &pad_before_max_pool::BUG,
     &power_before_mean::BUG,
     &relu_before_clip::BUG,
@@ -41,9 +45,10 @@ static BUGS: [&Bug; 6] = [
 /// Avoids all of them.
 pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
     let target = work.target;
-    for bug in BUGS.iter().filter(|bug| bug.target == target) {
-        for id in work.graph.all_nodes() {
-            let node = work.graph.node(id);
+    for id in work.graph.all_nodes() {
+        for bug in BUGS.iter().filter(|bug| bug.target == target) {
+            // One may have replaced the node.
+            let Some(node) = work.graph.get(id) else { break };
             if node.op.domain.is_empty() && bug.roots.contains(&node.op.name) {
                 (bug.avoid)(work, id)?;
             }

@@ -1,5 +1,7 @@
 //! Formulas of an equation's operands: [`onnx::formula`] in the types that JAX computes in.
 
+pub(crate) mod number;
+
 pub(crate) use onnx::formula::{Num, repeat};
 
 use onnx::ValueId;
@@ -26,7 +28,7 @@ pub(crate) fn formulas<const N: usize, const M: usize>(
     operands: [ValueId; N],
     body: impl for<'f> FnOnce([Num<'f>; N]) -> [Num<'f>; M],
 ) -> Result<[ValueId; M], RuleError> {
-    Ok(cx.formulas(operands, body)?)
+    Ok(cx.formulas(None, operands, body)?)
 }
 
 /// The operands, each in the shape of the result: what a loop carries along cannot grow.

@@ -3,6 +3,8 @@
 //! Inside the graph a complex value is two real ones, its real and its imaginary part. At the model's
 //! boundary, where a value must be one tensor, the parts are along a trailing axis of size two.
 
+mod arrays;
+
 use onnx::{Builder, ValueId, attrs};
 use tensor::{DType, Dim, Type};
 
@@ -20,6 +22,11 @@ pub enum Parts {
 }
 
 impl Parts {
+    /// A complex value if there is an imaginary part, a real one otherwise.
+    pub(crate) fn new(re: ValueId, im: Option<ValueId>) -> Self {
+        im.map_or(Parts::Real(re), |im| Parts::Complex(re, im))
+    }
+
     /// Whether it is complex.
     pub fn is_complex(self) -> bool {
         matches!(self, Parts::Complex(..))
@@ -32,24 +39,21 @@ impl Parts {
         }
     }
 
-    /// The imaginary part; the value itself if it is real, such as an index.
-    pub fn im(self) -> ValueId {
+    /// The imaginary part, if it is complex.
+    pub fn im(self) -> Option<ValueId> {
         match self {
-            Parts::Real(value) | Parts::Complex(_, value) => value,
+            Parts::Real(_) => None,
+            Parts::Complex(_, im) => Some(im),
         }
     }
 
     /// The one or two values it consists of.
     pub fn flat(self) -> impl Iterator<Item = ValueId> {
-        let (first, second) = match self {
-            Parts::Real(value) => (value, None),
-            Parts::Complex(re, im) => (re, Some(im)),
-        };
-        std::iter::once(first).chain(second)
+        std::iter::once(self.re()).chain(self.im())
     }
 
     /// Takes the values of one program value of type `dtype` off the front of `flat`.
-    pub(crate) fn take(dtype: DType, flat: &mut impl Iterator<Item = ValueId>) -> Option<Self> {
+    pub(crate) fn next(dtype: DType, flat: &mut impl Iterator<Item = ValueId>) -> Option<Self> {
         let first = flat.next()?;
         Some(if dtype.is_complex() {
             Parts::Complex(first, flat.next()?)

@@ -1,0 +1,112 @@
+//! The contents of tensors, read from where they are without loading them.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::{Component, Path};
+
+use onnx::proto::{DataLocation, TensorProto};
+
+/// Why contents cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// The data is not where a model's data belongs.
+    #[error("`{0}` is stored in `{1}`, outside the model's folder")]
+    Outside(String, String),
+    /// The data cannot be read.
+    #[error("cannot read `{0}` from `{1}`: {2}")]
+    Io(String, String, io::Error),
+}
+
+trait Source: Read + Seek {}
+impl<T: Read + Seek> Source for T {}
+
+/// The bytes of a tensor.
+pub(crate) struct Contents {
+    /// How many there are.
+    pub(crate) length: u64,
+    source: Box<dyn Source>,
+    start: u64,
+    /// The tensor and its file, for errors.
+    names: (String, String),
+}
+
+impl Contents {
+    /// The bytes of `tensor`, which belongs to the model at `model` and knows where they are; none
+    /// if it is stored in a form without bytes.
+    pub(crate) fn of(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
+        if tensor.data_location() == DataLocation::External {
+            return Self::outside(tensor, model);
+        }
+        if let Some(raw) = &tensor.raw_data {
+            return Ok(Some(Self::in_memory(tensor, raw.to_vec())));
+        }
+        // The fields that store numbers as raw data does.
+        let floats = tensor.float_data.iter().flat_map(|f| f.to_le_bytes());
+        let doubles = tensor.double_data.iter().flat_map(|f| f.to_le_bytes());
+        let longs = tensor.int64_data.iter().flat_map(|i| i.to_le_bytes());
+        let bytes: Vec<u8> = floats.chain(doubles).chain(longs).collect();
+        let other = !(tensor.int32_data.is_empty()
+            && tensor.uint64_data.is_empty()
+            && tensor.string_data.is_empty());
+        let empty = bytes.is_empty() && !tensor.dims.contains(&0);
+        Ok((!other && !empty).then(|| Self::in_memory(tensor, bytes)))
+    }
+
+    /// Reads the bytes at `offset`.
+    pub(crate) fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Trouble> {
+        let place = self.source.seek(SeekFrom::Start(self.start.saturating_add(offset)));
+        place.and_then(|_| self.source.read_exact(bytes)).map_err(|error| {
+            let (name, place) = self.names.clone();
+            Trouble::Io(name, place, error)
+        })
+    }
+
+    fn in_memory(tensor: &TensorProto, bytes: Vec<u8>) -> Self {
+        let length = bytes.len() as u64;
+        let names = (tensor.name.clone(), String::new());
+        Self { length, source: Box::new(Cursor::new(bytes)), start: 0, names }
+    }
+
+    fn outside(tensor: &TensorProto, model: &Path) -> Result<Option<Self>, Trouble> {
+        let location = property(tensor, "location").unwrap_or_default();
+        let inner = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !Path::new(location).components().all(inner) {
+            return Err(Trouble::Outside(tensor.name.clone(), location.to_owned()));
+        }
+        // Packed numbers inside the model have no bytes of their own.
+        if property(tensor, "field").is_some_and(|field| !matches!(field, "4" | "9" | "10")) {
+            return Ok(None);
+        }
+        let path = match location {
+            "" => model.to_owned(),
+            location => model.with_file_name(location),
+        };
+        let names = (tensor.name.clone(), path.display().to_string());
+        let open = || {
+            let about = path.metadata()?;
+            if !about.is_file() {
+                return Err(io::Error::other("it is not a regular file"));
+            }
+            let (file, whole) = (File::open(&path)?, about.len());
+            let number =
+                |key| property(tensor, key).and_then(|text| text.trim().parse::<u64>().ok());
+            let start = number("offset").unwrap_or(0);
+            let rest = whole.checked_sub(start).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let length = number("length").unwrap_or(rest);
+            if length > rest {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            }
+            Ok((file, start, length))
+        };
+        match open() {
+            Ok((file, start, length)) => {
+                Ok(Some(Self { length, source: Box::new(file), start, names }))
+            }
+            Err(error) => Err(Trouble::Io(names.0, names.1, error)),
+        }
+    }
+}
+
+fn property<'t>(tensor: &'t TensorProto, key: &str) -> Option<&'t str> {
+    tensor.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str())
+}

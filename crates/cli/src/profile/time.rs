@@ -1,0 +1,74 @@
+//! How long something took.
+
+use std::ops::AddAssign;
+
+/// A time over all runs, and in a typical one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Time {
+    /// Nanoseconds of a typical run: the sum of the medians of its kernels. Sums of medians add up,
+    /// and a kernel that was preempted once does not count.
+    pub(crate) median: u64,
+    /// Nanoseconds of all runs together.
+    pub(crate) ns: u64,
+}
+
+impl Time {
+    /// The time of a kernel that took `each` nanoseconds in the runs that it ran in, of `runs`
+    /// runs. One that does not run every time counts as often as it runs.
+    pub(crate) fn of_runs(each: impl IntoIterator<Item = u64>, runs: u64) -> Self {
+        let mut each: Vec<u64> = each.into_iter().collect();
+        each.sort_unstable();
+        let ns = each.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let count = each.len();
+        let Some(&high) = each.get(count / 2) else { return Self::default() };
+        let low = if count.is_multiple_of(2) { each[count / 2 - 1] } else { high };
+        let median = (u128::from(low) + u128::from(high)) * count as u128 / 2 / u128::from(runs);
+        Self { median: u64::try_from(median).unwrap_or(u64::MAX), ns }
+    }
+
+    /// Splits it into parts that differ by at most one and add up to it.
+    pub(crate) fn split(self, parts: usize) -> impl Iterator<Item = Self> {
+        let parts = parts as u64;
+        let part = move |ns: u64, at: u64| ns / parts + u64::from(at < ns % parts);
+        (0..parts).map(move |at| Self { median: part(self.median, at), ns: part(self.ns, at) })
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Self) {
+        self.median = self.median.saturating_add(other.median);
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+}
+
+impl std::iter::Sum for Time {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        let mut sum = Self::default();
+        times.for_each(|time| sum += time);
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up() {
+        for (ns, parts) in [(10, 3), (0, 2), (7, 7), (2, 5)] {
+            let time = Time { median: ns / 2, ns };
+            let split: Vec<Time> = time.split(parts).collect();
+            assert_eq!((split.len(), split.into_iter().sum()), (parts, time));
+        }
+        assert_eq!(Time::default().split(0).count(), 0);
+    }
+
+    #[test]
+    fn one_slow_run_does_not_count() {
+        assert_eq!(Time::of_runs([3, 900, 4], 3), Time { median: 4, ns: 907 });
+        assert_eq!(Time::of_runs([4, 2], 2), Time { median: 3, ns: 6 });
+        assert_eq!(Time::of_runs([8], 4), Time { median: 2, ns: 8 }, "it ran once in four runs");
+        assert_eq!(Time::of_runs([], 4), Time::default());
+        assert_eq!(Time::of_runs([u64::MAX, u64::MAX], 1).ns, u64::MAX);
+    }
+}

@@ -1,0 +1,170 @@
+//! Another model in the same page: what `diff` says, and the nodes that only it has.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Value, json};
+
+use super::unfold::{Place, Unfolded};
+use crate::diff::{By, Difference, Kind, Line, Side, gather};
+use crate::excerpt::Excerpts;
+use crate::model::Chain;
+
+/// The other model, and how it differs.
+#[derive(Debug)]
+pub(crate) struct Other<'a> {
+    /// Its name.
+    pub(crate) name: String,
+    /// The model of the page.
+    pub(crate) own: &'a Side<'a>,
+    /// The other model.
+    pub(crate) side: &'a Side<'a>,
+    /// The other model's source.
+    pub(crate) excerpts: &'a Excerpts<'a>,
+    /// What differs.
+    pub(crate) found: &'a Difference,
+}
+
+/// A row of the page: a place in the model, or one that only the other model has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    Own(usize),
+    Other(usize),
+}
+
+/// The places of both models in one order.
+pub(super) struct Order {
+    pub(super) rows: Vec<Shown>,
+    /// The row of each place of the model.
+    pub(super) own: Vec<usize>,
+    /// The row of each place of the other model, or that of the place it belongs to.
+    pub(super) other: Vec<Option<usize>>,
+}
+
+impl Order {
+    /// The model alone.
+    pub(super) fn alone(own: &Unfolded) -> Self {
+        let rows: Vec<Shown> = (0..own.places.len()).map(Shown::Own).collect();
+        Self { own: (0..rows.len()).collect(), rows, other: Vec::new() }
+    }
+
+    /// Each place that only the other model has follows the one before it there.
+    pub(super) fn of_both(own: &Unfolded, other: &Unfolded, partners: &[Option<usize>]) -> Self {
+        let partner = |place: &Place| {
+            let chain: Option<Chain> = place.chain.iter().map(|call| partners[*call]).collect();
+            own.at(partners[place.node]?, &chain?)
+        };
+        let mut follow: FxHashMap<Option<usize>, Vec<usize>> = FxHashMap::default();
+        let mut before = None;
+        let mut known = Vec::with_capacity(other.places.len());
+        for (at, place) in other.places.iter().enumerate() {
+            let found = partner(place);
+            match found {
+                Some(_) => before = found,
+                None if partners[place.node].is_none() => {
+                    follow.entry(before).or_default().push(at);
+                }
+                // It is inside a call that the page does not unfold.
+                None => {}
+            }
+            known.push(found);
+        }
+        let mut order = Self { rows: Vec::new(), own: Vec::new(), other: vec![None; known.len()] };
+        let shared: FxHashSet<usize> = known.iter().flatten().copied().collect();
+        let mut waiting = follow.remove(&None).unwrap_or_default();
+        for place in 0..own.places.len() {
+            // What was removed comes before what was added in its stead.
+            if shared.contains(&place) {
+                order.add_others(&mut waiting);
+            }
+            order.own.push(order.rows.len());
+            order.rows.push(Shown::Own(place));
+            waiting.extend(follow.remove(&Some(place)).unwrap_or_default());
+        }
+        order.add_others(&mut waiting);
+        for (at, found) in known.into_iter().enumerate() {
+            if let Some(place) = found {
+                order.other[at] = Some(order.own[place]);
+            }
+        }
+        order
+    }
+
+    fn add_others(&mut self, places: &mut Vec<usize>) {
+        for at in places.drain(..) {
+            self.other[at] = Some(self.rows.len());
+            self.rows.push(Shown::Other(at));
+        }
+    }
+}
+
+impl Other<'_> {
+    /// What `diff` says, and what happened to each row.
+    pub(super) fn data(
+        &self,
+        order: &Order,
+        own: &Unfolded,
+        other: &Unfolded,
+        title: &str,
+    ) -> Value {
+        let report = gather(self.own, self.side, self.found, By::Line);
+        let mut rows_of_own: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        let mut rows_of_other: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (row, shown) in order.rows.iter().enumerate() {
+            match shown {
+                Shown::Own(at) => rows_of_own.entry(own.places[*at].node).or_default().push(row),
+                Shown::Other(at) => {
+                    rows_of_other.entry(other.places[*at].node).or_default().push(row);
+                }
+            }
+        }
+        let rows = |change: &crate::diff::Change| -> Vec<usize> {
+            let found = match (change.a, change.b) {
+                (Some(node), _) => rows_of_own.get(&node),
+                (None, Some(node)) => rows_of_other.get(&node),
+                (None, None) => None,
+            };
+            found.cloned().unwrap_or_default()
+        };
+        let marks: Vec<Value> = self
+            .found
+            .nodes
+            .iter()
+            .flat_map(|change| {
+                let details = match change.kind {
+                    Kind::Changed => change.text(),
+                    _ => String::new(),
+                };
+                let marks = rows(change).into_iter();
+                marks.map(move |row| json!([row, change.kind.word(), details])).collect::<Vec<_>>()
+            })
+            .collect();
+        let line = |line: &Line| json!([line.kind.word(), line.name, line.detail]);
+        let groups: Vec<Value> = report
+            .groups
+            .iter()
+            .map(|group| {
+                let entries: Vec<Value> = group
+                    .entries
+                    .iter()
+                    .map(|entry| {
+                        let rows: Vec<usize> = entry.changes.iter().flat_map(|c| rows(c)).collect();
+                        let (kind, count) = (entry.kind.word(), entry.changes.len());
+                        json!([kind, entry.op, entry.details, entry.within, count, rows])
+                    })
+                    .collect();
+                let place = group.place.as_ref();
+                let source = place.and_then(|(file, line)| self.excerpts.line(file, *line));
+                json!([group.title, source.map(|source| source.trim().to_owned()), entries])
+            })
+            .collect();
+        json!({
+            "names": [title, self.name],
+            "summary": report.summary,
+            "model": report.model,
+            "modules": report.modules.iter().map(line).collect::<Vec<_>>(),
+            "groups": groups,
+            "parameters": report.parameters.iter().map(line).collect::<Vec<_>>(),
+            "remarks": self.found.remarks,
+            "marks": marks,
+        })
+    }
+}

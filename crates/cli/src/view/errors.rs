@@ -1,0 +1,110 @@
+//! What each line and each module adds to the error of a model, as `verify --json` prints it.
+
+use std::path::Path;
+
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::tables::Tables;
+use crate::failure::Failure;
+use crate::model::{Index, Origin};
+use crate::table::count;
+
+/// The largest file that is read.
+const LARGEST: u64 = 1 << 28;
+
+/// The answer of `verify`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Errors {
+    ok: bool,
+    message: String,
+    #[serde(default)]
+    node: String,
+    by_line: Vec<Row>,
+    by_module: Vec<Row>,
+}
+
+/// What a line or a module adds. Numbers that are not finite are missing.
+#[derive(Debug, Deserialize)]
+struct Row {
+    place: String,
+    values: u64,
+    maximum: Option<f64>,
+    mean: Option<f64>,
+    signal_to_noise: Option<f64>,
+}
+
+/// What `verify` calls the model itself.
+const WHOLE: &str = "(the model itself)";
+
+impl Errors {
+    /// Reads the file at `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let failed = |error| Failure::Io { path: path.to_owned(), error };
+        let about = std::fs::metadata(path).map_err(failed)?;
+        let wrong = |why: String| Failure::Request(format!("{}: {why}", path.display()));
+        if about.len() > LARGEST {
+            return Err(wrong("it is too large".to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        serde_json::from_str(&text)
+            .map_err(|error| wrong(format!("not what `jax2onnx verify --json` prints: {error}")))
+    }
+
+    /// A remark if this is about another model.
+    pub(crate) fn doubt(&self, index: &Index<'_>, path: &Path) -> Option<String> {
+        let mut known: FxHashSet<(String, u32)> = FxHashSet::default();
+        for node in 0..index.nodes.len() {
+            let origins = index.origins(node);
+            let sites = origins.iter().flat_map(Origin::possible).filter_map(|o| o.site.as_ref());
+            known.extend(sites.map(|site| (site.file.to_owned(), site.span.line)));
+        }
+        let lines: Vec<_> = self.by_line.iter().filter_map(|row| place(&row.place)).collect();
+        let lost =
+            lines.iter().filter(|(file, line, _)| !known.contains(&((*file).to_owned(), *line)));
+        let (lost, all) = (lost.count(), lines.len());
+        (lost > 0).then(|| {
+            let lost = count(lost, "line");
+            format!("{}: {lost} of {all} not found in the model", path.display())
+        })
+    }
+
+    pub(super) fn data(&self, tables: &mut Tables) -> Value {
+        let numbers = |row: &Row| json!([row.values, row.maximum, row.mean, row.signal_to_noise]);
+        let lines = self.by_line.iter().filter_map(|row| {
+            let (file, line, function) = place(&row.place)?;
+            Some(json!([tables.file(file, function, true), line, numbers(row)]))
+        });
+        let lines: Vec<Value> = lines.collect();
+        let modules = self.by_module.iter().map(|row| {
+            let module = if row.place == WHOLE { "" } else { &row.place };
+            json!([module, numbers(row)])
+        });
+        let modules: Vec<Value> = modules.collect();
+        let (node, message) = (&self.node, &self.message);
+        json!({ "ok": self.ok, "node": node, "message": message, "lines": lines, "modules": modules })
+    }
+}
+
+/// File, line and function of `file:line in function`.
+fn place(text: &str) -> Option<(&str, u32, &str)> {
+    let (place, function) = text.rsplit_once(" in ")?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some((file, line.parse().ok()?, function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_files_and_lines() {
+        assert_eq!(
+            place("a in b/c.py:7 in f.<locals>.g"),
+            Some(("a in b/c.py", 7, "f.<locals>.g"))
+        );
+        assert_eq!(place("In [7]:3 in f"), Some(("In [7]", 3, "f")));
+        assert_eq!(place("(unknown line)"), None);
+    }
+}

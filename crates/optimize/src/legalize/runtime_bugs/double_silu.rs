@@ -1,0 +1,44 @@
+//! `x * sigmoid(a * x)` in double precision is `-(-x * sigmoid(a * x))`.
+//!
+//! onnxruntime's `QuickGeluFusion` makes one node of it, which has no kernel for doubles: the model
+//! cannot be loaded.
+
+use onnx::{Attrs, Graph, NodeId, ValueId};
+use tensor::DType;
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "double_silu", target: Target::OnnxRuntime, roots: &["Mul"], avoid };
+
+fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
+    let node = work.graph.node(product);
+    let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
+    if work.graph.ty(node.outputs[0]).dtype != DType::F64 {
+        return Ok(());
+    }
+    let (x, gate) = match (is_gate(work.graph, b, a), is_gate(work.graph, a, b)) {
+        (true, _) => (a, b),
+        (_, true) => (b, a),
+        _ => return Ok(()),
+    };
+    let mut builder = work.builder(product, Some(product));
+    let minus = builder.op("Neg", &[x], Attrs::new())?;
+    let negated = builder.op("Mul", &[minus, gate], Attrs::new())?;
+    let result = builder.op("Neg", &[negated], Attrs::new())?;
+    work.substitute(product, &[result]);
+    Ok(())
+}
+
+/// Whether a value is the sigmoid of `x`, or of a multiple of it.
+fn is_gate(graph: &Graph, value: ValueId, x: ValueId) -> bool {
+    let from = |value, op: &str| {
+        let node = graph.producer(value).map(|id| graph.node(id));
+        node.filter(|node| node.is(op))
+    };
+    let Some(inner) = from(value, "Sigmoid").and_then(|sigmoid| sigmoid.input(0)) else {
+        return false;
+    };
+    inner == x || from(inner, "Mul").is_some_and(|scaled| scaled.inputs.contains(&Some(x)))
+}

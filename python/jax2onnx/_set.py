@@ -1,0 +1,169 @@
+"""`to_onnx_set`: several functions over one model, as models that share their weights."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jax2onnx import _progress, _result
+from jax2onnx._api import Path, convert, to_onnx
+from jax2onnx._options import Options, check_options, flag, is_text
+from jax2onnx._parameters import ParameterNames
+from jax2onnx.errors import InvalidInputError
+
+#: The file that holds the weights of a set.
+DATA = "weights.data"
+
+# Arguments that concern the files of a single model.
+_ALONE = ("return_mode", "output_path", "export_mode")
+
+# Those of `to_onnx` that `convert` takes as they are.
+_CONVERTED = (
+    "inputs_as_nchw",
+    "outputs_as_nchw",
+    "input_names",
+    "output_names",
+    "input_dtypes",
+    "output_dtypes",
+)
+
+
+def to_onnx_set(
+    functions: Mapping[str, Sequence[Any]],
+    output_dir: Path,
+    **options: Any,
+) -> dict[str, str]:
+    """Converts functions that share parameters to models that share one data file.
+
+    Every model is valid on its own. A parameter has the same name in all of them, and if it takes
+    at least a kilobyte, it is in the data file, once, so that sessions map the same memory. It is
+    found by the identity of its array.
+
+        to_onnx_set({"prefill": (prefill, [tokens]), "decode": (decode, [token, cache])}, "llama")
+
+    writes `llama/prefill.onnx`, `llama/decode.onnx` and `llama/weights.data`.
+
+    Args:
+        functions: For each model its name, and the function with its `inputs`, as `to_onnx` takes
+            them. A third entry may hold options of `to_onnx` for this function alone:
+            `(decode, inputs, {"output_names": ["logits", "cache"]})`.
+        output_dir: The folder, which is replaced as a whole: either by the new set, or not at all.
+            Files in it that have other names stay.
+        options: Options of `to_onnx` for all functions. A model's graph is named like the model.
+
+    Returns:
+        The paths of the models, by name.
+    """
+    folder = _folder(output_dir)
+    entries = _entries(functions, options)
+    models = [(f"{name}.onnx", model) for name, model in converted(entries)]
+    _progress.stage("writing")
+    write(folder, models, [])
+    return {name: os.path.join(folder, f"{name}.onnx") for name in entries}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of a set, with all its options."""
+
+    fn: Callable[..., Any]
+    inputs: Sequence[Any]
+    input_params: Mapping[str, Any] | None
+    options: Options
+    double: bool
+    boundary: dict[str, Any]
+
+
+def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
+    """The models of a set, by name."""
+    shared = ParameterNames()
+    for name, entry in entries.items():
+        try:
+            made = convert(
+                entry.fn,
+                entry.inputs,
+                entry.input_params,
+                entry.options,
+                double=entry.double,
+                shared=shared,
+                **entry.boundary,
+            )
+        except Exception as error:
+            error.add_note(f"This concerns `{name}`.")
+            raise
+        yield name, made.model
+        if entry.options.source_map is not None:
+            _result.save_source_map(made.model, entry.options.source_map)
+
+
+def write(
+    folder: str, models: Sequence[tuple[str, Any]], files: Sequence[tuple[str, bytes]]
+) -> None:
+    """Replaces a folder by one with these files, and with what else was in it."""
+    from jax2onnx import _core
+
+    with _result.writing(output_dir=folder):
+        _core.save_set(folder, models, DATA, files)
+
+
+def _folder(path: object) -> str:
+    if isinstance(path, str | os.PathLike):
+        folder = os.fspath(path)
+        if isinstance(folder, str) and folder and "\0" not in folder:
+            if os.path.exists(folder) and not os.path.isdir(folder):
+                raise _invalid(f"`output_dir` is {path!r}, which is a file", "pass a folder")
+            return folder
+    raise _invalid(f"`output_dir` is {path!r}", "pass the path of a folder")
+
+
+def _entries(functions: Mapping[str, Sequence[Any]], common: Mapping[str, Any]) -> dict[str, Entry]:
+    if not isinstance(functions, Mapping) or not functions:
+        raise _invalid(
+            f"`functions` is {functions!r}", "pass a dict from names to (function, inputs)"
+        )
+    return {name: _entry(name, value, common) for name, value in functions.items()}
+
+
+def _entry(name: object, value: Any, common: Mapping[str, Any]) -> Entry:
+    if not isinstance(name, str) or not is_text(name) or {*name} & {*'/\\:*?"<>|\0'}:
+        raise _invalid(f"a function is named {name!r}", "use names that are names of files")
+    if not isinstance(value, tuple | list) or len(value) not in (2, 3):
+        raise _invalid(
+            f"`{name}` is {value!r}", "pass (function, inputs) or (function, inputs, options)"
+        )
+    fn, inputs, *rest = value
+    if rest and not isinstance(rest[0], Mapping):
+        raise _invalid(f"the options of `{name}` are {rest[0]!r}", "pass a dict")
+    return entry(name, fn, inputs, {**common, **(rest[0] if rest else {})})
+
+
+def entry(
+    name: str, fn: Callable[..., Any], inputs: Sequence[Any], given: Mapping[str, Any]
+) -> Entry:
+    """A function with its options, checked."""
+    parameters = inspect.signature(to_onnx).parameters
+    settings = {
+        key: parameter.default
+        for key, parameter in parameters.items()
+        if key not in ("fn", "inputs", *_ALONE)
+    }
+    for key in given:
+        if key not in settings:
+            what = "about the file of a single model" if key in _ALONE else "unknown"
+            raise _invalid(
+                f"the option `{key}` is {what}",
+                f"the options are: {', '.join(settings)}",
+            )
+    settings |= {"model_name": name, **given}
+    boundary = {key: settings.pop(key) for key in _CONVERTED}
+    double = flag("enable_double_precision", settings.pop("enable_double_precision"))
+    params = settings.pop("input_params")
+    checked = check_options(
+        return_mode="file", output_path=f"{name}.onnx", export_mode="standard", **settings
+    )
+    return Entry(fn, inputs, params, checked, double, boundary)
+
+
+def _invalid(message: str, help: str) -> InvalidInputError:
+    return InvalidInputError("invalid-set", message, help=help)

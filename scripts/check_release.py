@@ -1,0 +1,44 @@
+"""Checks that the repository is ready for a release: one version everywhere, a section in the
+changelog, and no placeholder left. With a tag, also that the tag is that version.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+TOP = Path(__file__).parent.parent
+
+# Written in two parts, so that this file does not contain it.
+PLACEHOLDER = "OWNER" + "/jax2onnx"
+
+
+def problems(tag: str | None) -> list[str]:
+    """What is not ready, in sentences."""
+    found = []
+    version = tomllib.loads((TOP / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    if tag is not None and tag != f"v{version}":
+        found.append(f"the tag is {tag}, but Cargo.toml has version {version}")
+    if f"\nversion: {version}\n" not in (TOP / "CITATION.cff").read_text():
+        found.append(f"CITATION.cff does not have version {version}")
+    if not re.search(
+        rf"^## {re.escape(version)} ", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE
+    ):
+        found.append(f"CHANGELOG.md has no section `## {version} (date)`")
+    lock = tomllib.loads((TOP / "Cargo.lock").read_text())["package"]
+    ours = {p["version"] for p in lock if "source" not in p}
+    if ours != {version}:
+        found.append(f"Cargo.lock has versions {', '.join(sorted(ours))} of our crates")
+    command = ["git", "grep", "--files-with-matches", PLACEHOLDER, "--", ".", ":!RELEASING.md"]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    if done.stdout:
+        files = ", ".join(done.stdout.split())
+        found.append(f"the placeholder {PLACEHOLDER} is still in {files}")
+    return found
+
+
+if __name__ == "__main__":
+    for problem in (messages := problems(sys.argv[1] if len(sys.argv) > 1 else None)):
+        print(f"not ready: {problem}", file=sys.stderr)
+    sys.exit(bool(messages))

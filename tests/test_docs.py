@@ -1,0 +1,148 @@
+"""Every block of code in the documentation runs: Python as it stands, commands of `jax2onnx` on the
+files that the blocks before them wrote.
+"""
+
+import glob
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jax2onnx
+from jax2onnx import _core
+
+TOP = Path(__file__).parent.parent
+PAGES = {
+    str(path.relative_to(TOP)): path.read_text()
+    for path in (TOP / "README.md", *sorted((TOP / "docs").rglob("*.md")))
+}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+_FUNCTION = """
+import jax, jax.numpy as jnp, numpy as np, onnx, jax2onnx
+from jax2onnx import SourceMap, to_onnx
+def fn(x): return jnp.sin(x) * 2.0
+inputs, x = [("B", 3)], np.ones((2, 3), np.float32)
+to_onnx(fn, inputs, return_mode="file", output_path="model.onnx", stacktrace_metadata="sourcemap")
+model = onnx.load("model.onnx")
+"""
+
+# What a page takes for granted.
+GIVEN = {
+    "README.md": _FUNCTION + "from flax import nnx\nmodel = nnx.Linear(3, 3, rngs=nnx.Rngs(0))",
+    "docs/assumptions.md": _FUNCTION,
+    "docs/bug-reports.md": "import jax.numpy as jnp\nfrom jax2onnx import to_onnx\nmodel = jnp.sin",
+    "docs/checking.md": _FUNCTION,
+    "docs/debugging.md": (
+        "import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx\n"
+        "from flax import nnx\nfrom jax2onnx import to_onnx"
+    ),
+    "docs/functions.md": (
+        _FUNCTION
+        + "optimised = to_onnx(fn, inputs, return_mode='proto', source_map='net.onnx.map')"
+    ),
+    "docs/operators.md": _FUNCTION,
+    "docs/source-map.md": (
+        _FUNCTION + "onnx.save(model, 'optimised.onnx')\nnode = model.graph.node[0]"
+    ),
+    "docs/testing.md": """
+import jax
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class MLP(nnx.Module):
+    def __init__(self, rngs):
+        self.first = nnx.Linear(128, 256, rngs=rngs)
+        self.last = nnx.Linear(256, 10, rngs=rngs)
+
+    def __call__(self, x):
+        # The page says on which line this is.
+
+
+
+        return self.last(jax.nn.relu(self.first(x)))
+
+
+mlp = MLP(nnx.Rngs(0))
+""",
+}
+
+# Blocks that fail, as their pages say.
+FAILS = {
+    "docs/debugging.md": [
+        "print(session.run(None, {",
+        'with jax2onnx.explain_errors("ranker.onnx")',
+    ],
+}
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    return [code for language, code in BLOCK.findall(PAGES[page]) if language in languages]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UPDATE_SNAPSHOTS", "1")  # there are none to compare with
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    names: dict[str, Any] = {"__name__": "documented"}
+    with jax2onnx.local_lowerings():
+        parts = [GIVEN.get(page, ""), *blocks(page, "python")]
+        for number, code in enumerate(parts):
+            file = tmp_path / f"part{number}.py"
+            file.write_text(code)
+            program = compile(code, str(file), "exec")
+            if any(start in code for start in FAILS.get(page, [])):
+                with pytest.raises(Exception, match=r"Shape mismatch|dimension"):
+                    exec(program, names)
+            else:
+                exec(program, names)
+            for name in [name for name in names if name.startswith("test_")]:
+                names.pop(name)()
+    commands(page)
+
+
+def commands(page: str) -> None:
+    """Runs the commands of a page whose files are there."""
+    for line in "".join(blocks(page, "sh")).splitlines():
+        if not line.startswith("jax2onnx ") or line.startswith("jax2onnx export "):
+            continue
+        words = shlex.split(line)[1:]
+        found = [match for word in words for match in (sorted(glob.glob(word)) or [word])]
+        outputs = {words[i + 1] for i, word in enumerate(words) if word == "-o"}
+        files = [w for w in found if re.search(r"\.(onnx|json|npz|py)$", w) and w not in outputs]
+        if all(Path(file).exists() for file in files):
+            assert _core.main(found) == 0, line
+
+
+def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> None:
+    """Also in what is shown with its output, and in what is piped."""
+    helps: dict[str, str] = {}
+    seen = 0
+    for page in PAGES:
+        text = "\n".join(blocks(page, "sh", "", "console"))
+        for command, rest in re.findall(
+            r"(?:^|[|$] |^\$ )jax2onnx ([a-z]+)\b([^|\n]*)", text, re.MULTILINE
+        ):
+            if command not in helps:
+                assert _core.main([command, "--help"]) == 0, (page, command)
+                helps[command] = capfd.readouterr().out
+            for option in re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest):
+                assert option in helps[command], (page, command, option)
+                seen += 1
+    assert seen > 20
+
+
+def test_links_lead_somewhere() -> None:
+    generated = {"docs/live.md", "docs/reference/python.md", "docs/reference/command-line.md"}
+    for page, text in PAGES.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if link.startswith(("http:", "https:", "#")):
+                continue
+            target = (TOP / page).parent / link.partition("#")[0]
+            known = str(target.resolve().relative_to(TOP)) in generated
+            assert known or target.exists(), (page, link)

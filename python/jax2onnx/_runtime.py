@@ -21,9 +21,6 @@ _MESSAGE = (1 << 31) - (1 << 24)
 NCHW = (0, 3, 1, 2)
 
 
-# The types of inputs that may be fed with those that JAX computes with.
-_NARROW = {np.dtype("int32"): np.dtype("int64"), np.dtype("uint32"): np.dtype("uint64")}
-
 # ONNX's codes for the types of onnxruntime.
 NODE_TYPES = {
     "tensor(float)": 1,
@@ -225,8 +222,6 @@ def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
     fits = len(sizes) == array.ndim and all(
         size in (None, given) for size, given in zip(sizes, array.shape, strict=True)
     )
-    if array.dtype in _NARROW and wanted == _NARROW[array.dtype]:
-        array = array.astype(wanted)
     if array.dtype != wanted or not fits:
         shown = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
         raise InvalidInputError(

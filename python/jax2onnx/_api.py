@@ -346,6 +346,7 @@ def convert(
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
         given = given_leaves(inputs, args, input_params, kwargs)
         flags = given_flags(given)
+        positional = len(jax.tree_util.tree_leaves(args))
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -408,7 +409,8 @@ def convert(
             outputs_as_nchw=out_nchw,
             input_types=in_types,
             output_types=out_types,
-            defaults=flags,
+            # An argument without a name is always given.
+            defaults={i: flag for i, flag in flags.items() if i >= positional},
             detail=options.detail,
             source_map=options.source_map is not None,
             embed_sources=options.source_text,

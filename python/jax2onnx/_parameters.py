@@ -75,9 +75,9 @@ class ParameterNames:
         return lambda array: self._arrays.get(_identity(array))
 
 
-def tree_of(fn: Any) -> Tree:
-    """Walks `fn` and everything that it refers to."""
-    walker = Walker()
+def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
+    """Walks `fn` and everything that it refers to. With `abstract`, parameters may lack values."""
+    walker = Walker(abstract=abstract)
     roots = _Roots(fn)
     branches = [(name, obj, walker.walk(obj)) for name, obj in list(roots)]
     alone = _the_model(branches)

@@ -27,7 +27,6 @@ _CONVERTED = (
     "output_names",
     "input_dtypes",
     "output_dtypes",
-    "checkpoint",
 )
 
 

@@ -71,7 +71,7 @@ def trace(
 
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
-        own, tree = _isolated(fn)
+        own, tree = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
@@ -103,12 +103,12 @@ def _with_weights(closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree) 
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
-def _isolated(fn: Any) -> tuple[Any, Tree]:
+def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree]:
     """`fn` on copies of what it updates, which nobody else sees, and what it holds."""
     own, originals = _frameworks.isolated(fn)
-    tree = tree_of(own)
+    tree = tree_of(own, abstract=abstract)
     # An object that is there in two forms would be updated in one of them only.
-    return (fn, tree_of(fn)) if tree.holds(originals) else (own, tree)
+    return (fn, tree_of(fn, abstract=abstract)) if tree.holds(originals) else (own, tree)
 
 
 @contextmanager

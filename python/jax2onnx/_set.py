@@ -20,7 +20,6 @@ _ALONE = ("return_mode", "output_path", "export_mode")
 
 # Those of `to_onnx` that `convert` takes as they are.
 _CONVERTED = (
-    "checkpoint",
     "inputs_as_nchw",
     "outputs_as_nchw",
     "input_names",

@@ -21,12 +21,13 @@ class Abstract:
     """The parameters without values that a callable holds.
 
     Attributes:
-        parameters: All of them, in the order of the walk.
+        structs: All of them, in the order of the walk.
+        parameters: What is known of them, in the same order.
     """
 
     def __init__(self, tree: Tree) -> None:
         structs = [obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct)]
-        self._structs = structs
+        self.structs = structs
         self._holders = [obj for obj, _ in tree.objects]
         self._functions = tree.functions
         self.parameters = [_described(struct, tree.name_of(struct)) for struct in structs]
@@ -35,7 +36,7 @@ class Abstract:
     @property
     def types(self) -> list[Any]:
         """What JAX traces in place of them."""
-        return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self._structs]
+        return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self.structs]
 
     def _check_separate(self, tree: Tree) -> None:
         """One struct in several places would be one parameter."""
@@ -44,7 +45,7 @@ class Abstract:
             for _, value in _entries(holder):
                 for struct in _structs_in(value):
                     counts[id(struct)] = counts.get(id(struct), 0) + 1
-        for struct in self._structs:
+        for struct in self.structs:
             if counts.get(id(struct), 0) > 1:
                 raise InvalidInputError(
                     "shared-parameter",
@@ -57,7 +58,7 @@ class Abstract:
         """The callable `fn` with values in place of the parameters, which only this thread may
         call.
         """
-        by_struct = {id(s): value for s, value in zip(self._structs, values, strict=True)}
+        by_struct = {id(s): value for s, value in zip(self.structs, values, strict=True)}
         undo: list[Any] = []
         try:
             for holder in self._holders:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._objects import cells, global_names
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
@@ -48,9 +49,12 @@ class Tree:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
         return self.arrays.get(_identity(array))
 
-    def give_name(self, array: Any, name: str) -> None:
-        """Names an array that stands for one of the callable's own."""
-        self.arrays[_identity(array)] = name
+    def replace(self, old: Iterable[Any], new: Iterable[tuple[str, Any]]) -> None:
+        """Names arrays that stand for the callable's own arrays `old`."""
+        for array in old:
+            self.arrays.pop(_identity(array), None)
+        for name, array in new:
+            self.arrays.setdefault(_identity(array), name)
 
     def holds(self, objects: Iterable[Any]) -> bool:
         """Whether one of the objects is among what the callable holds."""
@@ -58,15 +62,18 @@ class Tree:
         return any(id(obj) in known for obj in objects)
 
 
-class ParameterNames:
-    """The names of parameters in several models: an array has the same name in all of them."""
+class SharedParameters:
+    """The parameters of several models: an array has the same name in all of them, and a tensor of
+    a checkpoint is one array.
+    """
 
     def __init__(self) -> None:
+        self.weights = Weights()
         self._names = Names()
         self._arrays: dict[object, str] = {}
         self._trees: list[Tree] = []  # as long as an array is there, nothing else has its identity
 
-    def of(self, tree: Tree) -> Callable[[Any], str | None]:
+    def names_in(self, tree: Tree) -> Callable[[Any], str | None]:
         """The names of the parameters of one more callable."""
         self._trees.append(tree)
         for identity, name in tree.arrays.items():

@@ -9,7 +9,7 @@ from typing import Any
 from jax2onnx import _progress, _result
 from jax2onnx._api import Path, convert, to_onnx
 from jax2onnx._options import Options, check_options, flag, is_text
-from jax2onnx._parameters import ParameterNames
+from jax2onnx._parameters import SharedParameters
 from jax2onnx.errors import InvalidInputError
 
 #: The file that holds the weights of a set.
@@ -78,7 +78,7 @@ class Entry:
 
 def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
     """The models of a set, by name."""
-    shared = ParameterNames()
+    shared = SharedParameters()
     for name, entry in entries.items():
         try:
             made = convert(

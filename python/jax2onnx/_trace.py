@@ -11,7 +11,7 @@ from typing import Any
 
 from jax2onnx import _flags, _frameworks, _jax
 from jax2onnx._abstract import Abstract, as_constants
-from jax2onnx._checkpoint import weights_of
+from jax2onnx._checkpoint import Weights
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
@@ -45,12 +45,13 @@ def trace(
     flags: Mapping[int, bool] | None = None,
     names: Sequence[str] = (),
     checkpoint: Any = None,
+    weights: Weights | None = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone.
 
     `flags` are the booleans that the user gave, by their position among all leaves, and `names`
     what to call the leaves in messages. The values of parameters without values are those of
-    `checkpoint`.
+    `checkpoint`; `weights` are those that were found before.
     """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
@@ -89,17 +90,19 @@ def trace(
         jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
         if abstract is not None:
-            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree)
+            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree, weights or Weights())
     return Traced(jaxpr, outputs, tree)
 
 
-def _with_weights(closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree) -> Any:
+def _with_weights(
+    closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree, known: Weights
+) -> Any:
     """The jaxpr with weights of the checkpoint in place of its first arguments."""
     jaxpr, kept = as_constants(closed, len(abstract.parameters))
     parameters = [abstract.parameters[i] for i in kept]
-    weights = weights_of(checkpoint, parameters)
-    for parameter, weight in zip(parameters, weights, strict=True):
-        tree.give_name(weight, parameter.name)
+    weights = known.of(checkpoint, parameters)
+    names = [parameter.name for parameter in parameters]
+    tree.replace(abstract.structs, zip(names, weights, strict=True))
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 

@@ -315,3 +315,22 @@ def test_a_set_reads_each_tensor_once(tmp_path, kind):
         assert placed.keys() == {"a", "b", "c"}
         assert all(len(offsets) == 1 for offsets in placed.values())
         assert os.path.getsize(tmp_path / "set" / "weights.data") == size
+
+
+class Dropping(nnx.Module):
+    def __init__(self, rngs):
+        self.up, self.dropout = nnx.Linear(16, 4, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x, *, deterministic):
+        return self.dropout(self.up(x), deterministic=deterministic)
+
+
+def test_random_keys_have_no_values(tmp_path):
+    model = Dropping(nnx.Rngs(0))
+    abstract = nnx.eval_shape(lambda: Dropping(nnx.Rngs(0)))
+    state = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+    path = write(tmp_path / "m.safetensors", flat(state))
+    exported = to_onnx(functools.partial(abstract, deterministic=True), [X], checkpoint=path)
+    assert_close(run(exported, [X]), [model(X, deterministic=True)])
+    with pytest.raises(InvalidInputError, match=r"random key `dropout\.rngs.*` *, which has no"):
+        to_onnx(functools.partial(abstract, deterministic=False), [X], checkpoint=path)

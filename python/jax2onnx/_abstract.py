@@ -89,7 +89,8 @@ def _described(struct: Any, name: str | None) -> Parameter:
         raise InvalidInputError(
             "symbolic-parameter", f"the parameter `{name}` has a symbolic shape: {shape}"
         )
-    return Parameter(name or "parameter", shape, jax.numpy.dtype(struct.dtype).name)
+    # Random keys have types that are not NumPy's. Most models hold some and do not use them.
+    return Parameter(name or "parameter", shape, str(struct.dtype))
 
 
 def _called(fn: Any, by_struct: dict[int, Any]) -> Any:

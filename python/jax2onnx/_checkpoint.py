@@ -98,6 +98,14 @@ def _weights(
     checkpoint: Checkpoint, source: "Safetensors | _Orbax", parameters: Sequence[Parameter]
 ) -> list[tuple[tuple[object, ...], Weight]]:
     """The weights, each with a key that says how it is read."""
+    random = [parameter.name for parameter in parameters if parameter.dtype.startswith("key<")]
+    if random:
+        raise InvalidInputError(
+            "invalid-checkpoint",
+            f"the function uses the random key `{random[0]}`, which has no value",
+            help="checkpoints hold no keys: replace it with a real one, or turn off what is "
+            "random, such as dropout",
+        )
     entries = [_entry(checkpoint, parameter.name) for parameter in parameters]
     known = set(source.names())
     missing = [

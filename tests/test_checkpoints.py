@@ -18,7 +18,7 @@ import pytest
 from flax import nnx
 
 from checking import assert_close, run
-from jax2onnx import Checkpoint, Stored, to_onnx, to_onnx_set
+from jax2onnx import Checkpoint, Stored, allclose, to_onnx, to_onnx_set, verify
 from jax2onnx.errors import InvalidInputError
 
 NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32"}
@@ -334,3 +334,19 @@ def test_random_keys_have_no_values(tmp_path):
     assert_close(run(exported, [X]), [model(X, deterministic=True)])
     with pytest.raises(InvalidInputError, match=r"random key `dropout\.rngs.*` *, which has no"):
         to_onnx(functools.partial(abstract, deterministic=False), [X], checkpoint=path)
+
+
+def test_without_a_checkpoint_there_are_no_values():
+    def use(call):
+        with pytest.raises(TypeError, match="ShapeDtypeStruct") as caught:
+            call()
+        assert "has no values" in "".join(caught.value.__notes__)
+
+    fn = functools.partial(apply, ABSTRACT)
+    exported = to_onnx(functools.partial(apply, PARAMS), [X])
+    use(lambda: to_onnx(fn, [X]))
+    use(lambda: allclose(fn, exported, [X]))
+    use(lambda: verify(fn, exported, [X]))
+    weight = jax.ShapeDtypeStruct((16, 4), np.float32)
+    with pytest.raises(InvalidInputError, match="the parameter `weight` has no values"):
+        to_onnx(lambda x: jnp.dot(x, weight), [X])

@@ -16,6 +16,11 @@ from jax2onnx._objects import has_dict, instance_dict, slots
 from jax2onnx._parameters import Tree
 from jax2onnx.errors import InvalidInputError
 
+_INSTEAD = (
+    "`to_onnx` reads them from a `checkpoint`; for everything else, pass a function that holds "
+    "arrays"
+)
+
 
 class Abstract:
     """The parameters without values that a callable holds.
@@ -81,6 +86,27 @@ class Abstract:
         finally:
             for put, old in reversed(undo):
                 put(old)
+
+
+@contextmanager
+def explained(tree: Tree) -> Iterator[None]:
+    """Adds a note to errors that come from parameters without values."""
+    try:
+        yield
+    except Exception as error:
+        if "ShapeDtypeStruct" in str(error):
+            structs = (obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct))
+            if name := next(filter(None, map(tree.name_of, structs)), None):
+                error.add_note(f"\nthe parameter `{name}` has no values\n  help: {_INSTEAD}")
+        raise
+
+
+def check_values(closed: Any, tree: Tree) -> None:
+    """Raises if a jaxpr has a parameter without values, which JAX took for an array."""
+    for const in closed.consts:
+        if isinstance(const, jax.ShapeDtypeStruct):
+            message = f"the parameter `{tree.name_of(const)}` has no values"
+            raise InvalidInputError("no-values", message, help=_INSTEAD)
 
 
 def _described(struct: Any, name: str | None) -> Parameter:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx import _flags, _frameworks, _jax
-from jax2onnx._abstract import Abstract, as_constants
+from jax2onnx._abstract import Abstract, as_constants, check_values, explained
 from jax2onnx._checkpoint import Weights
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
@@ -74,6 +74,7 @@ def trace(
     with _one_at_a_time, ExitStack() as stack:
         own, tree = _isolated(fn)
         abstract = None if checkpoint is None else Abstract(tree)
+        stack.enter_context(explained(tree))
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
@@ -89,7 +90,9 @@ def trace(
             names = [*(parameter.name for parameter in abstract.parameters), *names]
         jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
-        if abstract is not None:
+        if abstract is None:
+            check_values(jaxpr, tree)
+        else:
             jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree, weights or Weights())
     return Traced(jaxpr, outputs, tree)
 
@@ -129,8 +132,10 @@ def _rare_collections() -> Iterator[None]:
 def restored(fn: Callable[..., Any]) -> Iterator[None]:
     """Undoes what a call of `fn` changes in its own state."""
     with _one_at_a_time:
-        snapshot = Snapshot(tree_of(fn).objects)
+        tree = tree_of(fn)
+        snapshot = Snapshot(tree.objects)
         try:
-            yield
+            with explained(tree):
+                yield
         finally:
             snapshot.restore()

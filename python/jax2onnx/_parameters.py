@@ -5,6 +5,7 @@ same parameter `blocks.3.q.kernel`. Parameters are found by the identity of thei
 """
 
 import functools
+import os
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,8 @@ from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._objects import cells, global_names
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 # Code in these folders refers to its own globals, not to the user's model.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -169,8 +172,11 @@ class _Roots:
             for argument, bound in value.keywords.items():
                 yield from self._of(argument, bound)
         elif isinstance(value, types.FunctionType):
-            yield from self._of(name, value.__dict__.get("__wrapped__"), own=own)
-            yield from self._variables(value, own=own)
+            wrapped = value.__dict__.get("__wrapped__")
+            yield from self._of(name, wrapped, own=own)
+            # What our own wrappers refer to besides is not the user's.
+            if wrapped is None or not value.__code__.co_filename.startswith(_PACKAGE):
+                yield from self._variables(value, own=own)
         elif _is_method(value):  # which exposes the `__wrapped__` of its function as its own
             yield from self._of(name, value.__self__)
             yield from self._variables(value.__func__, own=own)

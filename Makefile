@@ -58,11 +58,11 @@ fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model 
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz
 	cargo +nightly fuzz run $(READER) -- -max_total_time=$(or $(SECONDS),60)
 
-web: build/web/node_modules ## Install onnxruntime-web, so that models are tested in Node and a browser.
+web: build/web/node_modules/axe-core ## Install what tests in Node and in a browser need: onnxruntime-web and axe-core.
 
-build/web/node_modules:
+build/web/node_modules/axe-core:
 	mkdir -p build/web
-	npm install --prefix build/web --no-audit --no-fund onnxruntime-web@1.30.0
+	npm install --prefix build/web --no-audit --no-fund --ignore-scripts onnxruntime-web@1.30.0 axe-core@4.14.0
 
 opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py

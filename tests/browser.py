@@ -18,6 +18,9 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
+# What `make web` installs.
+NODE_MODULES = Path(__file__).parent.parent / "build" / "web" / "node_modules"
+
 # The codes of keys that type nothing.
 CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36}
 CODES |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}

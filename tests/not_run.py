@@ -2,7 +2,7 @@
 
 import collections
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -10,19 +10,31 @@ Item = TypeVar("Item")
 # A test function with at most this many cases runs all of them.
 FEW = 3
 
-# Skips that are right on every machine: other versions of JAX and onnxruntime run these tests.
+# Skips that are right on every machine: these tests run with other versions of JAX, onnxruntime and
+# the browser, on other systems, or where there is an accelerator.
 EXPECTED = (
     r"this version of JAX does not have",
     r"newer than this JAX",
     r"the XLA of this JAX",
     r"onnxruntime \S+ does not have this bug",
+    r"JAX has no accelerator on this machine",
+    r"the browser has no WebGPU, not even in software",
+    r"the program is a shell script",
 )
 
-# How to get what a test needs, by the reason it was skipped for.
-HELP = (
-    (r"no browser", "install Chromium (`apt install chromium`, `brew install --cask chromium`)"),
-    (r"axe-core is not here", "run `npm install axe-core`, or set AXE_CORE to its axe.min.js"),
-    (r"could not import|is not installed", "`make test-all` installs it"),
+# What a machine may lack: what it is called in JAX2ONNX_WITHOUT, the reason of the skip, and how to
+# get it.
+NEEDS = (
+    (
+        "browser",
+        r"no browser",
+        "install Chromium (`apt install chromium`, `brew install chromium`)",
+    ),
+    ("npm", r"node is not on PATH", "install Node and npm, then run `make web`"),
+    ("npm", r"onnxruntime-web is not here", "run `make web`, or set ONNXRUNTIME_WEB to its folder"),
+    ("npm", r"axe-core is not here", "run `make web`, or set AXE_CORE to its axe.min.js"),
+    ("packages", r"Keras runs on \S+, not on JAX", "set KERAS_BACKEND=jax"),
+    ("packages", r"could not import|is not installed", "`make test-all` installs it"),
 )
 
 
@@ -43,11 +55,17 @@ def unexpected(reasons: Iterable[str]) -> list[str]:
     return [r for r in reasons if not any(re.search(known, r) for known in EXPECTED)]
 
 
+def avoidable(reasons: Iterable[str], without: Container[str]) -> list[str]:
+    """The reasons that are not right on a machine that cannot have what `without` names."""
+    lacking = [known for need, known, _ in NEEDS if need in without]
+    return [r for r in unexpected(reasons) if not any(re.search(known, r) for known in lacking)]
+
+
 def summary(reasons: Iterable[str]) -> list[str]:
     """One line for each reason: how many tests it kept from running, and what helps."""
     lines = []
     for reason, count in collections.Counter(unexpected(reasons)).most_common():
-        advice = next((text for known, text in HELP if re.search(known, reason)), None)
+        advice = next((text for _, known, text in NEEDS if re.search(known, reason)), None)
         tests = "1 test was" if count == 1 else f"{count} tests were"
         lines.append(f"{tests} not run: {reason}" + (f"; {advice}" if advice else ""))
     return lines

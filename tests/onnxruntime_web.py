@@ -14,16 +14,15 @@ import pytest
 
 import browser
 
-FOLDER = Path(__file__).parent.parent / "build" / "web" / "node_modules"
 SOFTWARE_GPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 BUNDLES = {"wasm": "ort.wasm.min.mjs", "webgpu": "ort.webgpu.min.mjs"}
 
 
 def package() -> Path:
     """The npm package; skips the test when it is not installed."""
-    folder = Path(os.environ.get("ONNXRUNTIME_WEB", FOLDER / "onnxruntime-web"))
+    folder = Path(os.environ.get("ONNXRUNTIME_WEB", browser.NODE_MODULES / "onnxruntime-web"))
     if not (folder / "dist").is_dir():
-        pytest.skip("onnxruntime-web is not installed: run `make web`, which needs npm")
+        pytest.skip("onnxruntime-web is not here")
     return folder
 
 

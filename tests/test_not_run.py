@@ -1,4 +1,13 @@
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
 import not_run
+
+EVERY_NEED = {need for need, _, _ in not_run.NEEDS}
 
 
 def test_a_sample_has_every_function_and_a_third_of_many_cases():
@@ -14,3 +23,42 @@ def test_the_summary_says_how_to_get_what_is_missing():
     assert line.startswith("2 tests were not run: no browser")
     assert "apt install chromium" in line
     assert not_run.unexpected(reasons) == reasons[:2]
+
+
+def test_what_a_machine_cannot_have_is_not_avoidable():
+    reasons = ["no browser: none is on PATH", "axe-core is not here", "Keras is not installed"]
+    assert not_run.avoidable(reasons, []) == reasons
+    assert not_run.avoidable(reasons, ["npm"]) == [reasons[0], reasons[2]]
+    assert not_run.avoidable(reasons, ["browser", "npm", "packages"]) == []
+    assert not_run.avoidable(["a reason that nobody listed"], ["browser", "npm", "packages"])
+
+
+def reasons_in(source: Path) -> Iterator[str]:
+    """The reasons for skips that a test file states."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        stated = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+        if called == "pytest.skip":
+            stated += node.args[:1]
+        elif called not in ("pytest.importorskip", "pytest.mark.skipif"):
+            continue
+        # What is filled in is a name or a version.
+        yield from (
+            re.sub(r"\{.*?\}", "1.0", ast.literal_eval(text)) for text in map(plain, stated)
+        )
+
+
+def plain(text: ast.expr) -> str:
+    """The literal of a string, with the braces that it has in the source if it is formatted."""
+    return ast.unparse(text).removeprefix("f")
+
+
+HERE = Path(__file__).parent
+STATED = sorted({reason for path in HERE.rglob("*.py") for reason in reasons_in(path)})
+
+
+@pytest.mark.parametrize("reason", STATED)
+def test_every_reason_is_right_everywhere_or_can_be_helped(reason):
+    assert not not_run.avoidable([reason], EVERY_NEED), "add it to EXPECTED or NEEDS"

@@ -350,3 +350,25 @@ def test_without_a_checkpoint_there_are_no_values():
     weight = jax.ShapeDtypeStruct((16, 4), np.float32)
     with pytest.raises(InvalidInputError, match="the parameter `weight` has no values"):
         to_onnx(lambda x: jnp.dot(x, weight), [X])
+
+
+BARE = jax.ShapeDtypeStruct((16, 16), np.float32)
+
+
+def test_wherever_a_function_holds_a_parameter(tmp_path):
+    w = np.asarray(PARAMS["layers"][0]["w"])
+    checkpoint = Checkpoint(write(tmp_path / "m.safetensors", {"w": w}), names=lambda _: "w")
+    struct, parts = jax.ShapeDtypeStruct(w.shape, w.dtype), {"w": BARE}
+    bound = functools.partial(lambda w, x: x @ w, struct)
+
+    @jax.jit
+    def jitted(x):
+        return x @ parts["w"]
+
+    pair = (struct, 1)
+    for fn in (bound, lambda x: bound(x), lambda x: x @ BARE, lambda x: x @ pair[0], jitted):
+        # Twice: JAX remembers what it traced.
+        for _ in range(2):
+            assert_close(run(to_onnx(fn, [X], checkpoint=checkpoint), [X]), [X @ w])
+    assert isinstance(BARE, jax.ShapeDtypeStruct)
+    assert bound.args == (struct,)

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 
 from jax2onnx._checkpoint import Parameter
-from jax2onnx._objects import has_dict, instance_dict, slots
-from jax2onnx._parameters import Tree
+from jax2onnx._objects import global_names, has_dict, instance_dict, slots
+from jax2onnx._parameters import Tree, tree_of
 from jax2onnx.errors import InvalidInputError
 
 _INSTEAD = (
@@ -73,39 +73,36 @@ class Abstract:
                         put(new)
                         undo.append((put, old))
             for function in self._functions:
-                for cell in function.__closure__ or ():
-                    try:
-                        old = cell.cell_contents
-                    except ValueError:  # not assigned yet
-                        continue
+                for put, old in _variables(function):
                     new = _replaced(old, by_struct)
                     if new is not old:
-                        cell.cell_contents = new
-                        undo.append((functools.partial(setattr, cell, "cell_contents"), old))
-            yield _called(fn, by_struct)
+                        put(new)
+                        undo.append((put, old))
+            yield _replaced(fn, by_struct)
         finally:
             for put, old in reversed(undo):
                 put(old)
 
 
 @contextmanager
-def explained(tree: Tree) -> Iterator[None]:
+def explained(fn: Any) -> Iterator[None]:
     """Adds a note to errors that come from parameters without values."""
     try:
         yield
     except Exception as error:
         if "ShapeDtypeStruct" in str(error):
+            tree = tree_of(fn, abstract=True)
             structs = (obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct))
             if name := next(filter(None, map(tree.name_of, structs)), None):
                 error.add_note(f"\nthe parameter `{name}` has no values\n  help: {_INSTEAD}")
         raise
 
 
-def check_values(closed: Any, tree: Tree) -> None:
+def check_values(closed: Any, fn: Any) -> None:
     """Raises if a jaxpr has a parameter without values, which JAX took for an array."""
     for const in closed.consts:
         if isinstance(const, jax.ShapeDtypeStruct):
-            message = f"the parameter `{tree.name_of(const)}` has no values"
+            message = f"the parameter `{tree_of(fn, abstract=True).name_of(const)}` has no values"
             raise InvalidInputError("no-values", message, help=_INSTEAD)
 
 
@@ -117,15 +114,6 @@ def _described(struct: Any, name: str | None) -> Parameter:
         )
     # Random keys have types that are not NumPy's. Most models hold some and do not use them.
     return Parameter(name or "parameter", shape, str(struct.dtype))
-
-
-def _called(fn: Any, by_struct: dict[int, Any]) -> Any:
-    """`fn` itself, or the same partial function with other arguments."""
-    if type(fn) is not functools.partial:
-        return fn
-    keywords = {name: _replaced(value, by_struct) for name, value in fn.keywords.items()}
-    arguments = [_replaced(value, by_struct) for value in fn.args]
-    return functools.partial(_called(fn.func, by_struct), *arguments, **keywords)
 
 
 def _entries(holder: Any) -> list[tuple[Any, Any]]:
@@ -148,8 +136,21 @@ def _entries(holder: Any) -> list[tuple[Any, Any]]:
     return found
 
 
+def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Any]]:
+    """What a function refers to, each with a function that replaces it."""
+    for cell in function.__closure__ or ():
+        try:
+            yield functools.partial(setattr, cell, "cell_contents"), cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    namespace = function.__globals__
+    for name in dict.fromkeys(global_names(function.__code__)):
+        if name in namespace:
+            yield functools.partial(dict.__setitem__, namespace, name), namespace[name]
+
+
 def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
-    """The value for a parameter, a tuple with values in it, or what was given."""
+    """The value for a parameter, a tuple or a partial function with values in it, or what was given."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return by_struct.get(id(value), value)
     if isinstance(value, tuple):
@@ -157,6 +158,13 @@ def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
         if all(new is old for new, old in zip(parts, value, strict=True)):
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if type(value) is functools.partial:
+        parts = [_replaced(part, by_struct) for part in (value.func, *value.args)]
+        keywords = {name: _replaced(part, by_struct) for name, part in value.keywords.items()}
+        old = (value.func, *value.args, *value.keywords.values())
+        if all(a is b for a, b in zip((*parts, *keywords.values()), old, strict=True)):
+            return value
+        return functools.partial(*parts, **keywords)
     return value
 
 

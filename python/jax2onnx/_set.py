@@ -26,14 +26,11 @@ _FILES = {
 }
 
 # Those of `to_onnx` that `convert` takes as they are.
-_CONVERTED = (
-    "inputs_as_nchw",
-    "outputs_as_nchw",
-    "input_names",
-    "output_names",
-    "input_dtypes",
-    "output_dtypes",
-)
+_CONVERTED = [
+    name
+    for name, parameter in inspect.signature(convert).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY and name in inspect.signature(to_onnx).parameters
+]
 
 
 def to_onnx_set(

@@ -3,6 +3,7 @@
 import functools
 import gc
 import inspect
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,9 @@ from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
+
+# Numbers of calls with parameters that have no values.
+_numbers = itertools.count()
 
 # Tracing writes into the user's model for a while.
 _one_at_a_time = threading.RLock()
@@ -61,7 +65,9 @@ def trace(
         if abstract is None:
             return own(*args, **kwargs)
         values, args = args[0], args[1:]
-        with abstract.filled(values, own) as filled:
+        # Jitted functions that JAX traced before would return the parameters of that trace.
+        key = f"{tree.key}{functions.key} {next(_numbers)}"
+        with _jax.tracing_key(key), abstract.filled(values, own) as filled:
             return filled(*args, **kwargs)
 
     # So that JAX's own messages mention the user's function, not this one. For a callable object,
@@ -74,7 +80,7 @@ def trace(
     with _one_at_a_time, ExitStack() as stack:
         own, tree = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
-        stack.enter_context(explained(tree))
+        stack.enter_context(explained(own))
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
@@ -91,7 +97,7 @@ def trace(
         jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
         if abstract is None:
-            check_values(jaxpr, tree)
+            check_values(jaxpr, own)
         else:
             jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree, weights or Weights())
     return Traced(jaxpr, outputs, tree)
@@ -132,10 +138,9 @@ def _rare_collections() -> Iterator[None]:
 def restored(fn: Callable[..., Any]) -> Iterator[None]:
     """Undoes what a call of `fn` changes in its own state."""
     with _one_at_a_time:
-        tree = tree_of(fn)
-        snapshot = Snapshot(tree.objects)
+        snapshot = Snapshot(tree_of(fn).objects)
         try:
-            with explained(tree):
+            with explained(fn):
                 yield
         finally:
             snapshot.restore()

@@ -150,7 +150,7 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Any]]:
 
 
 def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
-    """The value for a parameter, a tuple or a partial function with values in it, or what was given."""
+    """The value for a parameter, a tuple or a partial function with values, or what was given."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return by_struct.get(id(value), value)
     if isinstance(value, tuple):
@@ -159,12 +159,13 @@ def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
             return value
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if type(value) is functools.partial:
-        parts = [_replaced(part, by_struct) for part in (value.func, *value.args)]
+        called: Any = _replaced(value.func, by_struct)
+        parts = [_replaced(part, by_struct) for part in value.args]
         keywords = {name: _replaced(part, by_struct) for name, part in value.keywords.items()}
         old = (value.func, *value.args, *value.keywords.values())
-        if all(a is b for a, b in zip((*parts, *keywords.values()), old, strict=True)):
+        if all(a is b for a, b in zip((called, *parts, *keywords.values()), old, strict=True)):
             return value
-        return functools.partial(*parts, **keywords)
+        return functools.partial(called, *parts, **keywords)
     return value
 
 

@@ -66,8 +66,7 @@ def trace(
             return own(*args, **kwargs)
         values, args = args[0], args[1:]
         # Jitted functions that JAX traced before would return the parameters of that trace.
-        key = f"{tree.key}{functions.key} {next(_numbers)}"
-        with _jax.tracing_key(key), abstract.filled(values, own) as filled:
+        with _jax.tracing_key(f"{key} {next(_numbers)}"), abstract.filled(values, own) as filled:
             return filled(*args, **kwargs)
 
     # So that JAX's own messages mention the user's function, not this one. For a callable object,
@@ -84,8 +83,9 @@ def trace(
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
+        key = tree.key + functions.key
         if scopes or functions:
-            stack.enter_context(_jax.tracing_key(tree.key + functions.key))
+            stack.enter_context(_jax.tracing_key(key))
         stack.enter_context(functions.open())
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)

@@ -4,7 +4,7 @@
     python examples/tiny_language_model.py --steps 50   # a few seconds, and nonsense
 
 The model writes with onnxruntime-genai, or with onnxruntime alone if that is not installed. Then
-the time that it took is listed by line of this file.
+the time that it took is listed by line of this file, and what weights of 4 bits change.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnxruntime
 
-from jax2onnx import generation
+from jax2onnx import generation, verify
 
 HERE = Path(__file__).parent
 TEXT = (HERE / "harbour.txt").read_text(encoding="utf-8")
@@ -152,12 +152,17 @@ def train(parameters, steps, length=160, batch=8):
     return parameters
 
 
-def export(parameters, folder):
-    """Writes the folder that onnxruntime-genai loads."""
+def decoder(parameters):
+    """The function that is exported."""
 
     def decode(input_ids, position_ids, cache):
         return language_model(parameters, input_ids, position_ids, cache)
 
+    return decode
+
+
+def export(parameters, folder, weights=None):
+    """Writes the folder that onnxruntime-genai loads."""
     shape = ("batch", HEADS, "past", SIZE)
     about = generation.Description(
         name="Harbour",
@@ -169,7 +174,9 @@ def export(parameters, folder):
         eos=0,
     )
     cache = [{"key": shape, "value": shape}] * LAYERS
-    generation.save(folder, decode, cache, about, stacktrace_metadata=True)
+    generation.save(
+        folder, decoder(parameters), cache, about, weights=weights, stacktrace_metadata=True
+    )
 
 
 def written_by_genai(folder, prompt, count):
@@ -221,8 +228,27 @@ def written_by_jax(parameters, prompt, count):
     return tokens[0].tolist()
 
 
+def compare_with_int4(parameters, folder, prompt, tokens):
+    """Exports again with weights of 4 bits, and prints what that changes."""
+    small = folder.with_name(f"{folder.name}-int4")
+    export(parameters, small, weights="int4")
+    before, after = (
+        sum((place / name).stat().st_size for name in ("model.onnx", "weights.data"))
+        for place in (folder, small)
+    )
+    print(f"\nWith weights of 4 bits: {after:,} bytes instead of {before:,}.")
+    count = min(64, len(tokens) - len(prompt))
+    found, _ = written_by_onnxruntime(small, prompt, count)
+    new = slice(len(prompt), len(prompt) + count)
+    same = sum(one == other for one, other in zip(found[new], tokens[new], strict=True))
+    print(f"{same} of the first {count} letters are the same. Errors by line:\n")
+    arguments = [np.asarray([prompt], np.int32), np.arange(len(prompt), dtype=np.int32)[None]]
+    report = verify(decoder(parameters), small / "model.onnx", [*arguments, empty_cache(1)])
+    print(report.table(limit=6).partition("\n\n")[0])
+
+
 def main(argv=None) -> None:
-    """Trains, exports, writes, profiles."""
+    """Trains, exports, writes, profiles, and compares with weights of 4 bits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300, help="how long to train")
     parser.add_argument("--letters", type=int, default=140, help="how much to write")
@@ -251,6 +277,7 @@ def main(argv=None) -> None:
     model = str(options.folder / "model.onnx")
     arguments = ["profile", model, str(profile), "--skip", "1", "--top", "8"]
     subprocess.run([sys.executable, "-m", "jax2onnx", *arguments], check=True)
+    compare_with_int4(parameters, options.folder, prompt, tokens)
     if not same:
         sys.exit("the model does not write what JAX writes")
 

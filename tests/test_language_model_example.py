@@ -21,6 +21,8 @@ def test_it_trains_exports_writes_and_profiles(tmp_path, capfd):
     out = capfd.readouterr().out
     assert "These are the letters that JAX writes." in out
     assert "language_model:" in out
+    assert "of the first 6 letters are the same" in out
+    assert "tiny_language_model.py:" in out.partition("Errors by line")[2]
     assert {path.name for path in (tmp_path / "harbour").iterdir()} == {
         "README.md",
         "genai_config.json",

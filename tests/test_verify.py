@@ -380,3 +380,15 @@ def test_functions_that_are_called_in_a_branch(deep: bool) -> None:
     found = verify(model, exported, [x], {"deep": deep})
     assert found
     assert found.by_line
+
+
+@pytest.mark.parametrize("past", [0, 3])
+def test_a_dimension_may_be_known_by_an_expression(past: int) -> None:
+    def step(x: Any, cache: Any) -> Any:
+        whole = jnp.concatenate([cache, x], 0)
+        return whole * jnp.arange(whole.shape[0])[:, None]
+
+    new, past_and_one = jax.export.symbolic_shape("S, P")
+    specs = [jax.ShapeDtypeStruct((n, 4), jnp.float32) for n in (new, past_and_one - 1)]
+    exported = to_onnx(step, specs)
+    assert verify(step, exported, [jnp.ones((2, 4)), jnp.ones((past, 4))])

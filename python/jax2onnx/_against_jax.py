@@ -253,14 +253,13 @@ class Against:
             yield Expected(other, array, name, _Tag(step, None, i))
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes of the symbolic dimensions that are a whole dimension of an input."""
-        found: dict[str, int] = {}
-        invars = self._subject.closed.jaxpr.invars
-        for var, leaf in zip(invars, self._subject.leaves, strict=True):
-            for dim, size in zip(var.aval.shape, leaf.shape, strict=True):
-                if _jax.is_symbolic(dim):
-                    found.setdefault(str(dim), size)
-        return found
+        """The sizes of dimension variables, as the shapes of the inputs tell them."""
+        pairs = zip(self._subject.closed.jaxpr.invars, self._subject.leaves, strict=True)
+        return _jax.variables(
+            (dim, size)
+            for var, leaf in pairs
+            for dim, size in zip(var.aval.shape, leaf.shape, strict=True)
+        )
 
     def _added_up(self, compared: int, precision: str) -> Verification:
         """Whether the outputs agree when the model computes all values itself."""

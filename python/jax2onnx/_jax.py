@@ -3,7 +3,7 @@
 The compiled part has a separate list of what it reads of a jaxpr.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -72,6 +72,28 @@ def size(dim: Any, size_of: Callable[[str], int]) -> int:
     if not is_symbolic(dim):
         return int(dim)
     return int(dim._evaluate({name: size_of(name) for name in dim._get_vars()}))
+
+
+def variables(sizes: Iterable[tuple[Any, int]]) -> dict[str, int]:
+    """The dimension variables for which dimensions have these sizes, such as 4 for `P - 1` and 3.
+
+    Those that no linear dimension tells are absent.
+    """
+    found: dict[str, int] = {}
+    left = [(dim, wanted) for dim, wanted in sizes if is_symbolic(dim)]
+    while left:
+        count = len(found)
+        for dim, wanted in left:
+            unknown = [name for name in dim._get_vars() if name not in found]
+            if len(unknown) == 1:
+                # Sizes at three points, since a dimension may be anything: `P * P`, `max(P, 2)`.
+                at = [size(dim, {**found, unknown[0]: n}.__getitem__) for n in (1, 2, 3)]
+                step = at[1] - at[0]
+                if step and at[2] - at[1] == step and (wanted - at[0]) % step == 0:
+                    found[unknown[0]] = 1 + (wanted - at[0]) // step
+        if len(found) == count:
+            break
+    return found
 
 
 def opens_scope(function: object) -> bool:

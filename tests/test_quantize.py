@@ -62,3 +62,14 @@ def test_a_tolerance_that_cannot_be_reached():
 def test_a_model_without_matrices():
     with pytest.raises(InvalidInputError, match="no weight of the model"):
         quantize(jnp.sin, [X], tolerance=0.1)
+
+
+def test_flags_and_other_types_of_inputs():
+    def looked_up(ids, *, twice):
+        x = net(PARAMS["first"][ids])
+        return 2 * jnp.tanh(x) if twice else jnp.tanh(x)
+
+    ids = np.arange(8, dtype=np.int32)
+    options = {"input_params": {"twice": True}, "input_dtypes": {"ids": "int64"}}
+    found = quantize(looked_up, [ids], tolerance=0.5, **options)
+    assert 0 < found.error <= 0.5

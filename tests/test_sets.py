@@ -170,3 +170,13 @@ def test_a_model_that_would_lose_its_weights_is_kept(tmp_path):
     with pytest.raises(jax2onnx.InvalidInputError, match=r"`encode\.onnx` in it is not replaced"):
         to_onnx_set({"whole": (model, [(1, 32)])}, tmp_path)
     run(str(tmp_path / "encode.onnx"), np.zeros((1, 32), np.float32))
+
+
+def test_functions_for_all_models(tmp_path):
+    model = Coder()
+    x = jnp.ones((3, 32))
+    models = {"encode": (model.encode, [x]), "whole": (lambda x: model(x), [x])}
+    paths = to_onnx_set(models, tmp_path / "coder", functions="modules", weights="int8")
+    for path in paths.values():
+        assert onnx.load(path, load_external_data=False).functions
+    np.testing.assert_allclose(run(paths["whole"], x)[0], model(x), rtol=0.05, atol=0.05)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jax2onnx._allclose import arguments
 from jax2onnx._api import to_onnx
-from jax2onnx._runtime import as_tensor, session_of
+from jax2onnx._runtime import as_tensor, dtype_of, session_of
 from jax2onnx._source_map import SourceMap
 from jax2onnx.errors import InvalidInputError
 
@@ -105,6 +106,8 @@ def quantize(
         What was found. `Quantization.weights` is the option for `to_onnx`.
     """
     specs = args if inputs is None else inputs
+    double = bool(options.get("enable_double_precision"))
+    given = jax.tree.leaves(arguments(args, options.get("input_params"), double=double))
     whole = to_onnx(fn, specs, stacktrace_metadata="sourcemap", **options)
     few, more = (_contents(to_onnx(fn, specs, weights=w, **options)) for w in (weights, otherwise))
     candidates = [name for name in few if name in _names(whole)]
@@ -114,7 +117,7 @@ def quantize(
             f"no weight of the model can be stored as {weights}",
             help="weights are matrices that products read",
         )
-    trial = _Trial(whole, candidates, [as_tensor(leaf) for leaf in jax.tree.leaves(args)])
+    trial = _Trial(whole, candidates, [as_tensor(leaf) for leaf in given])
     alone = {name: trial.error({name: few[name][0]}) for name in candidates}
     order = sorted(candidates, key=lambda name: -alone[name])
 
@@ -172,7 +175,7 @@ class _Trial:
 
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        own = [value.name for value in copy.graph.input]
+        own = list(model.graph.input)
         tensors = {t.name: t for t in copy.graph.initializer if t.name in set(names)}
         self._whole = {n: onnx.numpy_helper.to_array(tensors[n]) for n in names}
         for name in names:
@@ -181,7 +184,11 @@ class _Trial:
             copy.graph.input.append(info)
             copy.graph.initializer.remove(tensor)
         self._session = session_of(copy, None, optimised=True)
-        self._feeds = dict(zip(own, feeds, strict=True))
+        # The model may take other types than the function, such as token ids of 64 bits.
+        self._feeds = {
+            value.name: feed.astype(dtype_of(value), copy=False)
+            for value, feed in zip(own, feeds, strict=True)
+        }
         self._right = self._run({})
 
     def _run(self, weights: "Arrays") -> list["np.ndarray[Any, Any]"]:

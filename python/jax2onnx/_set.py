@@ -36,6 +36,7 @@ _CONVERTED = [
 def to_onnx_set(
     functions: Mapping[str, Sequence[Any]],
     output_dir: Path,
+    /,
     **options: Any,
 ) -> dict[str, str]:
     """Converts functions that share parameters to models that share one data file.

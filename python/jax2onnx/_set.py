@@ -27,6 +27,7 @@ _FILES = {
 
 # Those of `to_onnx` that `convert` takes as they are.
 _CONVERTED = (
+    "checkpoint",
     "inputs_as_nchw",
     "outputs_as_nchw",
     "input_names",

@@ -109,6 +109,27 @@ def test_our_models_do_not(fn: Callable[[Any], Any], x: np.ndarray) -> None:
     check_model(fn, [x])
 
 
+@pytest.mark.parametrize("opset", [13, 17, 18, 23])
+@pytest.mark.parametrize(
+    ("fn", "dtype"),
+    [
+        (lambda x: x ^ (x + 5), np.int32),
+        (lambda x: jax.lax.bitcast_convert_type(x.reshape(-1, 2, 4), jnp.uint32), np.uint8),
+    ],
+    ids=["xor", "bitcast"],
+)
+def test_sums_over_nothing_have_their_shape(
+    fn: Callable[[Any], Any], dtype: Any, opset: int
+) -> None:
+    (batch,) = jax.export.symbolic_shape("B")
+    model = to_onnx(fn, [jax.ShapeDtypeStruct((batch, 8), dtype)], opset=opset)
+    for size in (0, 3):
+        x = np.arange(size * 8).reshape(size, 8).astype(dtype)
+        (found,) = run(model, [x])
+        np.testing.assert_array_equal(found, fn(jnp.asarray(x)))
+        assert found.shape == fn(jnp.asarray(x)).shape
+
+
 WEIGHT = np.random.default_rng(1).normal(size=(4, 3))
 
 

@@ -74,9 +74,9 @@ def parameters(style: Style) -> dict[str, Any]:
     }
 
 
-def decoder(style: Style) -> Any:
+def decoder(style: Style, params: Any = None) -> Any:
     """A function of token ids, positions and the cache, and what an encoder returned."""
-    params = parameters(style)
+    params = params or parameters(style)
 
     def rms(x: Any, scale: Any) -> Any:
         x = x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)

@@ -18,7 +18,7 @@ import pytest
 from flax import nnx
 
 from checking import assert_close, run
-from jax2onnx import Checkpoint, Stored, to_onnx
+from jax2onnx import Checkpoint, Stored, allclose, to_onnx, to_onnx_set, verify
 from jax2onnx.errors import InvalidInputError
 
 NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int32": "I32"}
@@ -278,3 +278,75 @@ def test_recording_leaves_out_the_values(tmp_path):
     model = to_onnx(functools.partial(apply, ABSTRACT), [X], checkpoint=path, record=record)
     assert isinstance(model, onnx.ModelProto)
     assert "..." in record.read_text()
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "orbax"])
+def test_a_set_reads_each_tensor_once(tmp_path, kind):
+    tensors = {name: np.ones((64, 64), np.float32) * i for i, name in enumerate("abc", 1)}
+    path = tmp_path / "checkpoint"
+    if kind == "orbax":
+        orbax.checkpoint.PyTreeCheckpointer().save(path, tensors)
+    else:
+        path.mkdir()
+        write(path / "m.safetensors", tensors)
+
+    # Structs of their own, so only the checkpoint knows that the parameters are the same.
+    def function(names):
+        params = jax.eval_shape(lambda: tensors)
+        return lambda x: sum(x @ params[name] for name in names)
+
+    x = np.linspace(-1, 1, 128, dtype=np.float32).reshape(2, 64)
+    functions = {"first": (function("ab"), [x]), "second": (function("bc"), [x])}
+    for weights, size in (
+        (None, 3 * 16384),
+        ("float16", 3 * 8192),
+        ({"b": "int8", "*": "int4"}, 10240),
+    ):
+        paths = to_onnx_set(functions, tmp_path / "set", checkpoint=path, weights=weights)
+        placed = {}
+        for name, model in paths.items():
+            graph = onnx.load(model, load_external_data=False).graph
+            for tensor in graph.initializer:
+                if tensor.external_data:
+                    placed.setdefault(tensor.name, set()).add(tensor.external_data[1].value)
+            used = "ab" if name == "first" else "bc"
+            expected = sum(x @ tensors[name] for name in used)
+            np.testing.assert_allclose(run(model, [x])[0], expected, rtol=0.01)
+        assert placed.keys() == {"a", "b", "c"}
+        assert all(len(offsets) == 1 for offsets in placed.values())
+        assert os.path.getsize(tmp_path / "set" / "weights.data") == size
+
+
+class Dropping(nnx.Module):
+    def __init__(self, rngs):
+        self.up, self.dropout = nnx.Linear(16, 4, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x, *, deterministic):
+        return self.dropout(self.up(x), deterministic=deterministic)
+
+
+def test_random_keys_have_no_values(tmp_path):
+    model = Dropping(nnx.Rngs(0))
+    abstract = nnx.eval_shape(lambda: Dropping(nnx.Rngs(0)))
+    state = nnx.to_pure_dict(nnx.state(model, nnx.Param))
+    path = write(tmp_path / "m.safetensors", flat(state))
+    exported = to_onnx(functools.partial(abstract, deterministic=True), [X], checkpoint=path)
+    assert_close(run(exported, [X]), [model(X, deterministic=True)])
+    with pytest.raises(InvalidInputError, match=r"random key `dropout\.rngs.*` *, which has no"):
+        to_onnx(functools.partial(abstract, deterministic=False), [X], checkpoint=path)
+
+
+def test_without_a_checkpoint_there_are_no_values():
+    def use(call):
+        with pytest.raises(TypeError, match="ShapeDtypeStruct") as caught:
+            call()
+        assert "has no values" in "".join(caught.value.__notes__)
+
+    fn = functools.partial(apply, ABSTRACT)
+    exported = to_onnx(functools.partial(apply, PARAMS), [X])
+    use(lambda: to_onnx(fn, [X]))
+    use(lambda: allclose(fn, exported, [X]))
+    use(lambda: verify(fn, exported, [X]))
+    weight = jax.ShapeDtypeStruct((16, 4), np.float32)
+    with pytest.raises(InvalidInputError, match="the parameter `weight` has no values"):
+        to_onnx(lambda x: jnp.dot(x, weight), [X])

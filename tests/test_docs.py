@@ -70,6 +70,7 @@ GIVEN = {
         "import jax, jax.numpy as jnp, numpy as np, onnxruntime, jax2onnx\n"
         "from flax import nnx\nfrom jax2onnx import to_onnx"
     ),
+    "docs/targets.md": _FUNCTION,
     "docs/flags.md": """
 from flax import nnx
 from jax2onnx import to_onnx

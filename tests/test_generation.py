@@ -23,8 +23,10 @@ from decoders import (
     cache_shape,
     decoder,
     greedy,
+    parameters,
 )
 from jax2onnx import generation
+from test_checkpoints import flat, write
 
 ABOUT = generation.Description(
     layers=LAYERS,
@@ -352,6 +354,31 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
         generation.save(tmp_path / "model", decode, cache, about)
     assert message in str(error.value)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["input_names", "input_dtypes", "output_dtypes"])
+def test_names_and_types_are_those_of_the_runtime(option, tmp_path):
+    with pytest.raises(jax2onnx.InvalidInputError, match=f"`{option}` is given"):
+        generation.save(tmp_path / "m", decoder(Style()), PAIR, ABOUT, **{option: {"*": "int32"}})
+
+
+@pytest.mark.parametrize("style", [Style(), Style(cache="buffer")])
+@pytest.mark.parametrize("weights", [None, {"head": "float16", "*": "int4"}])
+def test_weights_from_a_checkpoint(style, weights, tmp_path):
+    params = parameters(style)
+    path = write(tmp_path / "m.safetensors", flat(params))
+    abstract = jax.eval_shape(lambda: params)
+    cache = [(cache_shape(style), cache_shape(style))] * LAYERS
+    for name, values, source in (("here", params, None), ("there", abstract, path)):
+        decode = decoder(style, values)
+        options = {"checkpoint": source, "weights": weights}
+        generation.save(tmp_path / name, decode, cache, ABOUT, **options)
+    here, there = (onnx.load(tmp_path / name / "model.onnx").graph for name in ("here", "there"))
+    assert {t.name for t in here.initializer} == {t.name for t in there.initializer}
+    assert {"head", "layers.1.up"} < {t.name for t in here.initializer}
+    assert there.node == here.node
+    one, other = ({t.name: t.raw_data for t in g.initializer} for g in (here, there))
+    assert one == other
 
 
 def test_plain_onnxruntime_runs_it(tmp_path):

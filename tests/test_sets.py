@@ -145,6 +145,16 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
         ({"a": (jnp.sin, [(2,)])}, {"output_path": "x"}, "the option `output_path` is about"),
         ({"a": (jnp.sin, [(2,)])}, {"opsett": 3}, "the option `opsett` is unknown"),
         ({"a": (jnp.sin, [(2,)])}, {"opset": "new"}, "`opset` is 'new'"),
+        (
+            {"a": (jnp.sin, [(2,)]), "b": (jnp.cos, [(2,)])},
+            {"source_map": "set.map"},
+            "`a` and `b` would both write `set.map`",
+        ),
+        (
+            {"a": (jnp.sin, [(2,)], {"record": "x"}), "b": (jnp.cos, [(2,)], {"record": "./x"})},
+            {},
+            "`a` and `b` would both write `./x`",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(functions, options, message, tmp_path):

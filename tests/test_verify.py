@@ -346,3 +346,37 @@ def test_the_model_is_left_as_it_was() -> None:
     assert verify(norm, proto, [X])
     assert allclose(norm, proto, [X])[0]
     np.testing.assert_array_equal(np.asarray(norm.mean[...]), before)
+
+
+class Inner(nnx.Module):
+    def __init__(self) -> None:
+        self.linear = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.tanh(self.linear(x))
+
+
+class Deep(nnx.Module):
+    def __init__(self) -> None:
+        self.first, self.second = Inner(), Inner()
+
+    def __call__(self, x: Any, *, deep: bool) -> Any:
+        x = self.first(x)
+        return self.second(x) if deep else x
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_functions_that_are_called_in_a_branch(deep: bool) -> None:
+    x, model = jnp.linspace(-1, 1, 24).reshape(3, 8), Deep()
+    exported = to_onnx(model, [x], {"deep": True}, functions="modules")
+    branches = [
+        attribute.g
+        for function in exported.functions
+        for node in function.node
+        for attribute in node.attribute
+        if node.op_type == "If"
+    ]
+    assert any(node.domain for branch in branches for node in branch.node)
+    found = verify(model, exported, [x], {"deep": deep})
+    assert found
+    assert found.by_line

@@ -190,7 +190,7 @@ def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> N
     [
         (_operator("Sin", "Cos"), "sine", "in round 0 of /Scan"),
         (_operator("Sub", "Add"), "row", "in round 0 of /Scan"),
-        (_operator("Cos", "Sin"), "cosine", "in the else_branch of /If"),
+        (_operator("Cos", "Sin"), "cosine", "in the then_branch of /If"),
     ],
 )
 def test_loops_and_branches_are_looked_into(change: Any, mark: str, inside: str) -> None:

@@ -16,17 +16,23 @@ from jax2onnx._objects import has_dict, instance_dict, slots
 from jax2onnx._parameters import Tree
 from jax2onnx.errors import InvalidInputError
 
+_INSTEAD = (
+    "`to_onnx` reads them from a `checkpoint`; for everything else, pass a function that holds "
+    "arrays"
+)
+
 
 class Abstract:
     """The parameters without values that a callable holds.
 
     Attributes:
-        parameters: All of them, in the order of the walk.
+        structs: All of them, in the order of the walk.
+        parameters: What is known of them, in the same order.
     """
 
     def __init__(self, tree: Tree) -> None:
         structs = [obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct)]
-        self._structs = structs
+        self.structs = structs
         self._holders = [obj for obj, _ in tree.objects]
         self._functions = tree.functions
         self.parameters = [_described(struct, tree.name_of(struct)) for struct in structs]
@@ -35,7 +41,7 @@ class Abstract:
     @property
     def types(self) -> list[Any]:
         """What JAX traces in place of them."""
-        return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self._structs]
+        return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self.structs]
 
     def _check_separate(self, tree: Tree) -> None:
         """One struct in several places would be one parameter."""
@@ -44,7 +50,7 @@ class Abstract:
             for _, value in _entries(holder):
                 for struct in _structs_in(value):
                     counts[id(struct)] = counts.get(id(struct), 0) + 1
-        for struct in self._structs:
+        for struct in self.structs:
             if counts.get(id(struct), 0) > 1:
                 raise InvalidInputError(
                     "shared-parameter",
@@ -57,7 +63,7 @@ class Abstract:
         """The callable `fn` with values in place of the parameters, which only this thread may
         call.
         """
-        by_struct = {id(s): value for s, value in zip(self._structs, values, strict=True)}
+        by_struct = {id(s): value for s, value in zip(self.structs, values, strict=True)}
         undo: list[Any] = []
         try:
             for holder in self._holders:
@@ -82,13 +88,35 @@ class Abstract:
                 put(old)
 
 
+@contextmanager
+def explained(tree: Tree) -> Iterator[None]:
+    """Adds a note to errors that come from parameters without values."""
+    try:
+        yield
+    except Exception as error:
+        if "ShapeDtypeStruct" in str(error):
+            structs = (obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct))
+            if name := next(filter(None, map(tree.name_of, structs)), None):
+                error.add_note(f"\nthe parameter `{name}` has no values\n  help: {_INSTEAD}")
+        raise
+
+
+def check_values(closed: Any, tree: Tree) -> None:
+    """Raises if a jaxpr has a parameter without values, which JAX took for an array."""
+    for const in closed.consts:
+        if isinstance(const, jax.ShapeDtypeStruct):
+            message = f"the parameter `{tree.name_of(const)}` has no values"
+            raise InvalidInputError("no-values", message, help=_INSTEAD)
+
+
 def _described(struct: Any, name: str | None) -> Parameter:
     shape = tuple(struct.shape)
     if not all(isinstance(size, int) for size in shape):
         raise InvalidInputError(
             "symbolic-parameter", f"the parameter `{name}` has a symbolic shape: {shape}"
         )
-    return Parameter(name or "parameter", shape, jax.numpy.dtype(struct.dtype).name)
+    # Random keys have types that are not NumPy's. Most models hold some and do not use them.
+    return Parameter(name or "parameter", shape, str(struct.dtype))
 
 
 def _called(fn: Any, by_struct: dict[int, Any]) -> Any:

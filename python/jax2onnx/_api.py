@@ -23,7 +23,7 @@ from jax2onnx._inputs import (
 from jax2onnx._metadata import Level
 from jax2onnx._names import Renaming, boundary_names, paths_of, signature_of
 from jax2onnx._options import Layout, Options, check_options, flag, positions
-from jax2onnx._parameters import ParameterNames, function_of
+from jax2onnx._parameters import SharedParameters, function_of
 from jax2onnx._patterns import dtypes
 from jax2onnx._rules import registered
 from jax2onnx._symbols import explained
@@ -331,11 +331,11 @@ def convert(
     input_dtypes: Mapping[str, Any] | None = None,
     output_dtypes: Mapping[str, Any] | None = None,
     keep_results: bool = False,
-    shared: ParameterNames | None = None,
+    shared: SharedParameters | None = None,
     checkpoint: Any = None,
 ) -> Converted:
     """Traces and converts a function. `keep_results` keeps track of what its equations become,
-    `shared` gives parameters the names that they have in other models.
+    `shared` are the parameters of other models.
     """
     if not callable(fn):
         raise InvalidInputError(
@@ -346,6 +346,7 @@ def convert(
         args, kwargs = specs.positional(inputs), specs.keyword(input_params)
         given = given_leaves(inputs, args, input_params, kwargs)
         flags = given_flags(given)
+        positional = len(jax.tree_util.tree_leaves(args))
     signature, function = signature_of(fn), function_of(fn)
     if function is not None:
         options.check_sources({"the source file of the function": function[0]})
@@ -366,6 +367,7 @@ def convert(
             flags=flags,
             names=names,
             checkpoint=checkpoint,
+            weights=None if shared is None else shared.weights,
         )
 
     leaves = jax.tree_util.tree_leaves_with_path((args, kwargs))
@@ -403,12 +405,13 @@ def convert(
             opset=options.opset,
             input_names=in_names,
             output_names=out_names,
-            name_of=traced.tree.name_of if shared is None else shared.of(traced.tree),
+            name_of=traced.tree.name_of if shared is None else shared.names_in(traced.tree),
             inputs_as_nchw=in_nchw,
             outputs_as_nchw=out_nchw,
             input_types=in_types,
             output_types=out_types,
-            defaults=flags,
+            # An argument without a name is always given.
+            defaults={i: flag for i, flag in flags.items() if i >= positional},
             detail=options.detail,
             source_map=options.source_map is not None,
             embed_sources=options.source_text,

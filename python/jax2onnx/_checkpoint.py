@@ -65,8 +65,24 @@ class Parameter:
     dtype: str
 
 
-def weights_of(checkpoint: Any, parameters: Sequence[Parameter]) -> list[Weight]:
-    """The weights for parameters. Raises before anything is read if one does not fit."""
+class Weights:
+    """Weights from checkpoints. A tensor that several parameters read alike is one weight."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Safetensors | _Orbax] = {}
+        self._known: dict[object, Weight] = {}
+
+    def of(self, checkpoint: Any, parameters: Sequence[Parameter]) -> list[Weight]:
+        """The weights for parameters. Raises before anything is read if one does not fit."""
+        described = _described(checkpoint)
+        path = os.fspath(described.path)
+        if path not in self._sources:
+            self._sources[path] = _opened(path)
+        found = _weights(described, self._sources[path], parameters)
+        return [self._known.setdefault((path, *key), weight) for key, weight in found]
+
+
+def _described(checkpoint: Any) -> Checkpoint:
     if not isinstance(checkpoint, Checkpoint):
         if not isinstance(checkpoint, str | os.PathLike):
             raise InvalidInputError(
@@ -74,8 +90,22 @@ def weights_of(checkpoint: Any, parameters: Sequence[Parameter]) -> list[Weight]
                 f"`checkpoint` is {checkpoint!r}",
                 help="pass a path, or a jax2onnx.Checkpoint",
             )
-        checkpoint = Checkpoint(checkpoint)
-    source = _opened(os.fspath(checkpoint.path))
+        return Checkpoint(checkpoint)
+    return checkpoint
+
+
+def _weights(
+    checkpoint: Checkpoint, source: "Safetensors | _Orbax", parameters: Sequence[Parameter]
+) -> list[tuple[tuple[object, ...], Weight]]:
+    """The weights, each with a key that says how it is read."""
+    random = [parameter.name for parameter in parameters if parameter.dtype.startswith("key<")]
+    if random:
+        raise InvalidInputError(
+            "invalid-checkpoint",
+            f"the function uses the random key `{random[0]}`, which has no value",
+            help="checkpoints hold no keys: replace it with a real one, or turn off what is "
+            "random, such as dropout",
+        )
     entries = [_entry(checkpoint, parameter.name) for parameter in parameters]
     known = set(source.names())
     missing = [
@@ -103,18 +133,21 @@ def weights_of(checkpoint: Any, parameters: Sequence[Parameter]) -> list[Weight]
             help="Stored(name, transpose=True) turns a matrix, cast=True accepts another float "
             "type",
         )
-    return [weight for weight in weights if weight is not None]
+    return [found for found in weights if found is not None]
 
 
 def _fitted(
     parameter: Parameter, entry: Stored, source: "Safetensors | _Orbax", wrong: list[str]
-) -> Weight | None:
-    """The weight as the parameter needs it; if it does not fit, None and a new entry in `wrong`."""
+) -> tuple[tuple[object, ...], Weight] | None:
+    """The weight as the parameter needs it, with a key that says how it is read; if it does not
+    fit, None and a new entry in `wrong`.
+    """
     weight = source.get(entry.name)
     assert weight is not None
     found = f"{weight.dtype}{weight.shape}"
+    axes: Sequence[int] = range(len(weight.shape))
     if entry.transpose is not False:
-        axes = range(len(weight.shape))[::-1] if entry.transpose is True else entry.transpose
+        axes = axes[::-1] if entry.transpose is True else entry.transpose
         if sorted(axes) != list(range(len(weight.shape))):
             wrong.append(f"`{entry.name}` is {found}, which has no axes {tuple(axes)}")
             return None
@@ -127,7 +160,7 @@ def _fitted(
         expected = f"{parameter.dtype}{list(parameter.shape)}"
         wrong.append(f"`{parameter.name}` is {expected}, but `{entry.name}` is {found}")
         return None
-    return weight
+    return (entry.name, tuple(axes), weight.dtype), weight
 
 
 _FLOATS = ("float16", "bfloat16", "float32")

@@ -32,6 +32,7 @@ __all__ = [
     "primitives",
     "same_values",
     "save_set",
+    "targets",
 ]
 __version__: Final[str]
 

@@ -277,12 +277,13 @@ class Graph:
 
     def inlined(self) -> "Graph":
         """The graph with the bodies of functions in place of their calls. Values of a body are
-        named after the call: `/blocks.0/Block:/Block/Add_output_0`.
+        named after the call: `/blocks.0/Block:/Block/Add_output_0`. Calls in branches and loops
+        stay.
         """
         nodes: list[onnx.NodeProto] = []
         for node in self.nodes:
             nodes.extend(self._inlined(node))
-        return replace(self, nodes=nodes, functions={})
+        return replace(self, nodes=nodes)
 
     def _inlined(self, call: "onnx.NodeProto") -> "Iterator[onnx.NodeProto]":
         import onnx

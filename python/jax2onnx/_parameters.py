@@ -5,6 +5,7 @@ same parameter `blocks.3.q.kernel`. Parameters are found by the identity of thei
 """
 
 import functools
+import os
 import sysconfig
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +16,12 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks, _jax
+from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._objects import cells, global_names
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 # Code in these folders refers to its own globals, not to the user's model.
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
@@ -48,9 +52,12 @@ class Tree:
         """The path of a parameter; None if it is not one of the callable's own arrays."""
         return self.arrays.get(_identity(array))
 
-    def give_name(self, array: Any, name: str) -> None:
-        """Names an array that stands for one of the callable's own."""
-        self.arrays[_identity(array)] = name
+    def replace(self, old: Iterable[Any], new: Iterable[tuple[str, Any]]) -> None:
+        """Names arrays that stand for the callable's own arrays `old`."""
+        for array in old:
+            self.arrays.pop(_identity(array), None)
+        for name, array in new:
+            self.arrays.setdefault(_identity(array), name)
 
     def holds(self, objects: Iterable[Any]) -> bool:
         """Whether one of the objects is among what the callable holds."""
@@ -58,15 +65,18 @@ class Tree:
         return any(id(obj) in known for obj in objects)
 
 
-class ParameterNames:
-    """The names of parameters in several models: an array has the same name in all of them."""
+class SharedParameters:
+    """The parameters of several models: an array has the same name in all of them, and a tensor of
+    a checkpoint is one array.
+    """
 
     def __init__(self) -> None:
+        self.weights = Weights()
         self._names = Names()
         self._arrays: dict[object, str] = {}
         self._trees: list[Tree] = []  # as long as an array is there, nothing else has its identity
 
-    def of(self, tree: Tree) -> Callable[[Any], str | None]:
+    def names_in(self, tree: Tree) -> Callable[[Any], str | None]:
         """The names of the parameters of one more callable."""
         self._trees.append(tree)
         for identity, name in tree.arrays.items():
@@ -75,9 +85,9 @@ class ParameterNames:
         return lambda array: self._arrays.get(_identity(array))
 
 
-def tree_of(fn: Any) -> Tree:
-    """Walks `fn` and everything that it refers to."""
-    walker = Walker()
+def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
+    """Walks `fn` and everything that it refers to. With `abstract`, parameters may lack values."""
+    walker = Walker(abstract=abstract)
     roots = _Roots(fn)
     branches = [(name, obj, walker.walk(obj)) for name, obj in list(roots)]
     alone = _the_model(branches)
@@ -162,8 +172,11 @@ class _Roots:
             for argument, bound in value.keywords.items():
                 yield from self._of(argument, bound)
         elif isinstance(value, types.FunctionType):
-            yield from self._of(name, value.__dict__.get("__wrapped__"), own=own)
-            yield from self._variables(value, own=own)
+            wrapped = value.__dict__.get("__wrapped__")
+            yield from self._of(name, wrapped, own=own)
+            # What our own wrappers refer to besides is not the user's.
+            if wrapped is None or not value.__code__.co_filename.startswith(_PACKAGE):
+                yield from self._variables(value, own=own)
         elif _is_method(value):  # which exposes the `__wrapped__` of its function as its own
             yield from self._of(name, value.__self__)
             yield from self._variables(value.__func__, own=own)

@@ -9,7 +9,7 @@ from typing import Any
 from jax2onnx import _progress, _result
 from jax2onnx._api import Path, convert, to_onnx
 from jax2onnx._options import Options, check_options, flag, is_text
-from jax2onnx._parameters import ParameterNames
+from jax2onnx._parameters import SharedParameters
 from jax2onnx.errors import InvalidInputError
 
 #: The file that holds the weights of a set.
@@ -17,6 +17,13 @@ DATA = "weights.data"
 
 # Arguments that concern the files of a single model.
 _ALONE = ("return_mode", "output_path", "export_mode")
+
+# Options of `to_onnx` that name a file for each function, and what checked options call them.
+_FILES = {
+    "record": "record",
+    "record_primitive_calls_file": "calls",
+    "source_map": "source_map",
+}
 
 # Those of `to_onnx` that `convert` takes as they are.
 _CONVERTED = (
@@ -27,7 +34,6 @@ _CONVERTED = (
     "output_names",
     "input_dtypes",
     "output_dtypes",
-    "checkpoint",
 )
 
 
@@ -79,7 +85,8 @@ class Entry:
 
 def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
     """The models of a set, by name."""
-    shared = ParameterNames()
+    _check_files(entries)
+    shared = SharedParameters()
     for name, entry in entries.items():
         try:
             made = convert(
@@ -97,6 +104,20 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
         yield name, made.model
         if entry.options.source_map is not None:
             _result.save_source_map(made.model, entry.options.source_map)
+
+
+def _check_files(entries: Mapping[str, Entry]) -> None:
+    """Raises if functions would write the same file."""
+    writers: dict[str, str] = {}
+    for name, entry in entries.items():
+        for option, attribute in _FILES.items():
+            path = getattr(entry.options, attribute)
+            other = name if path is None else writers.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise _invalid(
+                    f"`{other}` and `{name}` would both write `{path}`",
+                    f"give each function its own `{option}`: (function, inputs, options)",
+                )
 
 
 def write(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jax2onnx import _flags, _frameworks, _jax
-from jax2onnx._abstract import Abstract, as_constants
-from jax2onnx._checkpoint import weights_of
+from jax2onnx._abstract import Abstract, as_constants, check_values, explained
+from jax2onnx._checkpoint import Weights
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
@@ -45,12 +45,13 @@ def trace(
     flags: Mapping[int, bool] | None = None,
     names: Sequence[str] = (),
     checkpoint: Any = None,
+    weights: Weights | None = None,
 ) -> Traced:
     """Traces a call of `fn`. What `fn` changes in its own state is undone.
 
     `flags` are the booleans that the user gave, by their position among all leaves, and `names`
     what to call the leaves in messages. The values of parameters without values are those of
-    `checkpoint`.
+    `checkpoint`; `weights` are those that were found before.
     """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
@@ -71,8 +72,9 @@ def trace(
 
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
-        own, tree = _isolated(fn)
+        own, tree = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
+        stack.enter_context(explained(tree))
         snapshot = Snapshot(tree.objects)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
@@ -88,27 +90,31 @@ def trace(
             names = [*(parameter.name for parameter in abstract.parameters), *names]
         jaxpr, outputs = _flags.traced(call, args, kwargs, flags or {}, names, snapshot.restore)
         jaxpr = _jax.without_references(jaxpr)
-        if abstract is not None:
-            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree)
+        if abstract is None:
+            check_values(jaxpr, tree)
+        else:
+            jaxpr = _with_weights(jaxpr, abstract, checkpoint, tree, weights or Weights())
     return Traced(jaxpr, outputs, tree)
 
 
-def _with_weights(closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree) -> Any:
+def _with_weights(
+    closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree, known: Weights
+) -> Any:
     """The jaxpr with weights of the checkpoint in place of its first arguments."""
     jaxpr, kept = as_constants(closed, len(abstract.parameters))
     parameters = [abstract.parameters[i] for i in kept]
-    weights = weights_of(checkpoint, parameters)
-    for parameter, weight in zip(parameters, weights, strict=True):
-        tree.give_name(weight, parameter.name)
+    weights = known.of(checkpoint, parameters)
+    names = [parameter.name for parameter in parameters]
+    tree.replace(abstract.structs, zip(names, weights, strict=True))
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
-def _isolated(fn: Any) -> tuple[Any, Tree]:
+def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree]:
     """`fn` on copies of what it updates, which nobody else sees, and what it holds."""
     own, originals = _frameworks.isolated(fn)
-    tree = tree_of(own)
+    tree = tree_of(own, abstract=abstract)
     # An object that is there in two forms would be updated in one of them only.
-    return (fn, tree_of(fn)) if tree.holds(originals) else (own, tree)
+    return (fn, tree_of(fn, abstract=abstract)) if tree.holds(originals) else (own, tree)
 
 
 @contextmanager
@@ -126,8 +132,10 @@ def _rare_collections() -> Iterator[None]:
 def restored(fn: Callable[..., Any]) -> Iterator[None]:
     """Undoes what a call of `fn` changes in its own state."""
     with _one_at_a_time:
-        snapshot = Snapshot(tree_of(fn).objects)
+        tree = tree_of(fn)
+        snapshot = Snapshot(tree.objects)
         try:
-            yield
+            with explained(tree):
+                yield
         finally:
             snapshot.restore()

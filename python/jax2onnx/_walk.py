@@ -77,12 +77,15 @@ class Walker:
             merged with parameters later.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, abstract: bool = False) -> None:
+        """With `abstract`, a `jax.ShapeDtypeStruct` is an array whose values are elsewhere."""
         self.seen: dict[int, Any] = {}
         self.loose: set[int] = set()
         self.fingerprint: list[object] = []
         self.classes: list[type] = []
         self._readers: dict[type, _Reader | None] = {}
+        if abstract:
+            self._readers[jax.ShapeDtypeStruct] = _Reader(_nothing, is_array=True)
 
     def walk(self, root: Any) -> Branch:
         """Breadth first, so that an object reachable in several ways gets a short path."""
@@ -163,8 +166,6 @@ def _reader_of(obj: Any) -> _Reader | None:
     kind = type(obj)
     if isinstance(obj, jax.Array | np.ndarray):
         return None if isinstance(obj, jax.core.Tracer) else _Reader(_nothing, is_array=True)
-    if issubclass(kind, jax.ShapeDtypeStruct):  # a parameter whose values are elsewhere
-        return _Reader(_nothing, is_array=True)
     if issubclass(kind, type | types.ModuleType):
         return None
     is_module = bool(call_definitions(kind))

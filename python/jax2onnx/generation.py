@@ -30,6 +30,9 @@ __all__ = ["Description", "save"]
 # Arguments of a decode function that runtimes have values for.
 _KNOWN = ("input_ids", "attention_mask", "position_ids")
 
+# Options of `to_onnx` that follow from the runtime.
+_FIXED = ("input_params", "input_names", "output_names", "input_dtypes", "output_dtypes")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
@@ -136,7 +139,7 @@ def save(
         one_token: Whether `decode` takes one token at a time, also those of the prompt.
         tokenizer: The folder of a tokenizer, or its files, which are copied.
         search: Defaults for the search: `{"do_sample": True, "temperature": 0.8}`.
-        options: Options of `to_onnx`.
+        options: Options of `to_onnx`, except for those about inputs and outputs.
 
     Returns:
         The folder.
@@ -145,6 +148,13 @@ def save(
         InvalidInputError: Something does not fit. Nothing was written then.
     """
     about.check()
+    for option in _FIXED:
+        if option in options:
+            raise invalid(
+                f"`{option}` is given",
+                "onnxruntime-genai knows inputs and outputs by name and type; there are "
+                "`cache_dtype` and `extra_inputs`",
+            )
     files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
     decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
     if prefill is None:

@@ -1,7 +1,10 @@
 """A part of `every_opset.py`: what models are made of, at the opsets that people ask for."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import onnx
 import pytest
 
 from checking import assert_close, run
@@ -63,3 +66,14 @@ def test_the_error_names_the_line_and_the_opset() -> None:
     assert "opset 15 is too old: `ScatterND` needs opset 16" in text
     assert "test_opsets.py" in text
     assert "at[jnp.array([0, 0])].add(1.0)" in text
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "any"])
+def test_the_error_names_the_opset_that_has_the_type(target: Any) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.lax.cond(x[0] > 0, lambda x: x + 1, lambda x: x * 2, x)
+
+    x = jax.ShapeDtypeStruct((3,), jnp.bfloat16)
+    with pytest.raises(InvalidInputError, match=r"`If` needs opset 16 \(for bf16\)"):
+        to_onnx(fn, [x], opset=13, target=target)
+    onnx.checker.check_model(to_onnx(fn, [x], opset=16, target=target), full_check=True)

@@ -14,7 +14,7 @@ import onnxruntime as ort
 import pytest
 from onnx import parser
 
-from checking import check_model, check_sizes, run
+from checking import assert_close, check_model, check_sizes, run
 from jax2onnx import to_onnx
 
 FOLDER = Path(__file__).parents[1] / "crates/optimize/src/legalize/runtime_bugs/programs"
@@ -107,6 +107,27 @@ HALVES = np.full((3, 3), 0.5, np.float16)
 )
 def test_our_models_do_not(fn: Callable[[Any], Any], x: np.ndarray) -> None:
     check_model(fn, [x])
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, 23])
+@pytest.mark.parametrize(
+    ("fn", "dtype"),
+    [
+        (lambda x: x ^ (x + 5), np.int32),
+        (lambda x: jax.lax.bitcast_convert_type(x.reshape(-1, 2, 4), jnp.uint32), np.uint8),
+        (lambda x: jnp.linalg.det(x.reshape(-1, 2, 2)), np.float32),
+    ],
+    ids=["xor", "bitcast", "det"],
+)
+def test_sums_over_nothing_have_their_shape(
+    fn: Callable[[Any], Any], dtype: Any, opset: int
+) -> None:
+    (batch,) = jax.export.symbolic_shape("B")
+    model = to_onnx(fn, [jax.ShapeDtypeStruct((batch, 8), dtype)], opset=opset)
+    for size in (0, 3):
+        x = np.arange(size * 8).reshape(size, 8).astype(dtype)
+        (found,) = run(model, [x])
+        assert_close([found], [jax.jit(fn)(x)])
 
 
 WEIGHT = np.random.default_rng(1).normal(size=(4, 3))

@@ -28,6 +28,7 @@ use equivalents::{Equivalent, Lack};
 use onnx::schema::{self, Binding};
 use onnx::{BlockId, Builder, Graph, NodeId, Source, ValueId};
 use provenance::{Origins, Stage};
+use tensor::DType;
 
 /// Equivalents may contain operators that need an equivalent themselves, but not more deeply than
 /// this.
@@ -132,13 +133,32 @@ impl Work<'_> {
         let unsupported = |reason| Error::Unsupported { op, dtype, target, reason, origin };
         let Some(equivalent) = equivalents::find(op, dtype, self.target.has_double(self.opset))
         else {
-            return Err(unsupported(reason));
+            return Err(self.too_old_for(id, dtype).unwrap_or_else(|| unsupported(reason)));
         };
         match self.replace(id, equivalent) {
             Ok(()) => Ok(true),
-            Err(Lack::Because(why)) => Err(unsupported(format!("{reason}, and {why}"))),
+            Err(Lack::Because(why)) => {
+                let otherwise = || unsupported(format!("{reason}, and {why}"));
+                Err(self.too_old_for(id, dtype).unwrap_or_else(otherwise))
+            }
             Err(Lack::Graph(error)) => Err(error.into()),
         }
+    }
+
+    /// The error about a node that the target would accept as it is at a newer opset.
+    fn too_old_for(&self, id: NodeId, dtype: DType) -> Option<Error> {
+        let node = self.graph.node(id);
+        let accepts = |opset: &i64| {
+            let schema = schema::find(&node.op, *opset).filter(|_| onnx::is_valid_at(node, *opset));
+            schema.is_some_and(|schema| {
+                let binding = Binding::new(schema, self.graph, node);
+                binding.is_ok_and(|b| self.target.accepts(schema, self.graph, node, &b))
+            })
+        };
+        let needs = (self.opset + 1..=schema::NEWEST).find(accepts)?;
+        let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
+        let reason = Some(format!("for {dtype}"));
+        Some(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())
     }
 
     /// Replaces a node whose operator the opset does not have.

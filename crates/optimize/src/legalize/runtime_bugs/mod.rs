@@ -5,6 +5,7 @@
 //! more.
 
 mod added_zero;
+mod axes_from_the_end;
 mod cast_after_transpose;
 mod double_silu;
 mod half_product;
@@ -31,8 +32,9 @@ struct Bug {
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
-static BUGS: [&Bug; 8] = [
+static BUGS: [&Bug; 9] = [
     &added_zero::BUG,
+    &axes_from_the_end::BUG,
     &cast_after_transpose::BUG,
     &double_silu::BUG,
     &half_product::BUG,

@@ -1,0 +1,60 @@
+//! Reductions count their axes from the front.
+//!
+//! If an operand is empty, onnxruntime's kernels do not recognise axes that are counted from the end. The
+//! result then has the shape of the operand.
+
+use onnx::{Attr, NodeId};
+use tensor::Dim;
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug = Bug {
+    name: "axes_from_the_end",
+    target: Target::OnnxRuntime,
+    roots: &[
+        "ArgMax",
+        "ArgMin",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+    ],
+    avoid,
+};
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let node = work.graph.node(id);
+    let Some(x) = node.input(0) else { return Ok(()) };
+    let has_elements = |size: &Dim| size.as_known().is_some_and(|size| size > 0);
+    if work.graph.ty(x).shape.iter().all(has_elements) {
+        return Ok(());
+    }
+    let rank = work.graph.ty(x).rank() as i64;
+    let from_the_front = |axis: i64| if axis < 0 { axis + rank } else { axis };
+    if node.is("ArgMax") || node.is("ArgMin") {
+        let attrs = &mut work.graph.node_mut(id).attrs;
+        for (_, value) in attrs.iter_mut().filter(|(name, _)| *name == "axis") {
+            if let Attr::Int(axis) = value {
+                *axis = from_the_front(*axis);
+            }
+        }
+        return Ok(());
+    }
+    let Some(axes) = node.input(1) else { return Ok(()) };
+    let Some(known) = onnx::fold::known(work.graph, axes).and_then(|axes| axes.to_i64s()) else {
+        return Ok(());
+    };
+    if known.iter().any(|axis| *axis < 0) {
+        let axes: Vec<i64> = known.into_iter().map(from_the_front).collect();
+        let axes = work.builder(id, Some(id)).i64s(&axes);
+        work.graph.set_input(id, 1, Some(axes));
+    }
+    Ok(())
+}

@@ -178,7 +178,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::proto::{GraphProto, OperatorSetIdProto, TensorProto};
+    use crate::saving_tests::{abort_at, model_of, names};
     use crate::{Model, Placement, read_file};
 
     /// Names the step at which a process is to be killed.
@@ -197,25 +197,12 @@ mod tests {
 
     pub(super) fn step(name: &str) {
         assert!(STEPS.contains(&name));
-        if std::env::var(KILLED).is_ok_and(|killed| killed == name) {
-            std::process::abort(); // nothing is cleaned up
-        }
+        abort_at(name, KILLED);
     }
 
     /// A model whose only weight consists of one byte, repeated.
     fn model(byte: u8, len: usize) -> Model {
-        let tensor = TensorProto {
-            name: format!("weight {byte}"),
-            dims: vec![i64::try_from(len).unwrap()],
-            data_type: 2,
-            raw_data: Some(vec![byte; len].into()),
-            ..TensorProto::default()
-        };
-        let graph = GraphProto { initializer: vec![tensor], ..GraphProto::default() };
-        let opset_import =
-            vec![OperatorSetIdProto { version: 23, ..OperatorSetIdProto::default() }];
-        let (ir_version, graph) = (10, Some(graph));
-        Model::from(ModelProto { ir_version, graph, opset_import, ..ModelProto::default() })
+        model_of(&[(&format!("weight {byte}"), vec![byte; len])])
     }
 
     /// The byte that a model names and all bytes of its data, as a reader sees them.
@@ -234,13 +221,6 @@ mod tests {
         let (byte, data) = read(path).unwrap();
         assert!(data.iter().all(|found| *found == byte), "the data of another model");
         byte
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
-        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
     }
 
     /// Runs in another process.

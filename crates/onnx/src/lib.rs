@@ -25,6 +25,8 @@ mod outputs;
 pub mod proto;
 mod read;
 mod save;
+#[cfg(test)]
+mod saving_tests;
 pub mod schema;
 mod set;
 mod skim;

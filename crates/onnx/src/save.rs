@@ -281,19 +281,13 @@ pub(crate) fn write_data(placed: &[Placed], file: &mut impl Write) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::saving_tests::names;
 
     fn files() -> (tempfile::TempDir, Files) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::at(&folder.path().join("m.onnx")).unwrap();
         fs::write(&files.data, "old data").unwrap();
         (folder, files)
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
-        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
     }
 
     #[test]

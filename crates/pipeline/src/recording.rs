@@ -112,8 +112,8 @@ pub fn record(
         positions(&boundary.outputs_as_nchw),
         types(&boundary.input_types),
         types(&boundary.output_types),
-        positions(&boundary.true_by_default),
-        positions(&boundary.false_by_default),
+        positions(&with_default(boundary, true)),
+        positions(&with_default(boundary, false)),
         options.opset.map_or(Param::None, Param::Int),
         match options.target {
             Target::OnnxRuntime => Param::None,
@@ -231,9 +231,22 @@ fn boundary(header: &Params, program: &Program) -> Result<Boundary, RecordingErr
         outputs_as_nchw: field(header, "outputs_as_nchw")?.unwrap_or_default(),
         input_types: types(header, "input_types")?,
         output_types: types(header, "output_types")?,
-        true_by_default: field(header, "true_by_default")?.unwrap_or_default(),
-        false_by_default: field(header, "false_by_default")?.unwrap_or_default(),
+        defaults: defaults(header)?,
     })
+}
+
+/// The inputs that are `value` if the model is run without them.
+fn with_default(boundary: &Boundary, value: bool) -> Vec<usize> {
+    boundary.defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
+}
+
+fn defaults(header: &Params) -> Result<BTreeMap<usize, bool>, ParamError> {
+    let listed = |name: &'static str, value: bool| {
+        let inputs: Vec<usize> = field(header, name)?.unwrap_or_default();
+        Ok::<_, ParamError>(inputs.into_iter().map(move |i| (i, value)))
+    };
+    // An input that is in both is true.
+    Ok(listed("false_by_default", false)?.chain(listed("true_by_default", true)?).collect())
 }
 
 /// The element types that a field lists by position.

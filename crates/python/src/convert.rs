@@ -105,10 +105,6 @@ pub(crate) fn convert(
         calls::write(&path, &program, &stacks).map_err(|error| error::writing(py, error))?;
     }
 
-    let by_default = |value: bool| {
-        defaults.iter().filter(|(_, default)| **default == value).map(|(i, _)| *i).collect()
-    };
-    let (true_by_default, false_by_default) = (by_default(true), by_default(false));
     let boundary = Boundary {
         model_name,
         input_names,
@@ -117,8 +113,7 @@ pub(crate) fn convert(
         outputs_as_nchw,
         input_types: types(&input_types)?,
         output_types: types(&output_types)?,
-        true_by_default,
-        false_by_default,
+        defaults,
     };
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;

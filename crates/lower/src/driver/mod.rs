@@ -42,18 +42,8 @@ pub struct Boundary {
     pub input_types: BTreeMap<usize, DType>,
     /// The element types of outputs that the model returns in other types than the function.
     pub output_types: BTreeMap<usize, DType>,
-    /// The boolean inputs that are true if the model is run without them.
-    pub true_by_default: Vec<usize>,
-    /// The boolean inputs that are false if the model is run without them.
-    pub false_by_default: Vec<usize>,
-}
-
-impl Boundary {
-    /// What the boolean input at a position is if the model is run without it.
-    fn default_of(&self, input: usize) -> Option<bool> {
-        let is_false = || self.false_by_default.contains(&input).then_some(false);
-        self.true_by_default.contains(&input).then_some(true).or_else(is_false)
-    }
+    /// What boolean inputs are if the model is run without them.
+    pub defaults: BTreeMap<usize, bool>,
 }
 
 /// How a program is lowered.
@@ -239,7 +229,7 @@ impl Driver<'_> {
             if let Some(name) = boundary.input_names.get(i) {
                 self.graph.value_mut(value).name.clone_from(name);
             }
-            if let Some(default) = boundary.default_of(i) {
+            if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
                 let tensor =
                     tensor.ok_or_else(|| Error::Boundary(format!("a default of type {dtype}")))?;

@@ -1,8 +1,9 @@
 use std::process::Command;
 
 use super::*;
-use crate::proto::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto};
+use crate::proto::TensorProto;
 use crate::read_file;
+use crate::saving_tests::{abort_at, model_of, names};
 
 /// Names the step at which a process is to be killed.
 const KILLED: &str = "ONNX_TEST_SET_KILLED_AT";
@@ -17,29 +18,13 @@ const STEPS: [&str; 3] = [
 
 pub(super) fn step(name: &str) {
     assert!(STEPS.contains(&name));
-    if std::env::var(KILLED).is_ok_and(|killed| killed == name) {
-        std::process::abort(); // nothing is cleaned up
-    }
-}
-
-fn model(weights: &[(&str, Vec<u8>)]) -> Model {
-    let tensor = |(name, bytes): &(&str, Vec<u8>)| TensorProto {
-        name: (*name).to_owned(),
-        dims: vec![i64::try_from(bytes.len()).unwrap()],
-        data_type: 2,
-        raw_data: Some(bytes.clone().into()),
-        ..TensorProto::default()
-    };
-    let initializer = weights.iter().map(tensor).collect();
-    let graph = Some(GraphProto { initializer, ..GraphProto::default() });
-    let opset_import = vec![OperatorSetIdProto { version: 23, ..OperatorSetIdProto::default() }];
-    Model::from(ModelProto { ir_version: 10, graph, opset_import, ..ModelProto::default() })
+    abort_at(name, KILLED);
 }
 
 /// A set whose weights consist of one byte, repeated.
 fn save(folder: &Path, byte: u8, len: usize) -> Result<()> {
-    let prefill = model(&[("shared", vec![byte; len]), ("prefill", vec![byte; len + 1])]);
-    let decode = model(&[("shared", vec![byte; len]), ("decode", vec![byte; len + 2])]);
+    let prefill = model_of(&[("shared", vec![byte; len]), ("prefill", vec![byte; len + 1])]);
+    let decode = model_of(&[("shared", vec![byte; len]), ("decode", vec![byte; len + 2])]);
     let models = vec![("prefill.onnx", &prefill), ("decode.onnx", &decode)];
     let config = [byte];
     let files = vec![("config.json", config.as_slice())];
@@ -70,13 +55,6 @@ fn byte_of(folder: &Path) -> u8 {
     byte
 }
 
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name());
-    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    names
-}
-
 const ALL: [&str; 4] = ["config.json", "decode.onnx", "prefill.onnx", "weights.data"];
 
 #[test]
@@ -95,8 +73,8 @@ fn what_models_share_is_written_once() {
 #[test]
 fn equal_weights_of_other_names_stay_apart() {
     let parent = tempfile::tempdir().unwrap();
-    let one = model(&[("a", vec![0; 2000]), ("b", vec![0; 2000])]);
-    let other = model(&[("a", vec![1; 2000]), ("b", vec![0; 2000])]);
+    let one = model_of(&[("a", vec![0; 2000]), ("b", vec![0; 2000])]);
+    let other = model_of(&[("a", vec![1; 2000]), ("b", vec![0; 2000])]);
     let set = Set { models: vec![("1", &one), ("2", &other)], data: "data", files: vec![] };
     set.save_while(parent.path(), &mut |_| Ok(())).unwrap();
     let places = |name| weights(&parent.path().join(name)).into_iter().map(|w| w.1).collect();
@@ -163,7 +141,7 @@ fn other_files_stay() {
 fn no_other_model_loses_its_weights() {
     let parent = tempfile::tempdir().unwrap();
     save(parent.path(), 1, 3000).unwrap();
-    let one = model(&[("shared", vec![2; 4000])]);
+    let one = model_of(&[("shared", vec![2; 4000])]);
     let set = Set { models: vec![("decode.onnx", &one)], data: "weights.data", files: Vec::new() };
     let error = set.save_while(parent.path(), &mut |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("`prefill.onnx` in it is not replaced"), "{error}");
@@ -175,7 +153,7 @@ fn a_save_that_is_stopped_changes_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("set");
     save(&folder, 1, 3000).unwrap();
-    let large = model(&[("shared", vec![2; 20 << 20])]);
+    let large = model_of(&[("shared", vec![2; 20 << 20])]);
     let models = vec![("prefill.onnx", &large), ("decode.onnx", &large)];
     let set = Set { models, data: "weights.data", files: Vec::new() };
     for stop in 1..100 {

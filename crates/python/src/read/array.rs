@@ -86,6 +86,14 @@ impl<'py> Reader<'_, 'py> {
                 return Ok(tensor);
             }
         }
+        if let Some(dtype) = value.getattr_opt(attr::dtype(self.py))?
+            && let Element { dtype, axes } = self.element(&dtype)?
+            && dtype == ty.dtype
+            && axes.is_empty()
+            && let Some(tensor) = as_it_lies(value, dtype)
+        {
+            return Ok(tensor);
+        }
         self.view(value, Some(ty.dtype))
     }
 

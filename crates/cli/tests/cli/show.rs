@@ -177,6 +177,9 @@ fn help_shows_examples_and_exit_statuses() {
                 help.contains("Examples:\n") && help.contains(&format!("  jax2onnx {name}")),
                 "{help}"
             );
+            let examples = help.split("Examples:\n").nth(1).unwrap();
+            // clap would break longer ones on a terminal of this width.
+            assert!(examples.lines().all(|line| line.chars().count() <= 80), "{examples}");
             seen += 1;
         }
     }

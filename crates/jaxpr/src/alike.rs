@@ -16,10 +16,10 @@ pub struct ClassId(u32);
 /// Sorts the jaxprs of one program into classes.
 #[derive(Debug, Default)]
 pub struct Alike {
-    /// By what is written down of a jaxpr, which is all that matters of it.
+    /// By an encoding of all that matters about a jaxpr.
     classes: FxHashMap<Vec<u8>, ClassId>,
     known: FxHashMap<JaxprId, (ClassId, Vec<Constant>)>,
-    /// How many parameters were met that cannot be compared.
+    /// How many parameters were found that cannot be compared.
     unknown: usize,
 }
 

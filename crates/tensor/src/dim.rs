@@ -138,7 +138,7 @@ impl DivFloor for i64 {
 }
 
 impl Dim {
-    /// A dimension variable of which nothing is known.
+    /// A dimension variable without constraints.
     pub fn var(name: &str) -> Self {
         Self::atom(Atom::Var(Variable { name: name.into(), constraints: None }))
     }

@@ -546,10 +546,13 @@ mod tests {
     #[test]
     fn a_transposed_matrix_is_reduced_in_its_own_order() {
         let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32 };
-        let there = matrix(40, 9, wave).quantized(blocks, "w").unwrap();
-        let back = matrix(9, 40, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
-        let back = back.quantized(blocks, "w").unwrap();
-        assert_eq!(there.values.read().unwrap(), back.values.read().unwrap());
-        assert_eq!(there.scales.read().unwrap(), back.scales.read().unwrap());
+        // The second is read in pieces, which end inside of blocks.
+        for (rows, columns) in [(40, 9), (300, 1000)] {
+            let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
+            let back = matrix(columns, rows, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
+            let back = back.quantized(blocks, "w").unwrap();
+            assert!(there.values.read().unwrap() == back.values.read().unwrap(), "{rows}");
+            assert!(there.scales.read().unwrap() == back.scales.read().unwrap(), "{rows}");
+        }
     }
 }

@@ -489,6 +489,20 @@ mod tests {
     }
 
     #[test]
+    fn integers_belong_to_the_scales_that_are_stored() {
+        for scale in [DType::F16, DType::BF16, DType::F32] {
+            let blocks = Blocks { dtype: DType::I8, size: 16, scale };
+            let parts = matrix(50, 7, wave).quantized(blocks, "w").unwrap();
+            let (values, scales) = (integers(&parts.values), floats(&parts.scales));
+            for (position, value) in values.into_iter().enumerate() {
+                let (i, j) = (position / 7, position % 7);
+                let exact = nearest(wave(i, j) / scales[i / 16 * 7 + j]).clamp(-128.0, 127.0);
+                assert_eq!(value as f32, exact, "{scale} {i} {j}");
+            }
+        }
+    }
+
+    #[test]
     fn all_levels_are_used() {
         let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32 };
         let line = matrix(16, 1, |i, _| i as f32 - 8.0);

@@ -175,7 +175,7 @@ def to_onnx(
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.
         record: Writes the traced program to this file, as text, before it is converted. The
-            command `jax2onnx convert` makes the model of it without Python. Send this file with a
+            command `jax2onnx convert` makes the model from it without Python. Send this file with a
             report of a bug.
         record_weights: Writes the values of parameters into the file of `record`, too. Without them
             it holds only their shapes.

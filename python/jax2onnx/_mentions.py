@@ -1,7 +1,8 @@
 """The classes of layers that a callable may make while it is traced.
 
-Parameters may be arguments, and a model made of them anew; then the callable holds no instance that
-tells its class. The code does: it mentions the class, or a function or a class that does.
+Parameters may be arguments, and the model may be rebuilt from them. Then the callable holds no
+instance that tells its class. The code does: it mentions the class, or a function or a class that
+does.
 """
 
 import functools

@@ -144,7 +144,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// A builder whose nodes stand before `root` and come from where it comes from.
+    /// A builder whose nodes are inserted before `root` and share its origin.
     pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         builder(self.graph, self.origins, name, root)
     }
@@ -362,7 +362,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A builder whose nodes stand before `root` and come from where it comes from.
+/// A builder whose nodes are inserted before `root` and share its origin.
 fn builder<'b>(
     graph: &'b mut Graph,
     origins: &'b mut Origins,

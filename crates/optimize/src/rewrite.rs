@@ -226,7 +226,7 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    /// A constant that was computed of `parameter` by the root, named after both.
+    /// A constant that the root computed from `parameter`, named after both.
     pub fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = format!("{}/{}", self.graph().value(parameter).name, self.root().op.name);
         self.named(name, tensor)

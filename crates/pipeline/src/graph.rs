@@ -69,7 +69,7 @@ fn attempt(
     };
     legalize(graph, origins, opset, target)?;
     if graph.value_count() > before {
-        // Nodes were replaced one by one; what they share is cleaned up, nothing is fused anew.
+        // Nodes were replaced one by one, so equal nodes are merged now. Nothing is fused again.
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
         let opset = Some(opset).filter(|opset| has_present_forms(*opset));
         let clean_up = optimize::Options { fuel, fuse: false, verify, opset, ..Default::default() };

@@ -93,7 +93,7 @@ def intercepts(kind: type) -> bool:
 
 
 def is_layer(kind: type) -> bool:
-    """Whether a class is one of those whose instances may be made anew while they are traced."""
+    """Whether instances of a class may be rebuilt while they are traced."""
     return any(
         framework.rebuilds
         and framework.owns(kind)

@@ -2,7 +2,9 @@
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
-use optimize::legalize::{Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, spell};
+use optimize::legalize::{
+    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
+};
 use optimize::{Forms, Missed, Verify};
 use provenance::{Detail, Origins};
 
@@ -65,7 +67,7 @@ fn attempt(
             onnx::check_types(graph, opset)?;
             opset
         }
-        None => onnx::required_opset(graph, target.opset())?,
+        None => required_opset(graph, target)?,
     };
     legalize(graph, origins, opset, target)?;
     if graph.value_count() > before {

@@ -20,6 +20,7 @@ import os
 import shutil
 import statistics
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,12 +235,12 @@ def export(sizes, params, checkpoint, path, layout, weights):
     )
 
 
-def measure(options, folder, layout):
+def measure(options, folder, out, layout):
     """Lines of the table for one layout of the checkpoint."""
     sizes = Sizes.of(options.billions)
     params = jax.eval_shape(functools.partial(parameters, sizes))
     count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
-    checkpoint, out = folder / f"checkpoint-{layout}-{count}", folder / "out"
+    checkpoint = folder / f"checkpoint-{layout}-{count}"
     if not (checkpoint / "model.safetensors.index.json").exists():
         checkpoint.mkdir(parents=True, exist_ok=True)
         write_checkpoint(checkpoint, params, layout)
@@ -256,12 +257,13 @@ def measure(options, folder, layout):
         path = out / "model.onnx"
         ways[weights] = functools.partial(export, sizes, params, checkpoint, path, layout, weights)
     # What the first export needs once does not count as memory of the weights.
-    tiny, spec = folder / "tiny.onnx", [jax.ShapeDtypeStruct((1,), jnp.float32)]
+    tiny, spec = out / "tiny.onnx", [jax.ShapeDtypeStruct((1,), jnp.float32)]
     to_onnx(lambda x: x + 1, spec, return_mode="file", output_path=tiny)
     seconds, cpu, extra, bytes_ = ({way: [] for way in ways} for _ in range(4))
     for turn in range(options.rounds):
         for way in list(ways) if turn % 2 == 0 else reversed(ways):
-            out.mkdir()
+            for file in out.iterdir():
+                file.unlink()
             prepare(files, options.cache)
             gc.collect()
             watch = Peak()
@@ -275,10 +277,8 @@ def measure(options, folder, layout):
             # Small models hold their weights themselves.
             if way == "keep" and len(list(out.iterdir())) > 1:
                 check(out / "model.onnx", checkpoint, layout)
-            shutil.rmtree(out)
     if not options.keep:
         shutil.rmtree(checkpoint)
-    tiny.unlink()
 
     print(f"{'':<24} {'file GB':>8} {'memory MB':>10} {'seconds':>8} {'÷ copy':>7} {'CPU s':>7}")
     for way in ways:
@@ -300,8 +300,10 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the checkpoint in the folder")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder.resolve()
     for layout in options.layout:
-        measure(options, options.folder.resolve(), layout)
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            measure(options, folder, Path(out), layout)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ A module in training mode updates its batch statistics and random counters when 
 tracing these updates are tracers, which must not be left behind.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
+from functools import partial
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ class _Parts(NamedTuple):
     containers: list[Any]
     has_dict: bool
     slots: tuple[Any, ...]
+    #: The slots that say which trace may update an object.
+    marks: tuple[Any, ...]
 
 
 @once_per_type
@@ -32,20 +35,28 @@ def _mutable_parts(kind: type) -> _Parts | None:
     if issubclass(kind, _IMMUTABLE):
         return None
     containers = [c for c in _CONTAINERS if issubclass(kind, c)]
-    return _Parts(containers, has_dict(kind), slots(kind))
+    marks = tuple(slot for slot in slots(kind) if slot.__name__ in TRACE_MARKS)
+    return _Parts(containers, has_dict(kind), slots(kind), marks)
 
 
 class Snapshot:
     """The shallow contents of some objects, by their id. Those that are `loose` are variables of
-    functions, which other code may use at the same time.
+    functions, which other code may use at the same time. Nobody uses those that are `temporary`
+    afterwards, so they are not restored.
     """
 
-    def __init__(self, objects: Mapping[int, Any], loose: Set[int]) -> None:
+    def __init__(
+        self, objects: Mapping[int, Any], loose: Set[int], temporary: Set[int] = frozenset()
+    ) -> None:
         self._containers: list[tuple[Any, Any, bool]] = []
         self._slots: list[tuple[Any, Any, Any]] = []
+        self._marks: list[tuple[Callable[[Any], None], str, Any]] = []
         for identity, obj in objects.items():
             parts = _mutable_parts(type(obj))
             if parts is None:
+                continue
+            self._note_marks(obj, parts)
+            if identity in temporary:
                 continue
             for container in parts.containers:
                 self._containers.append((obj, container.copy(obj), identity in loose))
@@ -63,14 +74,19 @@ class Snapshot:
                 renewed[name] = TRACE_MARKS[name](mark)
             return renewed[name]
 
-        for stored, saved, _ in self._containers:
-            if isinstance(saved, dict):
-                for name in TRACE_MARKS:
-                    if name in saved:
-                        stored[name] = renew(name, saved[name])
-        for slot, obj, value in self._slots:
-            if slot.__name__ in TRACE_MARKS and value is not _MISSING:
-                slot.__set__(obj, renew(slot.__name__, value))
+        for put, name, mark in self._marks:
+            put(renew(name, mark))
+
+    def _note_marks(self, obj: Any, parts: _Parts) -> None:
+        for slot in parts.marks:
+            if (mark := _get(slot, obj)) is not _MISSING:
+                self._marks.append((partial(slot.__set__, obj), slot.__name__, mark))
+        if parts.has_dict:
+            stored = instance_dict(obj)
+            for name in TRACE_MARKS:
+                if name in stored:
+                    put = partial(stored.__setitem__, name)
+                    self._marks.append((put, name, stored[name]))
 
     def restore(self) -> None:
         """Restores what was replaced, added or removed; in loose containers only if tracers were

@@ -4,7 +4,7 @@ import functools
 import inspect
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -73,10 +73,11 @@ def trace(
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         stack.enter_context(collected_rarely())
-        own, tree = _isolated(fn, abstract=checkpoint is not None)
+        own, tree, copies = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
         stack.enter_context(explained(own))
-        snapshot = Snapshot(tree.objects, tree.loose)
+        # With flags, the function is traced several times on the same copies.
+        snapshot = Snapshot(tree.objects, tree.loose, frozenset() if flags else copies)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
         key = tree.key + functions.key
@@ -110,12 +111,16 @@ def _with_weights(
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
-def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree]:
-    """`fn` on copies of what it updates, which nobody else sees, and what it holds."""
-    own, originals = _frameworks.isolated(fn)
+def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, Set[int]]:
+    """`fn` on copies of what it updates, which nobody else sees, what it holds, and the ids of the
+    copies.
+    """
+    own, copies = _frameworks.isolated(fn)
     tree = tree_of(own, abstract=abstract)
     # An object that is there in two forms would be updated in one of them only.
-    return (fn, tree_of(fn, abstract=abstract)) if tree.holds(originals) else (own, tree)
+    if tree.holds(original for original, _ in copies):
+        return fn, tree_of(fn, abstract=abstract), frozenset()
+    return own, tree, {id(copy) for _, copy in copies}
 
 
 @contextmanager

@@ -122,12 +122,12 @@ def has_parameters(root: Any) -> bool:
     return any(isinstance(v[PARAMETERS], Mapping) for v in mappings)
 
 
-def isolated(fn: Any) -> tuple[Any, list[Any]]:
+def isolated(fn: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     """`fn` with copies in place of the objects that it updates while it is traced, as far as these
-    can be copied, and the objects that were.
+    can be copied, and these objects, each with its copy.
     """
-    originals: list[Any] = []
+    copies: list[tuple[Any, Any]] = []
     for framework in ALL:
         fn, copied = framework.isolated(fn)
-        originals += copied
-    return fn, originals
+        copies += copied
+    return fn, copies

@@ -81,8 +81,8 @@ class Framework:
         """The name of a variable of such a class."""
         return None
 
-    def isolated(self, fn: Any, /) -> tuple[Any, list[Any]]:
-        """`fn` with copies in place of the objects that it updates while it is traced, and the
-        objects that were copied.
+    def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:
+        """`fn` with copies in place of the objects that it updates while it is traced, and these
+        objects, each with its copy.
         """
         return fn, []

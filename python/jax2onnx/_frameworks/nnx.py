@@ -19,7 +19,7 @@ class NNX(Framework):
     trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}
     rebuilds = True
 
-    def isolated(self, fn: Any, /) -> tuple[Any, list[Any]]:
+    def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:
         """A model, a method of one, or a function that closes over one, on a copy of the model.
 
         While it is traced, a model in training mode holds tracers, which another thread that calls
@@ -31,14 +31,14 @@ class NNX(Framework):
         if base is None:
             return fn, []
         copies = _Copies((base, nnx.Variable))
-        return copies.callable(fn), copies.originals
+        return copies.callable(fn), copies.pairs
 
 
 class _Copies:
     """Copies of modules and variables, each made once, so that what is shared stays shared.
 
     Attributes:
-        originals: What was copied. The references keep its ids valid.
+        pairs: What was copied, and the copies. The references keep the ids valid.
     """
 
     def __init__(self, kinds: tuple[type, ...]) -> None:
@@ -49,7 +49,7 @@ class _Copies:
             list: self._list,
             tuple: self._tuple,
         }
-        self.originals: list[Any] = []
+        self.pairs: list[tuple[Any, Any]] = []
 
     def callable(self, fn: Any) -> Any:
         """A callable that refers to copies in place of what it refers to directly."""
@@ -111,7 +111,7 @@ class _Copies:
 
     def _note(self, obj: Any, copy: Any) -> None:
         self._made[id(obj)] = copy
-        self.originals.append(obj)
+        self.pairs.append((obj, copy))
 
     def _tuple(self, obj: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(map(self._of, obj))
@@ -138,14 +138,14 @@ class _Copies:
 
     def _copier(self, kind: type) -> Callable[[Any], Any]:
         """Copies objects of a type. A model has thousands, so what they share is asked once."""
-        made, originals, copiers = self._made, self.originals, self._copiers
+        made, pairs, copiers = self._made, self.pairs, self._copiers
         new, fills = object.__new__, has_dict(kind)
         members = [(slot.__get__, slot.__set__) for slot in slots(kind)]
 
         def copier(obj: Any) -> Any:
-            copy = new(kind)
+            copy: Any = new(kind)
             made[id(obj)] = copy
-            originals.append(obj)
+            pairs.append((obj, copy))
             if fills:
                 self._fill(instance_dict(copy), instance_dict(obj))
             for get, put in members:

@@ -30,6 +30,7 @@ __all__ = [
     "is_own",
     "isolated",
     "name_of",
+    "names_arrays",
     "names_scopes",
     "names_variables",
 ]
@@ -52,7 +53,7 @@ TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
 
 
 def name_of(variable: Any) -> str | None:
-    """The name that a framework has for a variable, whatever holds it."""
+    """The name that a framework has for a variable or a layer, whatever holds it."""
     names = (framework.name_of(variable) for framework in ALL)
     return next((name for name in names if name), None)
 
@@ -60,6 +61,11 @@ def name_of(variable: Any) -> str | None:
 def names_variables(kind: type) -> bool:
     """Whether a class is that of variables with names of their own."""
     return any(framework.names_variables(kind) for framework in ALL)
+
+
+def names_arrays(kind: type) -> bool:
+    """Whether arrays in a class's instances, beside variables, are named after the instance."""
+    return any(framework.names_arrays(kind) for framework in ALL)
 
 
 def names_scopes(kind: type) -> bool:

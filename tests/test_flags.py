@@ -311,3 +311,14 @@ def test_no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         to_onnx(Classifier(nnx.Rngs(0)), [("B", 8)], {"deterministic": True})
+
+
+def test_what_was_refused_is_not_traced_again() -> None:
+    traced = []
+
+    def fn(x, *, noisy, training):
+        traced.append([isinstance(flag, jax.core.Tracer) for flag in (noisy, training)])
+        return jnp.where(noisy, x * 2, x) + (1 if training else 0)
+
+    to_onnx(fn, [(2,)], {"noisy": True, "training": True})
+    assert traced == [[True, True], [False, False], [True, False], [True, False]]

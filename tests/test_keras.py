@@ -109,9 +109,23 @@ def test_applications(kind, tmp_path) -> None:
     )
     found = exported(model, tmp_path, rng.standard_normal((1, 32, 32, 3)).astype("float32"))
     assert not [name for name in names(found) if "_value" in name]
-    # What is no variable, such as the mean of a `Normalization`, has the path of its object.
     kernels = {v.path.replace("/", ".") for v in model.weights if v.path.endswith("kernel")}
     assert kernels <= {name.replace("/", ".") for name in names(found)}
+
+
+@pytest.mark.parametrize("adapted", [True, False])
+def test_arrays_of_layers_have_their_names(adapted, tmp_path) -> None:
+    """A `Normalization` computes with arrays, not with its variables."""
+    known = {} if adapted else {"mean": [1.0, 2.0, 3.0], "variance": [1.0, 4.0, 9.0]}
+    scale = layers.Normalization(name="scale", **known)
+    x = rng.standard_normal((50, 3)).astype("float32")
+    if adapted:
+        scale.adapt(x)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, layers.Dense(2, name="head")(scale(inputs)))
+    found = exported(model, tmp_path, x[:1])
+    assert {"scale/mean", "head/kernel"} <= names(found)
+    assert not [name for name in names(found) if name.startswith("_")]
 
 
 def test_functions(tmp_path) -> None:

@@ -4,11 +4,13 @@
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from jax2onnx import Jax2OnnxError, SourceMap, to_onnx
@@ -104,6 +106,37 @@ def test_the_errors_of_jax_name_the_function() -> None:
 
     with pytest.raises(jax.errors.TracerBoolConversionError, match=r"chooses at .*the argument x"):
         to_onnx(chooses, [(2,)])
+
+
+@pytest.mark.parametrize(
+    ("fn", "advice"),
+    [
+        (lambda x, n: jnp.arange(n), r"jnp\.arange\(10\) < n"),
+        (lambda x, n: jnp.linspace(0, 1, n), r"mask the rest"),
+        (lambda x, n: jnp.nonzero(x), r"`size=`"),
+        (lambda x, n: jnp.unique(x), r"`size=`"),
+        (lambda x, n: jnp.compress(x > 0, x), r"`size=`"),
+        (lambda x, n: x[x > 0], r"jnp\.where\(mask, x, 0\)"),
+        (lambda x, n: x.at[x > 0].set(0), r"jnp\.where\(mask, x, 0\)"),
+        (lambda x, n: x[:n], r"jax\.lax\.dynamic_slice"),
+        (lambda x, n: x.reshape(n, -1), r"mask the rest"),
+        (lambda x, n: jnp.zeros(n), r"mask the rest"),
+        (lambda x, n: jnp.broadcast_to(x, (n, 4)), r"mask the rest"),
+        (lambda x, n: jnp.tile(x, n), r"a Python number"),
+        (lambda x, n: sum(x * i for i in range(n)), r"jax\.lax\.fori_loop"),
+        (lambda x, n: np.sin(np.asarray(x)), r"use jax\.numpy"),
+        (lambda x, n: x if x[0] > 0 else -x, r"jax\.lax\.cond"),
+    ],
+)
+def test_sizes_and_choices_by_value(fn: Any, advice: str) -> None:
+    with pytest.raises((TypeError, IndexError)) as caught:
+        to_onnx(fn, [(4,), jax.ShapeDtypeStruct((), np.int32)])
+    note = caught.value.__notes__[-1]
+    line = fn.__code__.co_firstlineno
+    assert re.search(rf"--> .*test_messages\.py:{line} in <lambda>\n    \(lambda x, n: ", note), (
+        note
+    )
+    assert re.search(rf"help: .*{advice}", note), note
 
 
 def test_an_error_of_the_function_passes_through() -> None:

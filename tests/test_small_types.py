@@ -73,7 +73,55 @@ def test_weights_beside_the_model(tmp_path: Path) -> None:
     assert_close(run(path, [x]), [fn(x)])
 
 
-def test_floats_of_four_bits_have_no_kernels() -> None:
-    weight = jnp.ones((3, 3)).astype("float4_e2m1fn")
+FLOATS = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (5, 7), (0, 3)])
+def test_floats_of_four_bits(shape: tuple[int, ...]) -> None:
+    weight = jnp.asarray(np.resize(FLOATS, shape)).astype("float4_e2m1fn")
+    check_model(lambda x: (weight.astype(jnp.float32), x), [normal(2)])
+    check_model(lambda x: (weight.T.astype(jnp.float32), x), [normal(2)])
+
+
+def test_rounding_to_floats_of_four_bits() -> None:
+    near = np.concatenate([np.array(FLOATS) * k for k in (0.4, 0.9, 1, 1.1, 1.25, 1.3)])
+    halves = np.arange(-32, 33) / 4
+    x = np.concatenate([near, halves, [np.inf, -np.inf, np.nan, 1e9]]).astype(np.float32)
+
+    def fn(x: jax.Array) -> Any:
+        small = x.astype(jnp.float4_e2m1fn)
+        kept = small.reshape(5, -1).T.astype(jnp.bfloat16).astype(jnp.float32)
+        return small.astype(jnp.float32), kept, jnp.signbit(small.astype(jnp.float32))
+
+    check_model(fn, [x])
+
+
+def test_a_model_has_no_inputs_of_four_bit_floats() -> None:
+    """Nothing in onnxruntime reads them."""
+    small = jax.ShapeDtypeStruct((3,), "float4_e2m1fn")
     with pytest.raises(UnsupportedError, match="onnxruntime cannot compute `Cast` on f4e2m1fn"):
-        to_onnx(lambda x: x @ weight.astype(jnp.float32), [(2, 3)])
+        to_onnx(lambda x: x.astype(jnp.float32), [small])
+
+
+def test_products_of_scaled_blocks() -> None:
+    """JAX has kernels for accelerators only, so the numbers are those of the definition."""
+
+    def stored(x: Any, dtype: Any) -> Any:
+        return jnp.asarray(x).astype(dtype)
+
+    a, b = normal(1, 4, 64), normal(1, 8, 64)
+    scales = np.exp2(np.arange(24) % 5 - 2).astype(np.float32)
+    a_scale, b_scale = scales[:8].reshape(1, 4, 2), scales[8:].reshape(1, 8, 2)
+
+    def fn(a: jax.Array, b: jax.Array) -> jax.Array:
+        eight, scale = jnp.float8_e4m3fn, jnp.float8_e8m0fnu
+        return jax.nn.scaled_matmul(
+            a.astype(eight), b.astype(eight), stored(a_scale, scale), stored(b_scale, scale)
+        )
+
+    (found,) = run(to_onnx(fn, [a, b]), [a, b])
+    wide = [np.asarray(stored(x, jnp.float8_e4m3fn).astype(jnp.float32)) for x in (a, b)]
+    left, right = (
+        x * np.repeat(s, 32, axis=-1) for x, s in zip(wide, (a_scale, b_scale), strict=True)
+    )
+    np.testing.assert_allclose(found, left @ right.swapaxes(1, 2), rtol=1e-5, atol=1e-5)

@@ -86,7 +86,26 @@ class Net(nnx.Module):
         return x
 
 
+MODEL: Any = None
+
+
+def of_a_global(x: Any) -> Any:
+    return MODEL(x)
+
+
+def of_another_function(x: Any, depth: int = 2) -> Any:
+    return of_another_function(x, depth - 1) if depth else (lambda: of_a_global(x))()
+
+
+def as_a_global(model: Any, fn: Any) -> Any:
+    global MODEL  # noqa: PLW0603
+    MODEL = model
+    return fn
+
+
 WAYS: dict[str, Callable[[Any], Any]] = {
+    "global": lambda model: as_a_global(model, of_a_global),
+    "global of another function": lambda model: as_a_global(model, of_another_function),
     "model": lambda model: model,
     "method": lambda model: model.__call__,
     "partial": lambda model: functools.partial(lambda m, x: m(x), model),
@@ -109,7 +128,7 @@ def test_a_model_in_training_mode_can_be_called_while_it_is_exported(
         assert not isinstance(result, Exception), result
         np.testing.assert_array_equal(result[0], twin(X))
         assert result[1] == number, "only the other thread's own calls count"
-    names = {tensor.name for tensor in exported.graph.initializer}
+    names = {tensor.name.removeprefix("MODEL.") for tensor in exported.graph.initializer}
     assert {"blocks.0.linear.kernel", "blocks.1.norm.scale"} <= names
     assert bool(exported.functions) == (functions == "modules")
 
@@ -129,6 +148,36 @@ def test_a_model_that_is_reachable_twice_is_updated_once(during: Any) -> None:
     after = jax.tree.leaves(nnx.state(model))
     assert all(one is other for one, other in zip(before, after, strict=True))
     assert "0.blocks.0.calls" in {tensor.name for tensor in traced.graph.initializer}
+
+
+CALLS = 0
+
+
+def counting(x: Any) -> Any:
+    global CALLS  # noqa: PLW0603
+    CALLS += 1
+    return MODEL(x)
+
+
+def test_a_function_that_assigns_globals_has_the_real_ones() -> None:
+    before = CALLS
+    to_onnx(as_a_global(Net(), counting), [X])
+    assert before + 1 == CALLS
+
+
+FACTOR = 1.0
+
+
+def scaled(x: Any) -> Any:
+    return jnp.zeros_like(MODEL(x)) + FACTOR
+
+
+def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here after the model was called, which changes one."""
+    change = functools.partial(monkeypatch.setitem, globals(), "FACTOR", 3.0)
+    monkeypatch.setattr(Block, "hook", staticmethod(lambda _: change()))
+    model = to_onnx(as_a_global(Net(), scaled), [X])
+    np.testing.assert_array_equal(run(model, [X])[0], 3.0)
 
 
 def test_what_a_copy_shares_stays_shared() -> None:

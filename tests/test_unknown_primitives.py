@@ -40,10 +40,23 @@ mlir.register_lowering(numpy_sine, mlir.lower_fun(jnp.sin, multiple_results=Fals
 twice = primitive("twice")
 twice.def_impl(lambda x: scaled_sine.bind(scaled_sine.bind(x, scale=2.0), scale=3.0))
 
+halved = primitive("halved")
+halved.def_impl(lambda x, *, times: halved.bind(x / 2, times=times - 1) if times else x)
+
 opaque = primitive("opaque")
 ping, pong = primitive("ping"), primitive("pong")
 ping.def_impl(lambda x: pong.bind(x))
 pong.def_impl(lambda x: ping.bind(x))
+
+
+with_free_variables = primitive("with_free_variables")
+
+
+def reads_outside(x: jax.Array) -> Any:
+    """A jaxpr that reads a variable of the one around it."""
+    closed = jax.make_jaxpr(lambda y, z: jnp.sin(y) + z)(x, x)
+    of_one = jax.make_jaxpr(jnp.sin)(x).jaxpr.debug_info
+    return closed.jaxpr.replace(invars=closed.jaxpr.invars[:1], debug_info=of_one)
 
 
 def from_dense(x: jax.Array) -> sparse.BCOO:
@@ -73,6 +86,7 @@ PROGRAMS: dict[str, Any] = {
     "an implementation": lambda x: scaled_sine.bind(x, scale=2.0) + 1,
     "a lowering rule": lambda x: numpy_sine.bind(x) + 1,
     "one inside another": lambda x: twice.bind(x),
+    "smaller cases of itself": lambda x: halved.bind(x, times=3),
     "in a loop": lambda x: lax.fori_loop(0, 3, lambda _, y: numpy_sine.bind(y), x),
     "grouped products": lambda x: lax.ragged_dot(
         x, jnp.arange(30.0).reshape(2, 3, 5), jnp.array([1, 3], jnp.int32)
@@ -175,6 +189,8 @@ def test_equations_on_a_device_have_their_lines() -> None:
     [
         (opaque.bind, "opaque"),
         (ping.bind, "ping"),
+        (lambda x: halved.bind(x, times=1000), "halved"),
+        (lambda x: with_free_variables.bind(x, body=reads_outside(x)), "with_free_variables"),
         (lambda x: jax.pure_callback(lambda x: x, x, x), "pure_callback"),
     ],
 )

@@ -40,7 +40,11 @@ TABLE = Table(
             call(TALL, pivoting=True, full_matrices=False),
             call(Z, pivoting=True),
         ],
-        "schur": [call(A), call(P), via(lambda z: from_schur(*linalg.schur(z)), Z)],
+        "schur": [
+            via(lambda a: from_schur(*linalg.schur(a), block=2), A),
+            via(lambda a: from_schur(*linalg.schur(a), block=2), P),
+            via(lambda z: from_schur(*linalg.schur(z)), Z),
+        ],
         "svd": [
             *(
                 via(lambda x: [abs(p) for p in linalg.svd(x, full_matrices=False)], a)
@@ -61,7 +65,10 @@ TABLE = Table(
 )
 
 
-def from_schur(triangle: jnp.ndarray, basis: jnp.ndarray) -> list[jnp.ndarray]:
-    """What does not depend on the order of the eigenvalues or on phases, which are arbitrary."""
+def from_schur(triangle: jnp.ndarray, basis: jnp.ndarray, block: int = 1) -> list[jnp.ndarray]:
+    """What does not depend on the order of the eigenvalues or on phases, which are arbitrary.
+
+    The real form has blocks of two rows.
+    """
     adjoint = basis.conj().T
-    return [basis @ triangle @ adjoint, basis @ adjoint, jnp.tril(triangle, -1)]
+    return [basis @ triangle @ adjoint, basis @ adjoint, jnp.tril(triangle, -block)]

@@ -52,6 +52,20 @@ def _hi_primitive(eqn: Any) -> Function:
     return lambda *operands: eqn.primitive.to_lojax(*operands, **eqn.params)
 
 
+def _scaled_product(eqn: Any) -> Function:
+    """What `jax.nn.scaled_matmul` computes: JAX has kernels of accelerators only."""
+
+    def scaled(x: Any, scale: Any) -> Any:
+        block = x.shape[-1] // scale.shape[-1]
+        return x.astype(jnp.float32) * jnp.repeat(scale.astype(jnp.float32), block, axis=-1)
+
+    def function(a: Any, b: Any, a_scale: Any, b_scale: Any) -> Any:
+        product = jnp.einsum("bmk,bnk->bmn", scaled(a, a_scale), scaled(b, b_scale))
+        return [product.astype(eqn.params["preferred_element_type"])]
+
+    return function
+
+
 # What is known of primitives that need more than a model has.
 _BEYOND = _core.beyond_models()
 
@@ -82,21 +96,33 @@ def _nothing(aval: Any) -> Any:
 
 
 def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:
-    """The jaxpr of an implementation; None if it has none, or one that uses the same primitive."""
+    """The jaxpr of an implementation; None if it has none, or one that is the equation again."""
     try:
         traced = jax.make_jaxpr(lambda *x: implementation(*x, **eqn.params))(*operands)
     except Exception:  # whatever the code of another library raises
         return None
     found = [(aval.shape, aval.dtype) for aval in traced.out_avals]
     wanted = [(var.aval.shape, var.aval.dtype) for var in eqn.outvars]
-    same = eqn.primitive in _jax.primitives_in(traced.jaxpr)
-    return traced if found == wanted and not same else None
+    again = any(_is_again(eqn, inner) for inner in _jax.equations_in(traced.jaxpr))
+    return traced if found == wanted and not again else None
+
+
+def _is_again(eqn: Any, inner: Any) -> bool:
+    """Whether an equation does what another one does: a smaller case of it is something else."""
+    if inner.primitive is not eqn.primitive:
+        return False
+    one, other = ([v.aval for v in e.invars] for e in (eqn, inner))
+    try:
+        return one == other and bool(eqn.params == inner.params)
+    except Exception:  # parameters of other libraries need not be comparable
+        return True
 
 
 # The ways of expanding, by the names that the compiled half has for them.
 WAYS: dict[str, Expand] = {
     "hi-primitive": _hi_primitive,
     "implementation": _implementation,
+    "scaled-product": _scaled_product,
     **_keys.WAYS,
     **_maps.WAYS,
     **_reductions.WAYS,

@@ -105,8 +105,10 @@ class _Asking:
         """The flags that have to be Python's values, for these answers at least."""
         self.trace(answers)
         asked = dict(answers)
-        for i in flags if len(flags) > 1 else ():
+        for i in flags:
             others = {j: answer for j, answer in asked.items() if j != i}
+            if not others:  # which was refused before
+                continue
             try:
                 self.trace(others)
             except _REFUSALS:

@@ -3,7 +3,7 @@
 The compiled part has a separate list of what it reads of a jaxpr.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -205,21 +205,18 @@ def implementations(primitive: Any) -> list[Callable[..., Any]]:
     return found
 
 
-def primitives_in(jaxpr: Any) -> set[Any]:
-    """The primitives of a jaxpr and of those inside it."""
-    found = {eqn.primitive for eqn in jaxpr.eqns}
+def equations_in(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr and of those inside it."""
     for eqn in jaxpr.eqns:
-        found |= primitives_inside(eqn)
-    return found
+        yield eqn
+        yield from equations_inside(eqn)
 
 
-def primitives_inside(eqn: Any) -> set[Any]:
-    """The primitives of the jaxprs that an equation has as parameters."""
-    found: set[Any] = set()
+def equations_inside(eqn: Any) -> Iterator[Any]:
+    """The equations of the jaxprs that an equation has as parameters."""
     for param in jax.tree_util.tree_leaves(list(eqn.params.values()), is_leaf=is_jaxpr):
         if is_jaxpr(param):
-            found |= primitives_in(getattr(param, "jaxpr", param))
-    return found
+            yield from equations_in(open_jaxpr(param))
 
 
 def bind(eqn: Any, operands: Sequence[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ def _results(eqn: Any, operands: Results) -> Results:
         return collective(eqn, operands)
     if (called := called_by(eqn)) is not None:
         return _evaluate(_jax.open_jaxpr(called), getattr(called, "consts", ()), operands)
-    if any(map(_collective, _jax.primitives_inside(eqn))):
+    if any(_collective(inner.primitive) for inner in _jax.equations_inside(eqn)):
         raise NotImplementedError(f"its `{eqn.primitive.name}` contains a collective")
     return _jax.bind(eqn, operands)
 

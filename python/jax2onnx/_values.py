@@ -1,9 +1,15 @@
 """Says what to do if the function needs the value of an array while it is traced."""
 
+import os
+import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 # What to do instead, by the error of JAX.
 _INSTEAD: dict[type[Exception], str] = {
@@ -29,12 +35,54 @@ _INSTEAD: dict[type[Exception], str] = {
 }
 
 
+# The same for what JAX and Python raise as plain errors, by a part of the message.
+_PLAIN: dict[str, str] = {
+    "Shapes must be 1D sequences of concrete values": _INSTEAD[jax.errors.ConcretizationTypeError],
+    "Slice entries must be static integers": (
+        "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed "
+        "size, or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
+    ),
+    "was not hashable": (
+        "this argument decides what is computed, so it has to be a Python number, not one that is "
+        "known only when the model runs"
+    ),
+}
+
+
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds a note to errors about values that are known only when the model runs."""
+    """Adds a note to errors about values that are known only when the model runs: the line of the
+    user's program, and what to do instead.
+    """
     try:
         yield
-    except tuple(_INSTEAD) as error:
-        found = next(advice for kind, advice in _INSTEAD.items() if isinstance(error, kind))
-        error.add_note(f"\n  help: {found}")
+    except Exception as error:
+        advice = _advice(error)
+        if advice is not None:
+            error.add_note(f"\n{_place(error)}  help: {advice}")
         raise
+
+
+def _advice(error: Exception) -> str | None:
+    for kind, advice in _INSTEAD.items():
+        if isinstance(error, kind):
+            return advice
+    # A traced value in the message is what tells them from other errors.
+    message = str(error)
+    if isinstance(error, TypeError | IndexError) and "Tracer" in message:
+        return next((advice for part, advice in _PLAIN.items() if part in message), None)
+    return None
+
+
+def _place(error: Exception) -> str:
+    """The last line of the user's program on the way to the error, with an excerpt."""
+    found = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_PACKAGE, *_INSTALLED, "<"))
+    ]
+    if not found:
+        return ""
+    frame = found[-1]
+    excerpt = f"\n    {frame.line}" if frame.line else ""
+    return f"  --> {frame.filename}:{frame.lineno} in {frame.name}{excerpt}\n"

@@ -61,6 +61,8 @@ class _Reader(NamedTuple):
     is_step: bool = True
     #: Whether they have a name of their own, whatever their path is.
     is_named: bool = False
+    #: Whether arrays that are attributes of theirs are named after that name.
+    names_arrays: bool = False
 
 
 class Walker:
@@ -90,10 +92,11 @@ class Walker:
     def walk(self, root: Any) -> Branch:
         """Breadth first, so that an object reachable in several ways gets a short path."""
         branch = Branch()
-        queue = deque([("", True, iter([("", root)]))])
+        queue: deque[tuple[str, str | None, bool, Iterator[tuple[str, Any]]]]
+        queue = deque([("", None, True, iter([("", root)]))])
         seen, fingerprint, readers = self.seen, self.fingerprint, self._readers
         while queue and len(seen) < _LIMIT:
-            parent, loose, children = queue.popleft()
+            parent, owner, loose, children = queue.popleft()
             for name, obj in children:
                 kind = type(obj)
                 reader = readers[kind] if kind in readers else self._learn(obj)
@@ -111,7 +114,7 @@ class Walker:
                     path = OwnName(own)
                 if reader.is_array:
                     fingerprint.append(identity)
-                    branch.arrays.append((obj, path))
+                    branch.arrays.append((obj, OwnName(f"{owner}/{name}") if owner else path))
                     continue
                 fingerprint.append(kind)
                 if reader.is_module:
@@ -119,7 +122,9 @@ class Walker:
                 inside = loose and not reader.is_object
                 if inside:
                     self.loose.add(identity)
-                queue.append((path if reader.is_step else parent, inside, iter(reader.read(obj))))
+                owner_of_them = _frameworks.name_of(obj) if reader.names_arrays else None
+                step = path if reader.is_step else parent
+                queue.append((step, owner_of_them, inside, iter(reader.read(obj))))
         return branch
 
     def _learn(self, obj: Any) -> _Reader | None:
@@ -181,8 +186,13 @@ def _reader_of(obj: Any) -> _Reader | None:
     # An array or a mapping in a box. The box adds nothing to a path.
     is_box = hasattr(kind, "__jax_array__") or issubclass(kind, Mapping)
     read = _attributes(kind, unnamed=_frameworks.CONTENT if is_box else frozenset())
-    is_named = _frameworks.names_variables(kind)
-    return _Reader(read, is_module=is_module, is_object=True, is_named=is_named)
+    return _Reader(
+        read,
+        is_module=is_module,
+        is_object=True,
+        is_named=_frameworks.names_variables(kind),
+        names_arrays=_frameworks.names_arrays(kind),
+    )
 
 
 def _nothing(_: Any) -> Pairs:

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jax.lax import linalg
 
-from primitives.operands import Programs, V, bind, c64, f32, spec
+from primitives.operands import Programs, V, bind, c64, f32, spec, symbolic
 
 
 def solved(a: Any, b: Any) -> Any:
@@ -48,6 +48,7 @@ PROGRAMS: Programs = {
     "ormqr": (bind("ormqr", left=True, transpose=False), f32(3, 2), f32(2), f32(3, 1)),
     "qr": (lambda x: linalg.qr(x, full_matrices=False), f32(2, 2)),
     "schur": (linalg.schur, c64(2, 2)),
+    "schur.real": (linalg.schur, f32(2, 2)),
     "svd": (lambda x: linalg.svd(x, full_matrices=False), f32(2, 2)),
     "symmetric_product": (
         lambda a, c: linalg.symmetric_product(a, c, alpha=2.0, beta=0.5),
@@ -63,6 +64,7 @@ PROGRAMS: Programs = {
     "tridiagonal_solve": (linalg.tridiagonal_solve, f32(3), f32(3), f32(3), f32(3, 1)),
     "fft": (fft("RFFT", 4), V),
     "fft.inverse": (fft("IFFT", 4), c64(4)),
+    "fft.symbolic": (jnp.fft.fft, symbolic("b", jnp.complex64)),
     "cholesky.batch": (linalg.cholesky, positive(2, 3, 3)),
     "eig.left": (lambda a: linalg.eig(a, compute_left_eigenvectors=True), f32(2, 2)),
     "eig.values": (

@@ -2,7 +2,7 @@
 file, one that is alike and what to replace in it.
 """
 
-_CALLS = ("closed_call", "core_call", "call_hi_primitive", "eval_jaxpr")
+_CALLS = ("closed_call", "core_call", "call_hi_primitive", "eval_jaxpr", "scaled_matmul_wrapper")
 
 
 def _call(name: str) -> dict[str, str]:

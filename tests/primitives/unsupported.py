@@ -21,13 +21,13 @@ PROGRAMS: Programs = {
     "pure_callback": (callback, X),
     "eigh.part": (lambda x: linalg.eigh(x, **PART), SQUARE),
     "eigh.symbolic": (linalg.eigh, MATRIX),
-    "fft.symbolic": (jnp.fft.fft, symbolic("b", jnp.complex64)),
     "platform_index": (lambda x: lax.platform_dependent(x, cuda=jnp.sin, rocm=jnp.cos), X),
     "reduce_xor.symbolic": (
         lambda n: lax.reduce_xor(n, (0,)),
         symbolic("b", jnp.int32),
     ),
-    "schur": (lambda x: linalg.schur(x), SQUARE),
+    "rng_uniform": (lambda x: lax.rng_uniform(x[0, 0], x[0, 1], (3,)), X),
+    "schur.symbolic": (linalg.schur, MATRIX),
     "svd.part": (lambda x: linalg.svd(x, full_matrices=False, **PART), SQUARE),
     "svd.symbolic": (lambda x: linalg.svd(x, full_matrices=False), MATRIX),
 }

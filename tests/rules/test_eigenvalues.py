@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from checking import check_model, run
-from jax2onnx import UnsupportedError, to_onnx
+from jax2onnx import to_onnx
 
 SHAPES = [(1, 1), (2, 2), (2, 3, 5, 5), (12, 12), (0, 0), (0, 3, 3)]
 
@@ -202,6 +202,61 @@ def test_complex_numbers(shape):
         check_model(parts(solve), args)
 
 
-def test_schur_of_real_matrices_is_refused():
-    with pytest.raises(UnsupportedError, match="real Schur form"):
-        to_onnx(jsl.schur, [normal(4, 4)])
+PAIR = np.array([[0.0, 1.0], [-1.0, 0.0]])
+ORTHOGONAL = np.linalg.qr(normal(4, 4))[0]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        normal(1, 1),
+        normal(2, 2),
+        normal(4, 4),
+        normal(9, 9),
+        normal(6, 6) + normal(6, 6).T,
+        normal(6, 6) - normal(6, 6).T,
+        np.zeros((3, 3)),
+        np.eye(4),
+        np.ones((4, 4)),
+        np.triu(normal(5, 5)),
+        np.tril(normal(5, 5)),
+        np.roll(np.eye(5), 1, axis=0),
+        np.eye(5, k=1),
+        PAIR,
+        np.kron(PAIR, np.eye(2)),
+        np.kron(np.eye(3), PAIR),
+        np.kron(ORTHOGONAL, np.eye(2)),
+        np.diag(np.arange(1.0, 7.0)),
+        1e20 * normal(4, 4),
+        1e-20 * normal(4, 4),
+        normal(2, 3, 4, 4),
+    ],
+)
+def test_real_schur(matrix):
+    a = matrix.astype(np.float32)
+    form, basis = run(to_onnx(lax.linalg.schur, [a]), [a])
+    size = np.abs(a).max(initial=1e-30)
+    identity = np.swapaxes(basis, -1, -2) @ basis
+    np.testing.assert_allclose(identity, np.broadcast_to(np.eye(a.shape[-1]), a.shape), atol=1e-5)
+    again = basis @ (form / size) @ np.swapaxes(basis, -1, -2)
+    np.testing.assert_allclose(again, a / size, atol=1e-5)
+    for one in form.reshape(-1, *a.shape[-2:]):
+        assert (np.tril(one, -2) == 0).all()
+        below = np.diagonal(one, -1)
+        assert not (below[1:] * below[:-1]).any(), "blocks do not overlap"
+        for i in np.flatnonzero(below):
+            block = one[i : i + 2, i : i + 2]
+            np.testing.assert_allclose(block[0, 0] / size, block[1, 1] / size, atol=1e-6)
+            assert block[0, 1] * block[1, 0] <= 0, "real eigenvalues have no block"
+
+
+def test_real_schur_of_what_is_not_finite():
+    a = np.stack([np.full((3, 3), np.nan, np.float32), normal(3, 3)])
+    form, basis = run(to_onnx(lax.linalg.schur, [a]), [a])
+    assert np.isnan(form[0]).all()
+    np.testing.assert_allclose(basis[1] @ form[1] @ basis[1].T, a[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("fn", [jnp.exp, jnp.sin])
+def test_functions_by_the_schur_form(fn):
+    check_model(lambda a: jsl.funm(a, fn), [normal(4, 4)])

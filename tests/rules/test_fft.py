@@ -1,12 +1,13 @@
 """Fourier transforms of all kinds and lengths."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, run
-from jax2onnx import UnsupportedError, to_onnx
+from checking import assert_close, check_sizes, run
+from jax2onnx import to_onnx
 
 # Tables, powers of two, products, and primes that are short, long and very long.
 LENGTHS = [1, 2, 17, 64, 65, 67, 128, 134, 1009]
@@ -76,6 +77,32 @@ def test_convolution():
     check(convolve, normal(3, 40), normal(3, 40, seed=1))
 
 
-def test_a_symbolic_length_is_refused():
-    with pytest.raises(UnsupportedError, match="symbolic"):
-        to_onnx(lambda x: jnp.fft.rfft(x).real, [("n",)])
+def over_any_length(shape, constraints=()):
+    return [
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape, constraints=constraints), "float32")
+    ]
+
+
+def test_a_symbolic_length():
+    runs = [[normal(2, length)] for length in (1, 2, 3, 8, 64, 70, 97, 1000)]
+    for fn in (jnp.fft.fft, jnp.fft.ifft, jnp.fft.rfft, jnp.fft.ihfft):
+
+        def parts(x, fn=fn):
+            found = fn(x)
+            return found.real, found.imag
+
+        check_sizes(parts, over_any_length("b, n"), *runs)
+
+
+@pytest.mark.parametrize("inverse", [jnp.fft.irfft, jnp.fft.hfft])
+def test_an_inverse_of_symbolic_length(inverse):
+    runs = [[normal(2, length)] for length in (2, 3, 9, 36, 100)]
+    check_sizes(inverse, over_any_length("b, n", ["n >= 2"]), *runs)
+    check_sizes(lambda x: inverse(lax.complex(x, -x)), over_any_length("b, n", ["n >= 2"]), *runs)
+
+
+def test_there_and_back():
+    runs = [[normal(2, length)] for length in (2, 3, 9, 36, 100)]
+    specs = over_any_length("b, n", ["n >= 2"])
+    check_sizes(lambda x: lax.fft(jnp.fft.rfft(x), "IRFFT", x.shape[-1:]), specs, *runs)
+    check_sizes(lambda x: jnp.fft.ifft2(jnp.fft.fft2(x)).real, specs, *runs)

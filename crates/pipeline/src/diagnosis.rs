@@ -9,8 +9,19 @@ use provenance::{
 
 use crate::Error;
 
-/// The primitives that call Python.
-const CALLBACKS: &[&str] = &["io_callback", "pure_callback"];
+/// What to do about some primitives without a rule.
+const INSTEAD: &[(&[&str], &str)] = &[
+    (
+        &["io_callback", "pure_callback"],
+        "a model cannot call Python; express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering",
+    ),
+    (
+        &["rng_uniform"],
+        "its numbers are those of one compiler and cannot be reproduced; use jax.random.uniform with a key, whose numbers are the same everywhere",
+    ),
+];
+const ANYTHING_ELSE: &str =
+    "rewrite these lines with supported operations, or compute them outside the exported function";
 
 /// Who can act on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,14 +181,8 @@ impl Places<'_> {
                 }
             }
         }
-        let help = match names.iter().any(|name| CALLBACKS.contains(name)) {
-            true => {
-                "a model cannot call Python; express the callback with jax.numpy, compute it outside the exported function, or write a rule for it with @jax2onnx.lowering"
-            }
-            false => {
-                "rewrite these lines with supported operations, or compute them outside the exported function"
-            }
-        };
+        let known = |known: &&(&[&str], &str)| names.iter().any(|name| known.0.contains(name));
+        let help = INSTEAD.iter().find(known).map_or(ANYTHING_ELSE, |(_, help)| help);
         Diagnostic { code: "unsupported-primitive", message, places, help: Some(help.to_owned()) }
     }
 

@@ -31,6 +31,7 @@ __all__ = [
     "is_own",
     "isolated",
     "name_of",
+    "names_arrays",
     "names_scopes",
     "names_variables",
 ]
@@ -53,7 +54,7 @@ TRACE_MARKS: dict[str, Callable[[Any], Any]] = {
 
 
 def name_of(variable: Any) -> str | None:
-    """The name that a framework has for a variable, whatever holds it."""
+    """The name that a framework has for a variable or a layer, whatever holds it."""
     names = (framework.name_of(variable) for framework in ALL)
     return next((name for name in names if name), None)
 
@@ -61,6 +62,11 @@ def name_of(variable: Any) -> str | None:
 def names_variables(kind: type) -> bool:
     """Whether a class is that of variables with names of their own."""
     return any(framework.names_variables(kind) for framework in ALL)
+
+
+def names_arrays(kind: type) -> bool:
+    """Whether arrays in a class's instances, beside variables, are named after the instance."""
+    return any(framework.names_arrays(kind) for framework in ALL)
 
 
 @once_per_type

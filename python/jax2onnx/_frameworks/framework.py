@@ -77,8 +77,12 @@ class Framework:
         """Whether a class is that of variables which have names of their own."""
         return False
 
+    def names_arrays(self, _kind: type, /) -> bool:
+        """Whether arrays in a class's instances, beside variables, are named after the instance."""
+        return False
+
     def name_of(self, _variable: Any, /) -> str | None:
-        """The name of a variable of such a class."""
+        """The name of an object of such a class."""
         return None
 
     def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:

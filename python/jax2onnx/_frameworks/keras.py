@@ -27,6 +27,11 @@ class Keras(Framework):
         base = getattr(sys.modules.get(self.module), "Variable", None)
         return base is not None and issubclass(kind, base)
 
+    def names_arrays(self, kind: type, /) -> bool:
+        """Layers: a `Normalization` computes with arrays that it made of its variables."""
+        base = self.modules()
+        return base is not None and issubclass(kind, base)
+
     def name_of(self, variable: Any, /) -> str | None:
         """The path of layers that it was made in, such as `stem/kernel`."""
         path: str | None = instance_dict(variable).get("_path")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Marks
+from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
 from jax2onnx._objects import has_dict, instance_dict, slots
 
 
@@ -20,11 +21,12 @@ class NNX(Framework):
     rebuilds = True
 
     def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:
-        """A model, a method of one, or a function that closes over one, on a copy of the model.
+        """A model, a method of one, or a function that reads one, on a copy of the model.
 
         While it is traced, a model in training mode holds tracers, which another thread that calls
-        it must not meet. The copy holds the same arrays. Models that are global variables or parts
-        of other objects are not copied.
+        it must not meet. The copy holds the same arrays. Models that are parts of other objects are
+        not copied, and no global variable is if the function, or one that it calls by a global
+        name, assigns globals.
         """
         nnx: Any = sys.modules.get(self.module)
         base = getattr(nnx, "Pytree", None) or getattr(nnx, "Object", None)
@@ -62,7 +64,7 @@ class _Copies:
             return functools.partial(
                 self.callable(fn.func), *map(self.callable, fn.args), **keywords
             )
-        if isinstance(fn, types.FunctionType) and fn.__closure__:
+        if isinstance(fn, types.FunctionType):
             return self._function(fn)
         return fn
 
@@ -76,13 +78,40 @@ class _Copies:
         self._made[id(fn)] = fn  # for a function that closes over itself
         closure = fn.__closure__ or ()
         cells = tuple(self._cell(cell) for cell in closure)
-        if all(new is old for new, old in zip(cells, closure, strict=True)):
-            return fn
-        copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, cells)
-        copy.__kwdefaults__ = fn.__kwdefaults__
-        copy.__dict__.update(fn.__dict__)
-        self._made[id(fn)] = copy
-        return copy
+        functions = self._readers_of_models(fn)
+        if functions:
+            self._with_namespaces(functions)
+        elif any(new is not old for new, old in zip(cells, closure, strict=True)):
+            self._made[id(fn)] = _copy(fn, fn.__globals__, cells)
+        return self._made[id(fn)]
+
+    def _readers_of_models(self, fn: types.FunctionType) -> list[types.FunctionType]:
+        """The functions that `fn` reaches by global names, and itself; none if none of them reads a
+        model, or one has to have its real globals.
+        """
+        functions, reads = [fn], False
+        seen = {id(fn)}
+        for function in functions:
+            for _, value in globals_of(function):
+                reads |= self._has(type(value))
+                if isinstance(value, types.FunctionType) and id(value) not in seen:
+                    seen.add(id(value))
+                    functions.append(value)
+        assigns = reads and any(assigns_globals(function.__code__) for function in functions)
+        return functions if reads and not assigns else []
+
+    def _with_namespaces(self, functions: list[types.FunctionType]) -> None:
+        """Makes copies of functions that see each other, and copies of models, as globals."""
+        namespaces = [Namespace(function.__globals__) for function in functions]
+        for function, namespace in zip(functions, namespaces, strict=True):
+            cells = tuple(self._cell(cell) for cell in function.__closure__ or ())
+            self._made[id(function)] = _copy(function, namespace, cells)
+        for function, namespace in zip(functions, namespaces, strict=True):
+            for name, value in globals_of(function):
+                if self._has(type(value)):
+                    namespace[name] = self._of(value)
+                elif isinstance(value, types.FunctionType):
+                    namespace[name] = self._made.get(id(value), value)
 
     def _cell(self, cell: types.CellType) -> types.CellType:
         try:
@@ -157,6 +186,15 @@ class _Copies:
             return copy
 
         return copier
+
+
+def _copy(
+    fn: types.FunctionType, namespace: dict[str, Any], cells: tuple[types.CellType, ...]
+) -> types.FunctionType:
+    copy = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, cells)
+    copy.__kwdefaults__ = fn.__kwdefaults__
+    copy.__dict__.update(fn.__dict__)
+    return copy
 
 
 def _is_mark(kind: type) -> bool:

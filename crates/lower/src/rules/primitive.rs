@@ -146,6 +146,8 @@ expansions! {
     Map = "map",
     /// The primitive is applied to each integer that keys are made of.
     Moved = "moved",
+    /// A product of matrices in small blocks, each of which has a scale.
+    ScaledProduct = "scaled-product",
     /// The largest elements, exactly.
     TopK = "top-k",
 }

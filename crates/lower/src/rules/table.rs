@@ -7,7 +7,7 @@
 use super::primitive::Complex::{Each, Flat, RealOnly};
 use super::primitive::Expansion::{
     AllEqual, AnyDiffers, Apply, ChooseAndGather, ChooseAndScatter, Fold, FoldWindows, HiPrimitive,
-    KeyBits, KeyFoldIn, KeyGamma, KeySeed, KeySplit, Map, Moved, TopK,
+    KeyBits, KeyFoldIn, KeyGamma, KeySeed, KeySplit, Map, Moved, ScaledProduct, TopK,
 };
 use super::primitive::Keys::{self, Never as NoKeys, PassedOn};
 use super::primitive::{
@@ -230,6 +230,7 @@ static TABLE: &[Primitive] = &[
     row("rng_bit_generator", rule(random::rng_bit_generator::lower), RealOnly, NoKeys),
     row("round", rule(elementwise::round::lower), RealOnly, NoKeys),
     row("rsqrt", rule(elementwise::rsqrt::lower), own(complex::power::rsqrt), NoKeys),
+    expanded("scaled_matmul_wrapper", ScaledProduct),
     row("scan", rule(control_flow::scan::lower), Flat, PassedOn).rounds_at_once(Map),
     row("scatter", rule(indexing::scatter::set), Each, by(Moved))
         .expanded_if(Apply, indexing::scatter::applies_a_function),

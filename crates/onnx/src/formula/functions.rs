@@ -40,6 +40,7 @@ impl<'f> Num<'f> {
         is_nan => "IsNaN";
         ln => "Log";
         reciprocal => "Reciprocal";
+        round => "Round";
         sigmoid => "Sigmoid";
         sign => "Sign";
         sin => "Sin";

@@ -9,6 +9,7 @@ mod casts;
 mod complement;
 mod equivalents;
 mod error;
+mod four_bit_floats;
 mod nan;
 mod older;
 mod placement;
@@ -44,6 +45,7 @@ pub fn legalize(
     let mut work = Work { graph, origins, opset, target };
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
+    four_bit_floats::widen(&mut work)?;
     for _ in 0..ROUNDS {
         let mut again = false;
         for block in work.graph.live_blocks() {

@@ -4,7 +4,7 @@ use jaxpr::Param;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyComplex, PyComplexMethods, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping,
-    PySet, PyString, PyTuple,
+    PyRange, PySet, PyString, PyTuple,
 };
 use rustc_hash::FxHashMap;
 
@@ -74,6 +74,7 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
         || value.is_instance_of::<PyList>()
         || value.is_instance_of::<PySet>()
         || value.is_instance_of::<PyFrozenSet>()
+        || value.is_instance_of::<PyRange>()
     {
         Kind::Sequence
     } else if value.is_instance_of::<PyDict>() {

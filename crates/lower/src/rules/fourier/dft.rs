@@ -2,7 +2,8 @@
 //!
 //! Short ones are products with a table. Of a length that is a power of two, they are ONNX's `DFT`. Of
 //! other lengths ONNX leaves open how it is computed, and so how precise and how fast it is: these are
-//! taken apart into two factors of the length, or into a convolution of a power of two.
+//! taken apart into two factors of the length, or into a convolution of a power of two. A length that
+//! is known only when the model runs leaves the operator, in double precision.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use crate::rules::Result;
+use crate::rules::indexing::indices;
 use crate::rules::linear_algebra::matrix;
 use crate::rules::movement::pad;
 use crate::{Context, Parts, RuleError};
@@ -24,7 +26,7 @@ const SHORT_PRIME: i64 = 128;
 /// Σⱼ xⱼ e^(-2πi jk/n) for all k.
 #[track_caller]
 pub(crate) fn forward(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
-    let n = length(cx, x)?;
+    let Some(n) = length(cx, x).as_known() else { return in_double(cx, x, false) };
     if n == 1 {
         return Ok(x);
     }
@@ -60,7 +62,7 @@ pub(crate) fn inverse(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
 #[track_caller]
 pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Parts> {
     let x = Parts::Real(x);
-    let n = length(cx, x)?;
+    let Some(n) = length(cx, x).as_known() else { return in_double(cx, x, true) };
     let half = n / 2 + 1;
     if n <= SHORT {
         return by_table(cx, x, n, half);
@@ -73,8 +75,11 @@ pub(crate) fn forward_real(cx: &mut Context<'_>, x: ValueId) -> Result<Parts> {
 
 /// The real numbers, multiplied by n, whose spectrum has `x` as its first half.
 #[track_caller]
-pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<ValueId> {
-    let half = length(cx, x)?;
+pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: &Dim) -> Result<ValueId> {
+    let (Some(half), Some(n)) = (length(cx, x).as_known(), n.as_known()) else {
+        let whole = mirrored(cx, x, n)?;
+        return Ok(inverse(cx, whole)?.re());
+    };
     if n <= SHORT {
         // Numbers that have a conjugate count twice.
         let weight = |k: i64| if k == 0 || 2 * k == n { 1.0 } else { 2.0 };
@@ -98,12 +103,23 @@ pub(crate) fn inverse_real(cx: &mut Context<'_>, x: Parts, n: i64) -> Result<Val
     Ok(inverse(cx, whole)?.re())
 }
 
+/// All `n` numbers of a spectrum of which the first half is given.
+fn mirrored(cx: &mut Context<'_>, half: Parts, n: &Dim) -> Result<Parts> {
+    let places = indices::count(cx, n)?;
+    let length = cx.dims(std::slice::from_ref(n))?;
+    let rest = cx.op("Sub", &[length, places], Attrs::new())?;
+    let nearer = cx.op("Min", &[places, rest], Attrs::new())?;
+    let whole = half.take(cx, -1, nearer)?;
+    let Some(im) = whole.im() else { return Ok(whole) };
+    let given = cx.op("LessOrEqual", &[places, rest], Attrs::new())?;
+    let minus = cx.op("Neg", &[im], Attrs::new())?;
+    let im = cx.op("Where", &[given, im, minus], Attrs::new())?;
+    Ok(Parts::Complex(whole.re(), im))
+}
+
 /// The length of the last axis.
-fn length(cx: &Context<'_>, x: Parts) -> Result<i64> {
-    let length = cx.shape(x.re()).last().and_then(Dim::as_known);
-    length.ok_or_else(|| {
-        RuleError::Internal("transforms along a symbolic dimension are not supported".to_owned())
-    })
+fn length(cx: &Context<'_>, x: Parts) -> Dim {
+    cx.shape(x.re()).last().cloned().unwrap_or(Dim::Known(1))
 }
 
 /// The cosine and the sine of -2πk/n, exact in quarters and eighths of a turn.
@@ -177,6 +193,14 @@ fn by_operator(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
     let found = cx.op_optional("DFT", &inputs, attrs! { onesided: half })?;
     let parts = cx.op_many("Split", &[found], attrs! { axis: -1, num_outputs: 2 }, 2)?;
     Ok(Parts::Complex(cx.squeeze(parts[0], &[-1])?, cx.squeeze(parts[1], &[-1])?))
+}
+
+/// ONNX's own operator where it need not be precise in the type of `x`.
+fn in_double(cx: &mut Context<'_>, x: Parts, half: bool) -> Result<Parts> {
+    let dtype = cx.dtype(x.re());
+    let x = x.each(cx, |cx, part| Ok(cx.cast(part, DType::F64)?))?;
+    let found = by_operator(cx, x, half)?;
+    found.each(cx, |cx, part| Ok(cx.cast(part, dtype)?))
 }
 
 /// With j = as + b and k = c + rd: over a by a table, times the roots of bc, then over b.

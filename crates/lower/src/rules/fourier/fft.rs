@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::Attrs;
+use onnx::ValueId;
 use tensor::Dim;
 
 use super::dft;
@@ -12,15 +12,9 @@ use crate::{Context, Parts, RuleError};
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let kind: Arc<str> = cx.param("fft_type")?;
     let lengths: Vec<Dim> = cx.param("fft_lengths")?;
-    let lengths: Option<Vec<i64>> = lengths.iter().map(Dim::as_known).collect();
-    let Some(lengths) = lengths else {
-        return Err(RuleError::unsupported(
-            "Fourier transforms along a symbolic dimension are not supported",
-        ));
-    };
-    let Some(&last) = lengths.last() else { return Ok(vec![x[0]]) };
+    let Some(last) = lengths.last() else { return Ok(vec![x[0]]) };
     let x = Parts::read(cx, x[0])?;
-    if lengths.contains(&0) || cx.out(0).shape.contains(&Dim::Known(0)) {
+    if lengths.contains(&Dim::Known(0)) || cx.out(0).shape.contains(&Dim::Known(0)) {
         let im = (&*kind != "IRFFT").then_some(x.re());
         let like = Parts::new(x.re(), im);
         return Ok(vec![Parts::zeros(cx, 0, like)?]);
@@ -46,14 +40,23 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     };
     let result = match &*kind {
         "IFFT" | "IRFFT" => {
-            #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
-            let scale = lengths.iter().fold(1.0, |product, &n| product / n as f64);
-            let scale = cx.scalar_like(result.re(), scale)?;
-            result.each(cx, |cx, part| Ok(cx.op("Mul", &[part, scale], Attrs::new())?))?
+            let number = number_of_results(cx, &lengths, result)?;
+            result.over(cx, number)?
         }
         _ => result,
     };
     Ok(vec![result.write(cx, 0)?])
+}
+
+/// The product of all lengths, as a number of the type of `like`.
+fn number_of_results(cx: &mut Context<'_>, lengths: &[Dim], like: Parts) -> Result<ValueId> {
+    let number = lengths.iter().fold(Dim::Known(1), |product, n| product * n.clone());
+    #[expect(clippy::cast_precision_loss, reason = "lengths are far below 2⁵³")]
+    if let Some(known) = number.as_known() {
+        return cx.scalar_like(like.re(), known as f64);
+    }
+    let number = cx.dims(&[number])?;
+    Ok(cx.cast(number, cx.dtype(like.re()))?)
 }
 
 /// `x` transformed along several axes, counted from the last one.

@@ -15,6 +15,7 @@ pub(crate) mod lu_pivots_to_permutation;
 pub(crate) mod matrix;
 pub(crate) mod ormqr;
 pub(crate) mod qr;
+mod real_schur;
 pub(crate) mod reflectors;
 pub(crate) mod schur;
 pub(crate) mod svd;

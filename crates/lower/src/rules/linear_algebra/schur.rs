@@ -1,11 +1,11 @@
 //! schur(a) → Loop of shifted QR steps, until the rows are zero before the diagonal, the last row
-//! first; NaN if that never happens. Of complex matrices only: real ones have another form
+//! first; NaN if that never happens. Real matrices have another form: `real_schur.rs`
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::DType;
+use tensor::{DType, Dim};
 
 use super::matrix;
-use super::reflectors;
+use super::{real_schur, reflectors};
 use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::repeat_while;
@@ -18,14 +18,13 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         return Err(RuleError::unsupported("sorting the eigenvalues is not supported"));
     }
     let a = Parts::read(cx, x[0])?;
-    if a.im().is_none() {
-        return Err(RuleError::unsupported(
-            "the real Schur form, with a 2×2 block for every complex pair, is not supported",
-        )
-        .with_help("compute the complex Schur form with `output=\"complex\"`"));
-    }
     if matrix::is_empty(cx, a) {
         return Ok(vec![x[0]; if vectors { 2 } else { 1 }]);
+    }
+    if a.im().is_none() {
+        let form = real_schur::form(cx, a.re())?;
+        let wanted = &form[..if vectors { 2 } else { 1 }];
+        return wanted.iter().enumerate().map(|(i, part)| part.write(cx, i)).collect();
     }
     let form = Form::of(cx, a)?;
     let triangle = form.triangle.mul(cx, Parts::Real(form.scale))?;
@@ -49,18 +48,23 @@ pub(crate) struct Form {
 const STEPS: i64 = 40;
 
 /// So many steps without finding one call for another kind of shift.
-const PATIENCE: f64 = 8.0;
+pub(super) const PATIENCE: f64 = 8.0;
+
+/// The steps after which to give up on matrices with `n` rows.
+pub(super) fn steps_for(n: &Dim) -> Result<u32> {
+    let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
+    known.ok_or_else(|| {
+        RuleError::unsupported(
+            "eigenvalues of a matrix with a symbolic dimension are not supported",
+        )
+    })
+}
 
 impl Form {
     #[track_caller]
     pub(crate) fn of(cx: &mut Context<'_>, a: Parts) -> Result<Self> {
         let (n, _) = matrix::sides(cx, a);
-        let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
-        let Some(limit) = known else {
-            return Err(RuleError::unsupported(
-                "eigenvalues of a matrix with a symbolic dimension are not supported",
-            ));
-        };
+        let limit = steps_for(&n)?;
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;
         let (a, scale) = matrix::balanced(cx, a)?;

@@ -13,6 +13,7 @@ mod pad_before_max_pool;
 mod power_before_mean;
 mod relu_before_clip;
 mod scaled_product;
+mod scan_of_no_rows;
 
 use onnx::{Attrs, NodeId};
 use tensor::DType;
@@ -32,7 +33,7 @@ struct Bug {
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
-static BUGS: [&Bug; 9] = [
+static BUGS: [&Bug; 10] = [
     &added_zero::BUG,
     &axes_from_the_end::BUG,
     &cast_after_transpose::BUG,
@@ -42,6 +43,7 @@ static BUGS: [&Bug; 9] = [
     &power_before_mean::BUG,
     &relu_before_clip::BUG,
     &scaled_product::BUG,
+    &scan_of_no_rows::BUG,
 ];
 
 /// Avoids all of them.

@@ -1,0 +1,95 @@
+//! Floats of four bits are kept in eight: runtimes store them, but have no kernels that read them.
+//!
+//! Every number of four bits is one of `f8e4m3fn` as well. Rounding to one takes a formula.
+
+use std::sync::Arc;
+
+use onnx::formula::formulas;
+use onnx::{Graph, NodeId, Producer, ValueId, attrs};
+use tensor::{DType, Tensor, Type};
+
+use super::{Error, Target, Work};
+
+const FOUR: DType = DType::F4E2M1FN;
+const EIGHT: DType = DType::F8E4M3FN;
+
+/// 0, ½, 1, 1½, 2, 3, 4 and 6 as numbers of eight bits.
+const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
+
+/// Widens all of them, unless the model takes or returns some: those have to stay as they are.
+pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
+    let values: Vec<ValueId> =
+        work.graph.value_ids().filter(|v| work.graph.ty(*v).dtype == FOUR).collect();
+    let main = work.graph.block(Graph::MAIN);
+    let is_boundary = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
+    let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
+    if work.target == Target::Spec || values.is_empty() || boundary {
+        return Ok(());
+    }
+    for id in values {
+        match work.graph.value(id).producer() {
+            Producer::Constant(tensor) => {
+                let wide = wide(tensor)?;
+                let new = work.graph.add_constant(wide);
+                let name = std::mem::take(&mut work.graph.value_mut(id).name);
+                work.graph.value_mut(new).name = name;
+                work.graph.replace_uses(id, new);
+            }
+            Producer::Node(node, _) => {
+                let node = *node;
+                let ty = work.graph.ty(id);
+                work.graph.value_mut(id).ty = Type::new(EIGHT, ty.shape.clone());
+                if work.graph.node(node).is("Cast") {
+                    round(work, node)?;
+                }
+            }
+            Producer::Input(_) => {
+                let ty = work.graph.ty(id);
+                work.graph.value_mut(id).ty = Type::new(EIGHT, ty.shape.clone());
+            }
+            Producer::Removed => {}
+        }
+    }
+    Ok(())
+}
+
+fn wide(tensor: &Tensor) -> Result<Tensor, onnx::Error> {
+    let packed = tensor.read().map_err(onnx::Error::Contents)?;
+    let nibbles = packed.iter().flat_map(|byte| [byte & 15, byte >> 4]).take(tensor.len());
+    let bytes: Vec<u8> =
+        nibbles.map(|n| SIZES[usize::from(n & 7)] | if n >= 8 { 0x80 } else { 0 }).collect();
+    let wide = Tensor::new(EIGHT, tensor.shape(), Arc::new(bytes));
+    wide.map_err(|error| onnx::Error::Graph(error.to_string()))
+}
+
+/// To the nearest number, of two the even one; what is too large to the largest, and NaN to minus zero,
+/// as JAX does.
+fn round(work: &mut Work<'_>, cast: NodeId) -> Result<(), Error> {
+    let Some(x) = work.graph.node(cast).input(0) else { return Ok(()) };
+    let mut b = work.builder(cast, Some(cast));
+    let x = b.cast(x, DType::F32)?;
+    let [rounded] = formulas(&mut b, [x], |[x]| {
+        let size = x.is_nan().select(0.0, x.abs()).clip(0.0, 6.0);
+        let step = size.less(2.0).select(size.constant(0.5), 1.0);
+        let step = size.less(4.0).select(step, 2.0);
+        let size = (size / step).round() * step;
+        let negative = x.is_negative() | x.is_nan();
+        [size * negative.select(size.constant(-1.0), 1.0)]
+    })?;
+    let narrow = b.op("Cast", &[rounded], attrs! { to: EIGHT })?;
+    work.substitute(cast, &[narrow]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::{Target, testing};
+
+    #[test]
+    fn what_is_inside_is_widened() {
+        let text =
+            "g (float[3] x) => (float[3] y) { z = Cast <to = 23> (x) y = Cast <to = 1> (z) }";
+        assert!(!testing::legalized_text(text, Target::OnnxRuntime).contains("float4e2m1"));
+        assert!(testing::legalized_text(text, Target::Spec).contains("= Cast <to: int = 23>"));
+    }
+}

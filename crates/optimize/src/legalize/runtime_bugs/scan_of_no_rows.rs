@@ -1,0 +1,114 @@
+//! A `Scan` that may have no rows is a branch that is not taken then.
+//!
+//! onnxruntime fails: it wants to slice a row before it looks whether there is one. Without rows, what is
+//! carried stays as it is, and what is stacked is empty.
+
+use std::panic::Location;
+
+use onnx::{Attrs, BlockId, Builder, NodeId, Op, Result, ValueId, attrs};
+use tensor::bounds::at_least;
+use tensor::{DType, Dim, Type};
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "scan_of_no_rows", target: Target::OnnxRuntime, roots: &["Scan"], avoid };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
+    let node = work.graph.node(id).clone();
+    let scanned = usize::try_from(node.int("num_scan_inputs", 0)).unwrap_or_default();
+    let carried = node.inputs.len().saturating_sub(scanned);
+    let operands: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
+    let Some(operands) = operands else { return Ok(()) };
+    let Some((carry, rows)) = operands.split_at_checked(carried) else { return Ok(()) };
+    let other_axes = ["scan_input_axes", "scan_output_axes"].iter().any(|a| node.attr(a).is_some());
+    let Some(first) = rows.first().copied().filter(|_| !other_axes) else { return Ok(()) };
+    let length = &work.graph.ty(first).shape[0];
+    // JAX takes every symbolic size to be at least one; users who say more mean it.
+    if length.as_known().is_some() || at_least(length, 2) {
+        return Ok(());
+    }
+    let stacked = node.outputs[carried..].iter().map(|v| work.graph.ty(*v).clone());
+    let stacked: Vec<Type> = stacked.collect();
+    let sizes: Option<Vec<_>> = stacked.iter().map(|ty| sizes(work, &operands, ty)).collect();
+    let Some(sizes) = sizes else { return Ok(()) };
+
+    // The body goes with the new node.
+    let attrs = std::mem::take(&mut work.graph.node_mut(id).attrs);
+    let mut b = work.builder(id, Some(id));
+    let zero = b.scalar(DType::I64, 0.0)?;
+    let count = size_of(&mut b, first, 0)?;
+    let count = b.squeeze(count, &[0])?;
+    let some = b.op("Greater", &[count, zero], Attrs::new())?;
+    let yes = branch(&mut b, |b| b.op_many("Scan", &operands, attrs, node.outputs.len()))?;
+    let no = branch(&mut b, |b| without_rows(b, carry, &stacked, &sizes))?;
+    let branches = attrs! { then_branch: yes, else_branch: no };
+    let count = node.outputs.len();
+    let results = b.emit(Op::onnx("If"), vec![Some(some)], branches, count, Location::caller())?;
+    work.substitute(id, &results);
+    Ok(())
+}
+
+/// What each size of a stacked result can be computed from: a number, or an axis of an operand.
+enum Size {
+    Known(i64),
+    Axis(ValueId, usize),
+}
+
+/// `None` if a size is nowhere among the operands.
+fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> {
+    let find = |dim: &Dim| {
+        if let Some(known) = dim.as_known() {
+            return Some(Size::Known(known));
+        }
+        operands.iter().find_map(|operand| {
+            let axis = work.graph.ty(*operand).shape.iter().position(|other| other == dim)?;
+            Some(Size::Axis(*operand, axis))
+        })
+    };
+    ty.shape.iter().map(find).collect()
+}
+
+/// A size of a value, as a vector.
+fn size_of(b: &mut Builder<'_>, value: ValueId, axis: usize) -> Result<ValueId> {
+    let (shape, index) = (b.op("Shape", &[value], Attrs::new())?, b.i64s(&[axis as i64]));
+    b.op("Gather", &[shape, index], attrs! { axis: 0 })
+}
+
+fn branch(
+    b: &mut Builder<'_>,
+    body: impl FnOnce(&mut Builder<'_>) -> Result<Vec<ValueId>>,
+) -> Result<BlockId> {
+    let block = b.graph.add_block();
+    let (outer, before) = (std::mem::replace(&mut b.block, block), b.before.take());
+    let results = body(b)?;
+    (b.block, b.before) = (outer, before);
+    b.graph.set_outputs(block, &results);
+    Ok(block)
+}
+
+fn without_rows(
+    b: &mut Builder<'_>,
+    carry: &[ValueId],
+    stacked: &[Type],
+    sizes: &[Vec<Size>],
+) -> Result<Vec<ValueId>> {
+    let mut results = Vec::new();
+    for value in carry {
+        results.push(b.op("Identity", &[*value], Attrs::new())?);
+    }
+    for (ty, sizes) in stacked.iter().zip(sizes) {
+        let parts: Result<Vec<ValueId>> = sizes
+            .iter()
+            .map(|size| match size {
+                Size::Known(known) => Ok(b.i64s(&[*known])),
+                Size::Axis(value, axis) => size_of(b, *value, *axis),
+            })
+            .collect();
+        let shape = b.op("Concat", &parts?, attrs! { axis: 0 })?;
+        let nothing = b.scalar(ty.dtype, 0.0)?;
+        results.push(b.op("Expand", &[nothing, shape], Attrs::new())?);
+    }
+    Ok(results)
+}

@@ -1,0 +1,51 @@
+"""Functions with other values in place of some of their global variables."""
+
+import dis
+import sysconfig
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jax2onnx._objects import global_names
+
+# Code in these folders has its own globals, not the user's.
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+class Namespace(dict[str, Any]):
+    """The global variables of a function: some are replaced, all others are looked up when they are
+    read. Python asks `__missing__` for the globals of a function, too.
+    """
+
+    def __init__(self, real: Mapping[str, Any]) -> None:
+        # The interpreter reads its own entries without asking.
+        super().__init__({name: value for name, value in real.items() if name.startswith("__")})
+        self._real = real
+
+    def __missing__(self, name: str) -> Any:
+        """The variable as it is now."""
+        return self._real[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a variable."""
+        return super().__contains__(name) or name in self._real
+
+
+def globals_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global variables that a function of the user may read."""
+    if function.__code__.co_filename.startswith(_INSTALLED):
+        return
+    namespace = function.__globals__
+    for name in dict.fromkeys(global_names(function.__code__)):
+        if name in namespace:
+            yield name, namespace[name]
+
+
+def assigns_globals(code: types.CodeType) -> bool:
+    """Whether a function, or one inside it, assigns global variables: it needs the real ones."""
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    stores = any(
+        "GLOBAL" in instruction.opname and "LOAD" not in instruction.opname
+        for instruction in dis.get_instructions(code)
+    )
+    return stores or any(map(assigns_globals, inner))

@@ -52,7 +52,7 @@ pub struct Export {
     /// Says which operators were nearly recognised and stay elementary, with line and reason.
     #[arg(long)]
     pub missed: bool,
-    /// Also writes the program to this file, for a report of a bug: `convert` makes the model of it
+    /// Also writes the program to this file, for a bug report: `convert` makes the model from it
     /// without Python. The values of weights are left out.
     #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,

@@ -92,9 +92,11 @@ wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and 
 		$(if $(findstring linux-musl,$(TARGET)),--zig --compatibility musllinux_1_2)
 	$(BIN)/python scripts/check_packages.py dist $(if $(filter $(WITHOUT_JAX),$(TARGET)),--contents-only)
 
-binary: $(STAMPS)/package ## Build the standalone program in dist/programs/, with its licences.
-	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/build_program.py $(TARGET)
+# On Linux it is linked with musl, so that it runs with every C library.
+binary: PROGRAM_TARGET = $(TARGET:%-linux-gnu=%-linux-musl)
+binary: $(STAMPS)/python ## Build the standalone program in dist/programs/, with its licences.
+	rustup target list --installed | grep -qx $(PROGRAM_TARGET) || rustup target add $(PROGRAM_TARGET)
+	$(BIN)/python scripts/build_program.py $(PROGRAM_TARGET)
 
 release-check: ## Check that versions, names and files are ready for a release.
 	$(PYTHON) scripts/check_release.py $(TAG)
@@ -178,9 +180,9 @@ $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	rm -f $(STAMPS)/build-for-tests && touch $@
 
-# Shares its crates with the Rust tests. Optimising them once more, as one unit on one core, would take as long
-# as all other builds, and save little: tests spend two thirds of their time in XLA, compiling what JAX computes,
-# and a hundredth in the converter.
+# Shares its crates with the Rust tests. Optimising all of them as one unit takes minutes on one core and would save
+# little: tests that compare numbers spend two thirds of their time in XLA, compiling what JAX computes, and a
+# hundredth in the optimised converter.
 $(STAMPS)/build-for-tests: $(STAMPS)/demo $(RUST) pyproject.toml
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
 	rm -f $(STAMPS)/build && touch $@

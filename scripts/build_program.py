@@ -17,9 +17,6 @@ BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "README.md")
 
 def main(target: str) -> None:
     """Builds, tries and packs the program."""
-    if target.endswith("linux-gnu"):
-        print("The program for Linux is linked with musl, so that it runs with every C library.")
-        return
     build = ["cargo", "build", "--release", "--locked", "--package=cli", f"--target={target}"]
     subprocess.run(build, cwd=TOP, check=True)
     name = "jax2onnx.exe" if "windows" in target else "jax2onnx"

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help="run every test function, but only a third of the cases of those that have many",
+        help="run every test function, but of n cases only the square root of n",
     )
 
 

@@ -1,14 +1,12 @@
 """What a test run left out: which cases `--sample` leaves out, and what to say about skips."""
 
 import collections
+import math
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
-
-# A test function with at most this many cases runs all of them.
-FEW = 3
 
 # Skips that are right on every machine: these tests run with other versions of JAX, onnxruntime and
 # the browser, on other systems, or where there is an accelerator.
@@ -39,13 +37,18 @@ NEEDS = (
 
 
 def sampled(items: Sequence[Item], function_of: Callable[[Item], str]) -> list[bool]:
-    """Which cases a sample has: a third of those of each test function, spread evenly."""
+    """Which cases a sample has: of n cases of a test function the square root of n, spread evenly.
+    A function with few cases runs most of them, and one with hundreds does not take all the time.
+    """
     counts = collections.Counter(map(function_of, items))
     seen: collections.Counter[str] = collections.Counter()
     kept = []
     for item in items:
         function = function_of(item)
-        kept.append(counts[function] <= FEW or seen[function] % 3 == 0)
+        count, number = counts[function], seen[function]
+        wanted = math.isqrt(count - 1) + 1
+        # The first of each of as many equal parts.
+        kept.append(number * wanted // count != (number - 1) * wanted // count)
         seen[function] += 1
     return kept
 

@@ -4,6 +4,7 @@ files that the blocks before them wrote.
 
 import glob
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -200,6 +201,30 @@ def test_python(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             for name in [name for name in names if name.startswith("test_")]:
                 names.pop(name)()
     commands(page)
+
+
+def test_the_page_about_failures_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = "docs/debugging.md"
+    monkeypatch.chdir(tmp_path)
+    for name, code in zip(("ranker.py", "serve.py"), blocks(page, "python"), strict=False):
+        Path(name).write_text(code)
+    runpy.run_path("ranker.py")
+    with pytest.raises(Exception, match="Shape mismatch") as failure:
+        runpy.run_path("serve.py")
+    Path("serve.log").write_text(str(failure.value))
+    for arguments in (["explain", "ranker.onnx", "serve.log"], ["show", "ranker.onnx"]):
+        capfd.readouterr()
+        assert _core.main(arguments) == 0
+        printed = capfd.readouterr().out
+        message = f"jax2onnx {' '.join(arguments)} prints\n{printed}"
+        assert without_lines_of_rules(printed) in without_lines_of_rules(PAGES[page]), message
+
+
+def without_lines_of_rules(text: str) -> str:
+    """The lines of rules are those of our own files, which change too often for a page."""
+    return re.sub(r"(?:(?<=\.lower)|(?<=\.rewrite)):\d+|(?<=─)─+", "", text)
 
 
 def commands(page: str) -> None:

@@ -15,7 +15,6 @@ from jax2onnx._runtime import Runnable
 from primitives.conversions import ANY, PROGRAMS, STORED
 from primitives.operands import numbers, type_of
 
-
 NAMES = [name for name, (_, options, *_) in PROGRAMS.items() if options != ANY]
 
 

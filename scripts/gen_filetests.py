@@ -29,7 +29,7 @@ from primitives.operands import type_of  # noqa: E402
 LONGEST = 120
 """Graphs of more lines than this are shown by their operators."""
 
-OPTIONS = ("opset", "target", "operators")
+OPTIONS = ("opset", "target", "operators", "weights", "assume")
 
 
 def write(name: str, program: str) -> None:

@@ -60,6 +60,16 @@ def layers(x: Any) -> Any:
     return product(product(x, jnp.asarray(first)), jnp.asarray(second))
 
 
+@onnx_function
+def block(x: Any, w: Any) -> Any:
+    return product(x, w) + product(x, w * 2)
+
+
+def nested(x: Any) -> Any:
+    w = np.arange(25, dtype=np.float32).reshape(5, 5)
+    return block(block(x, jnp.asarray(w)), jnp.asarray(w + 1))
+
+
 def twice(x: Any) -> Any:
     """A function that is a primitive."""
     from jax.experimental.hijax import VJPHiPrimitive
@@ -101,4 +111,5 @@ PROGRAMS: Programs = {
     "pmax": (over_rows(lax.pmax), X),
     "pmin": (over_rows(lax.pmin), X),
     "onnx_function.constants": (layers, f32(2, 5)),
+    "onnx_function.nested": (nested, f32(2, 5)),
 }

@@ -368,4 +368,75 @@ TARGETED: Programs = {
     "gather.web": (lambda x, i: x[i], WEB, f32(4, 3), i32(2)),
 }
 
-PROGRAMS: Programs = {**RECURRENT, **RESIZED, **ROTARY, **NORMALISED, **TARGETED}
+
+# --- promises, and weights in fewer bits
+
+
+def dense() -> Callable[..., Any]:
+    kernel, bias = weights(32, 4), weights(4)
+    return lambda x: jnp.tanh(x @ kernel + bias)
+
+
+def embedded() -> Callable[..., Any]:
+    table, kernel = weights(8, 4), weights(4, 2)
+    return lambda tokens: table[tokens] @ kernel
+
+
+ASSUMED: Programs = {
+    "gather.in_range": (lambda x, i: x[i], {"assume": ["indices_in_range"]}, f32(4, 3), i32(2)),
+    "dynamic_slice.in_range": (
+        lambda x, i: lax.dynamic_slice(x, (i, 0), (2, 3)),
+        {"assume": ["indices_in_range"]},
+        f32(4, 3),
+        np.asarray(1, np.int32),
+    ),
+    "scatter.in_range": (
+        lambda x, i, u: x.at[i].set(u),
+        {"assume": ["indices_in_range"]},
+        f32(4, 3),
+        np.asarray([0, 2], np.int32),
+        f32(2, 3),
+    ),
+    "sort.without_nan": (lambda x: jnp.sort(x, -1), {"assume": ["no_nan"]}, f32(2, 3)),
+    "argmax.without_nan": (lambda x: (x.argmax(-1), x.max(-1)), {"assume": ["no_nan"]}, f32(2, 3)),
+    "max.without_nan": (lambda x, y: jnp.maximum(x, y), {"assume": ["no_nan"]}, f32(3), f32(3)),
+    "convert_element_type.in_range": (
+        lambda x: x.astype(jnp.int32),
+        {"assume": ["casts_in_range"]},
+        f32(3),
+    ),
+}
+
+STORED: Programs = {
+    "dot_general.int8": (dense(), {"weights": {"kernel": "int8"}}, f32(2, 32)),
+    "dot_general.int4": (dense(), {"weights": {"kernel": "int4"}}, f32(2, 32)),
+    "dot_general.float16": (dense(), {"weights": {"kernel": "float16"}}, f32(2, 32)),
+    "gather.bfloat16": (embedded(), {"weights": {"table": "bfloat16"}}, i32(3)),
+}
+
+ANY: dict[str, Any] = {"target": "any"}
+
+STANDARD: Programs = {
+    "max.any_integers": (lambda x, y: jnp.maximum(x, y) % 7, ANY, i8(3), i8(3)),
+    "reduce_max.any": (lambda x: (x.max(), x.argmax(-1)), ANY, spec(jnp.bool_, 2, 3)),
+    "erf.any_doubles": (lambda x: lax.erf(x), ANY, f64(3)),
+    "conv_general_dilated.any": (convolved, ANY, i32(1, 5, 5, 2), i32(3, 3, 2, 2)),
+    "sin.webgpu": (lambda x: jnp.sin(x) * 2, {"target": "webgpu"}, f32(3)),
+    "cumsum.webgpu": (lambda x: jnp.cumsum(x, 0), {"target": "webgpu"}, i32(3)),
+    "sinh.doubles": (
+        lambda x: (jnp.sinh(x), jnp.arctan(x), jnp.arcsinh(x), jax.nn.softplus(x)),
+        {},
+        f64(3),
+    ),
+}
+
+PROGRAMS: Programs = {
+    **RECURRENT,
+    **RESIZED,
+    **ROTARY,
+    **NORMALISED,
+    **TARGETED,
+    **ASSUMED,
+    **STORED,
+    **STANDARD,
+}

@@ -99,6 +99,8 @@ PROGRAMS: Programs = {
     "fft.long": (fft("FFT", 128), c64(128)),
     "fft.long_real": (fft("RFFT", 128), f32(128)),
     "fft.prime": (fft("FFT", 7), c64(2, 7)),
+    "fft.long_prime": (fft("FFT", 131), c64(131)),
+    "fft.factors": (fft("FFT", 2 * 67), c64(2 * 67)),
     "fft.two_axes": (fft("FFT", 2, 4), c64(2, 4)),
     "fft.real_odd": (fft("RFFT", 5), f32(5)),
     "fft.real_inverse": (fft("IRFFT", 6), c64(4)),

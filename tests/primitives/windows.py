@@ -34,9 +34,19 @@ convolution = functools.partial(
 windowed = functools.partial(lax.reduce_window, window_dimensions=(1, 3), window_strides=(1, 1))
 
 IMAGE, ROWS = f32(1, 4, 4, 1), f32(1, 2, 4, 1)
-LOWEST = np.iinfo(np.int32).min
+LOWEST, LARGEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 
 PROGRAMS: Programs = {
+    "reduce_window_max.dilated_integers": (
+        lambda x: windowed(x, LOWEST, lax.max, padding="VALID", window_dilation=(1, 2)),
+        i32(2, 9),
+    ),
+    "reduce_window_min.long_dilated": (
+        lambda x: lax.reduce_window(
+            x, LARGEST, lax.min, (1, 11), (1, 2), "VALID", window_dilation=(1, 2)
+        ),
+        i32(2, 30),
+    ),
     "reduce_window_max": (window(-jnp.inf, lax.max), IMAGE),
     "reduce_window_max.same": (window(-jnp.inf, lax.max, "SAME"), f32(1, 5, 5, 1)),
     "reduce_window_min": (window(jnp.inf, lax.min), IMAGE),

@@ -102,6 +102,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_of_one_inlined_call_share_a_prefix_or_a_suffix() {
+        for (name, call) in [
+            ("_inlfunc_F_token_2_/F/Add", Some(("_inlfunc_F_token_2_", ""))),
+            ("_inlfunc_F_/F/Add", Some(("_inlfunc_F_", ""))),
+            ("outer/_inlfunc_F_/F/Add", Some(("_inlfunc_F_", ""))),
+            ("/F/Add__2", Some(("", "__2"))),
+            ("/F/Add", None),
+            ("/F/Add__", None),
+            ("/F/Add__x", None),
+        ] {
+            assert_eq!(call_of(name), call, "{name}");
+            assert_eq!(is_inlined(name), call.is_some(), "{name}");
+        }
+        assert_eq!(before_inlining("_inlfunc_F_token_2_/F/Add"), Some("/F/Add"));
+        assert_eq!(before_inlining("/F/Add__2"), Some("/F/Add"));
+        assert_eq!(before_inlining("/F/Add"), None);
+    }
+
+    #[test]
     fn derived_names_lead_back_to_the_originals() {
         for (name, original) in [
             ("/q/MatMul/MatMulAddFusion", "/q/MatMul"),

@@ -102,3 +102,57 @@ impl Metadata<'_> {
         lines.join("\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use super::*;
+    use crate::{Call, Emitter, Span, Stage};
+
+    /// The function of the frame that represents an origin with these frames, innermost first.
+    fn site(frames: &[(FrameKind, &str)]) -> Option<String> {
+        let (mut origins, mut stacks) = (Origins::default(), Stacks::default());
+        let stack = stacks.reserve();
+        let frame = |(kind, function): &(FrameKind, &str)| Frame {
+            file: "m.py".into(),
+            path: "/m.py".into(),
+            function: (*function).into(),
+            span: Span::default(),
+            kind: *kind,
+        };
+        let ids: Vec<_> = frames.iter().map(|one| stacks.intern(frame(one))).collect();
+        stacks.resolve(stack, &ids);
+        let call = origins.call(Call { stack: Some(stack), caller: None });
+        let at = Location::caller().into();
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at };
+        let origin = origins.origin(Some(call), Origins::ROOT, emitter);
+        let found = origins.call_site(origins.get(origin), &stacks);
+        found.map(|frame| frame.function.to_string())
+    }
+
+    #[test]
+    fn the_users_own_code_represents_an_origin() {
+        use FrameKind::{Jax, Library, User};
+        let found = |frames: &[(FrameKind, &str)]| site(frames);
+        assert_eq!(found(&[(Jax, "sin"), (User, "f"), (User, "main")]).as_deref(), Some("f"));
+        assert_eq!(
+            found(&[(Library, "dot"), (Library, "Dense.__call__"), (User, "f")]).as_deref(),
+            Some("f")
+        );
+        // Without it, the layer; without that, whatever is nearest.
+        assert_eq!(
+            found(&[(Jax, "dot"), (Library, "dot"), (Library, "Dense.__call__")]).as_deref(),
+            Some("Dense.__call__")
+        );
+        assert_eq!(
+            found(&[(Library, "dot"), (Library, "Dense.call")]).as_deref(),
+            Some("Dense.call")
+        );
+        assert_eq!(
+            found(&[(Jax, "Inner.__call__"), (Library, "dot"), (Library, "apply")]).as_deref(),
+            Some("dot")
+        );
+        assert_eq!(found(&[(Jax, "sin")]), None);
+    }
+}

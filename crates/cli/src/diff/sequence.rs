@@ -25,6 +25,7 @@ pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(us
 }
 
 /// Myers' greedy algorithm: the furthest point on each diagonal, for a growing number of differences.
+/// The first elements must differ.
 fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -81,11 +82,6 @@ fn walk_back<T: Copy + Eq>(
             found.push((x, y));
         }
         (x, y) = (start_x, start_y);
-    }
-    while x > 0 && y > 0 {
-        x -= 1;
-        y -= 1;
-        found.push((x, y));
     }
     found.reverse();
     found

@@ -183,9 +183,11 @@ impl<'m> Explanation<'m> {
             };
             let doubt = match (&found, mention.op) {
                 ((Subject::Node(node), None), Some(op)) if mention.runtime == Runtime::OpenVino => {
-                    other_operator(op, &index.nodes[*node])
+                    other_operator(op, &index.nodes[*node].proto.op_type)
                 }
-                ((Subject::Node(node), None), Some(op)) => stranger(op, &index.nodes[*node]),
+                ((Subject::Node(node), None), Some(op)) => {
+                    stranger(op, &index.nodes[*node].proto.op_type)
+                }
                 _ => None,
             };
             self.add(index, seen, Finding { said: said(), severity, doubt, ..Finding::new(found) });

@@ -70,9 +70,8 @@ const OPENVINO: &[(&str, &[&str])] = &[
     ("ShapeOf", &["Shape"]), ("StridedSlice", &["Slice"]), ("Eltwise", &["Add", "Sub", "Mul", "Div"]),
 ];
 
-/// A note if OpenVINO turned a node into another operator.
-pub(super) fn other_operator(op: &str, node: &Node<'_>) -> Option<String> {
-    let own = node.proto.op_type.as_str();
+/// A note if OpenVINO turned a node of the operator `own` into another one.
+pub(super) fn other_operator(op: &str, own: &str) -> Option<String> {
     let same = OPENVINO.iter().find(|(name, _)| *name == op).map(|(_, same)| *same);
     let is_same = same.is_some_and(|same| same.is_empty() || same.contains(&own))
         || same.is_none()
@@ -83,12 +82,12 @@ pub(super) fn other_operator(op: &str, node: &Node<'_>) -> Option<String> {
     })
 }
 
-/// A note if the message mentions a different operator than the model has under that name.
-pub(super) fn stranger(op: &str, node: &Node<'_>) -> Option<String> {
+/// A note if the message mentions a different operator than `own`, which the model has under that
+/// name.
+pub(super) fn stranger(op: &str, own: &str) -> Option<String> {
     // Versions and domains are written in several ways, and the names of fused operators contain
     // those of their parts.
     let said = op.split(['(', '-']).next().unwrap_or(op).rsplit([':', '.']).next().unwrap_or(op);
-    let own = node.proto.op_type.as_str();
     let is_same = said.is_empty() || said.contains(own) || own.contains(said);
     (!is_same).then(|| {
         let (said, own) = (cut(said), cut(own));
@@ -99,8 +98,11 @@ pub(super) fn stranger(op: &str, node: &Node<'_>) -> Option<String> {
 /// The named dimensions of a node's operands, if the operands agree in everything else.
 fn shared_symbols(index: &Index<'_>, node: &Node<'_>) -> Option<String> {
     let inputs = node.proto.input.iter().filter(|name| !name.is_empty());
-    let shapes: Vec<Vec<String>> =
-        inputs.map(|name| dims(&index.type_of(node.body, name))).collect::<Option<_>>()?;
+    let shapes: Option<Vec<_>> = inputs.map(|name| dims(&index.type_of(node.body, name))).collect();
+    symbols_of(&shapes?)
+}
+
+fn symbols_of(shapes: &[Vec<String>]) -> Option<String> {
     let rank = shapes.iter().map(Vec::len).max()?;
     let mut symbols: Vec<String> = Vec::new();
     for axis in 1..=rank {
@@ -158,4 +160,100 @@ fn dtype(name: &str) -> Option<&'static str> {
         "string" => "string",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbols(types: &[&str]) -> Option<String> {
+        symbols_of(&types.iter().map(|ty| dims(ty)).collect::<Option<Vec<_>>>()?)
+    }
+
+    #[test]
+    fn operands_that_agree_share_their_named_dimensions() {
+        assert_eq!(symbols(&["f32[B,4]", "f32[B,4]"]).as_deref(), Some("`B`"));
+        assert_eq!(symbols(&["f32[B,T]", "f32[B,T]"]).as_deref(), Some("`B` or `T`"));
+        assert_eq!(symbols(&["f32[B,B]", "f32[B,B]"]).as_deref(), Some("`B`"));
+        assert_eq!(symbols(&["f32[T,1]", "f32[B,T,4]"]).as_deref(), Some("`T`"));
+        // One operand alone gives no dimension two sizes.
+        assert_eq!(symbols(&["f32[B,4]", "f32[4]"]), None);
+        assert_eq!(symbols(&["f32[2,4]", "f32[2,4]"]), None);
+        assert_eq!(symbols(&["f32[B,4]", "f32[T,4]"]), None);
+        assert_eq!(symbols(&["f32[B,4]", "f32[B,5]"]), None);
+        assert_eq!(symbols(&["f32[?,4]", "f32[?,4]"]), None);
+        assert_eq!(symbols(&["f32[]"]), None);
+        assert_eq!(symbols(&[]), None);
+    }
+
+    #[test]
+    fn types_have_sizes() {
+        assert_eq!(dims("f32[B,4]"), Some(vec!["B".to_owned(), "4".to_owned()]));
+        assert_eq!(dims("f32[]"), Some(Vec::new()));
+        assert_eq!(dims("f32[floordiv(B, 2)]"), None);
+        assert_eq!(dims("f32"), None);
+    }
+
+    #[test]
+    fn operators_of_openvino_are_known_by_both_names() {
+        for (op, own) in [
+            ("Multiply", "Mul"),
+            ("Eltwise", "Sub"),
+            ("Parameter", "Add"),
+            ("MatMul", "MatMul"),
+            ("Softmax", "LogSoftmax"),
+            ("LogSoftmax", "Softmax"),
+            ("internal", "Add"),
+        ] {
+            assert_eq!(other_operator(op, own), None, "{op} {own}");
+        }
+        for (op, own) in [("Multiply", "Add"), ("Eltwise", "Pow"), ("FullyConnected", "Relu")] {
+            let note = other_operator(op, own).unwrap();
+            assert!(note.contains(op) && note.contains(own), "{note}");
+        }
+    }
+
+    #[test]
+    fn a_message_about_another_operator_may_be_about_another_model() {
+        for (op, own) in [("Add", "Add"), ("FusedMatMul", "MatMul"), ("Add(13)", "Add")] {
+            assert_eq!(stranger(op, own), None, "{op} {own}");
+        }
+        assert_eq!(stranger("com.microsoft:Gelu", "Gelu"), None);
+        assert_eq!(stranger("", "Add"), None);
+        let note = stranger("Conv(11)", "Add").unwrap();
+        assert!(note.contains("the operator Conv, but this node is Add"), "{note}");
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (0..10).map(|i| format!("x{i}")).collect();
+        let list = |count: usize| list(names[..count].iter().map(String::as_str));
+        assert_eq!(list(0), "none");
+        assert_eq!(list(2), "`x0`, `x1`");
+        assert!(list(8).ends_with("`x7`"));
+        assert!(list(10).ends_with("`x7` and 2 more"));
+    }
+
+    #[test]
+    fn element_types_have_two_names() {
+        for (theirs, ours) in [
+            ("float", "f32"),
+            ("double", "f64"),
+            ("float16", "f16"),
+            ("bfloat16", "bf16"),
+            ("int8", "i8"),
+            ("int16", "i16"),
+            ("int32", "i32"),
+            ("int64", "i64"),
+            ("uint8", "u8"),
+            ("uint16", "u16"),
+            ("uint32", "u32"),
+            ("uint64", "u64"),
+            ("bool", "bool"),
+            ("string", "string"),
+        ] {
+            assert_eq!(dtype(theirs), Some(ours));
+        }
+        assert_eq!(dtype("quux"), None);
+    }
 }

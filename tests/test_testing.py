@@ -21,7 +21,9 @@ def layers(x: jax.Array, unused: jax.Array) -> Any:
 
 @pytest.fixture(scope="module")
 def model() -> onnx.ModelProto:
-    return to_onnx(layers, [("B", 4), (2,)], stacktrace_metadata=True)
+    some = jax.export.symbolic_shape("B, 4", constraints=["B >= 2"])
+    inputs = [jax.ShapeDtypeStruct(some, jnp.float32), (2,)]
+    return to_onnx(layers, inputs, stacktrace_metadata=True)
 
 
 def failure(model: Any, *paths: str, **options: Any) -> list[str]:

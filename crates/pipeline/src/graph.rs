@@ -61,6 +61,7 @@ pub(crate) fn build(
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
+    onnx::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;

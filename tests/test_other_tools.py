@@ -1,27 +1,41 @@
 """Tools that other people run over models."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import onnx
+import onnx.compose
 import pytest
 from jax import lax
 
+from checking import assert_close, run
 from jax2onnx import to_onnx
+from models import catalogue
 
 shape_inference = pytest.importorskip("onnxruntime.tools.symbolic_shape_infer")
-quantization = pytest.importorskip("onnxruntime.quantization.shape_inference")
+quantization = pytest.importorskip("onnxruntime.quantization")
+pre_processing = pytest.importorskip("onnxruntime.quantization.shape_inference")
 
 PROGRAMS: dict[str, tuple[Any, list[Any]]] = {
     "while": (lambda x: lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2 + 1, x), [(4,)]),
     "fori": (lambda x: lax.fori_loop(0, 5, lambda i, c: c * 2 + i, x), [(4,)]),
     "scan": (lambda x: lax.scan(lambda c, y: (jnp.tanh(c + y), c), x[0], x), [(7, 4)]),
     "cond": (lambda x: lax.cond(x.sum() > 0, jnp.exp, jnp.abs, x), [(2, 4)]),
+    "nested": (
+        lambda x: lax.fori_loop(
+            0, 3, lambda i, c: lax.while_loop(lambda d: d.sum() < 9, lambda d: d * 2 + 1, c + i), x
+        ),
+        [(4,)],
+    ),
     "softmax": (lambda x: jax.nn.softmax(x), [("B", 4)]),
     "sort": (lambda x: jnp.sort(x), [("B", 4)]),
     "mean": (lambda x: x.mean(axis=1), [("B", 4)]),
+    "max": (lambda x: x / x.max(), [("B", 4)]),
+    "all": (lambda x: jnp.where((x > 0).all(), x, -x), [("B", 4)]),
 }
 
 
@@ -33,5 +47,64 @@ def test_shapes_are_inferred(name: str, tmp_path: Path) -> None:
     ranks = [len(output.type.tensor_type.shape.dim) for output in model.graph.output]
     assert [len(output.type.tensor_type.shape.dim) for output in inferred.graph.output] == ranks
     onnx.save(model, tmp_path / "m.onnx")
-    quantization.quant_pre_process(tmp_path / "m.onnx", tmp_path / "q.onnx", auto_merge=True)
+    pre_processing.quant_pre_process(tmp_path / "m.onnx", tmp_path / "q.onnx", auto_merge=True)
     onnx.checker.check_model(onnx.load(tmp_path / "q.onnx"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_models_are_merged(name: str) -> None:
+    """Whatever a body reads gets the prefix of its model."""
+    fn, specs = PROGRAMS[name]
+    model = to_onnx(fn, specs)
+    copies = [onnx.compose.add_prefix(copy.deepcopy(model), prefix) for prefix in ("a/", "b/")]
+    merged = onnx.compose.merge_models(*copies, io_map=[])
+    onnx.checker.check_model(merged, full_check=True)
+    sizes = [3 if size == "B" else size for size in specs[0]]
+    x = np.linspace(0.1, 1, int(np.prod(sizes)), dtype=np.float32).reshape(sizes)
+    expected = jax.tree.leaves(fn(jnp.asarray(x)))
+    assert_close(run(merged, [x, x]), expected * 2)
+
+
+def test_parameters_of_a_body_stay_in_the_main_graph() -> None:
+    weight = jnp.asarray(np.eye(4, dtype=np.float32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, 3, lambda _, c: c @ weight + 1, x)
+
+    model = to_onnx(fn, [(2, 4)])
+    assert "weight" in {tensor.name for tensor in model.graph.initializer}
+    bodies = [a.g for node in model.graph.node for a in node.attribute if a.HasField("g")]
+    assert [[tensor.dims for tensor in body.initializer] for body in bodies] == [[[]]]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["nnx/vit", "linen/gpt", "haiku/unet"])
+def test_every_weight_is_quantised(name: str, tmp_path: Path) -> None:
+    pytest.importorskip(catalogue.FRAMEWORKS[name.partition("/")[0]])
+    fn, args = catalogue.build(name)
+    model = to_onnx(fn, list(args))
+    onnx.save(model, tmp_path / "m.onnx")
+    quantization.quantize_dynamic(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    quantised = onnx.load(tmp_path / "q.onnx")
+    weights = {
+        operand
+        for node in model.graph.node
+        if node.op_type in ("MatMul", "Gemm", "Conv")
+        for operand in node.input[1:2]
+    }
+    left = {tensor.name for tensor in quantised.graph.initializer}
+    assert weights
+    assert not weights & left
+    (found,), (expected,) = (run(m, jax.tree.leaves(args)) for m in (quantised, model))
+    assert np.linalg.norm(found - expected) < 0.1 * np.linalg.norm(expected)
+
+
+def test_scores_are_divided_as_the_transformer_optimiser_expects() -> None:
+    """onnxruntime's looks for `Softmax(Div(MatMul(...)))` to fuse attention without a mask."""
+    fn, args = catalogue.build("nnx/vit", width=64)
+    model = to_onnx(fn, list(args))
+    producers = {output: node for node in model.graph.node for output in node.output}
+    softmaxes = [node for node in model.graph.node if node.op_type == "Softmax"]
+    divisions = [producers[node.input[0]] for node in softmaxes]
+    assert [node.op_type for node in divisions] == ["Div", "Div"]
+    assert [producers[node.input[0]].op_type for node in divisions] == ["MatMul", "MatMul"]

@@ -3,6 +3,7 @@
 
 mod assumptions;
 mod attr;
+mod body_constants;
 mod builder;
 mod commit;
 mod encode;
@@ -42,6 +43,7 @@ mod wire;
 
 pub use assumptions::{Assumption, Assumptions};
 pub use attr::{Attr, Attrs};
+pub use body_constants::separate_constants;
 pub use builder::{Builder, Source};
 pub use encode::{EncodeOptions, encode};
 pub use error::{Error, Result};

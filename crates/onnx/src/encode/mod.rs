@@ -13,6 +13,7 @@ use prost::bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tensor::{DType, Tensor};
 
+use crate::body_constants::is_declared_in;
 use crate::function_constants::{FunctionConstant, function_constants};
 use crate::names::CONSTANT;
 use crate::proto::{
@@ -87,6 +88,7 @@ pub fn encode(graph: &Graph, options: &EncodeOptions<'_>) -> Result<Model> {
         visible: vec![false; graph.value_count()],
         owners: FxHashMap::default(),
         constants: IndexMap::default(),
+        in_function: false,
         domains: BTreeSet::new(),
         ir_version: options.ir_version,
     };
@@ -126,6 +128,8 @@ struct Encoder<'a> {
     owners: FxHashMap<&'a str, ValueId>,
     /// The constants read since they were last taken, each with the first node that reads it.
     constants: IndexMap<ValueId, NodeId, FxBuildHasher>,
+    /// Whether the current block is in a function, which makes its constants by nodes.
+    in_function: bool,
     /// The domains used so far, besides ONNX's own.
     domains: BTreeSet<&'static str>,
     ir_version: i64,
@@ -142,10 +146,8 @@ struct Body {
 impl<'a> Encoder<'a> {
     fn main(&mut self) -> Result<GraphProto> {
         let body = self.block(Graph::MAIN, Kind::Main, 0)?;
-        let mut constants: Vec<ValueId> = std::mem::take(&mut self.constants).into_keys().collect();
-        constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
-        let constants = constants.into_iter().map(|id| self.constant(id, initializer));
-        let mut initializer = constants.collect::<Result<Vec<_>>>()?;
+        let constants = std::mem::take(&mut self.constants).into_keys().collect();
+        let mut initializer = self.initializers(constants)?;
         for (input, default) in &self.graph.defaults {
             initializer.push(tensor_proto(self.name(*input)?.to_owned(), default)?);
         }
@@ -159,6 +161,7 @@ impl<'a> Encoder<'a> {
             return Ok(Vec::new());
         }
         let constants = function_constants(self.graph);
+        self.in_function = true;
         let mut known = BTreeSet::new();
         let mut written = Vec::with_capacity(functions.len());
         for (function, constants) in functions.iter().zip(constants) {
@@ -202,6 +205,12 @@ impl<'a> Encoder<'a> {
             value_info: [body.inputs, body.value_info, body.outputs].concat(),
             ..FunctionProto::default()
         })
+    }
+
+    /// Constants, parameters first.
+    fn initializers(&mut self, mut constants: Vec<ValueId>) -> Result<Vec<TensorProto>> {
+        constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
+        constants.into_iter().map(|id| self.constant(id, initializer)).collect()
     }
 
     /// A constant under its name.
@@ -367,7 +376,18 @@ impl<'a> Encoder<'a> {
     }
 
     fn subgraph(&mut self, block: BlockId, name: String, depth: usize) -> Result<GraphProto> {
-        Ok(graph_proto(name, self.block(block, Kind::Subgraph, depth + 1)?))
+        let body = self.block(block, Kind::Subgraph, depth + 1)?;
+        let mut own = Vec::new();
+        if !self.in_function {
+            let graph = self.graph;
+            self.constants.retain(|value, _| {
+                let is_own = is_declared_in(graph, *value, block);
+                own.extend(is_own.then_some(*value));
+                !is_own
+            });
+        }
+        let initializer = self.initializers(own)?;
+        Ok(GraphProto { initializer, ..graph_proto(name, body) })
     }
 
     /// Makes an input or a result visible.

@@ -21,7 +21,7 @@ def layers_of(tree: Tree) -> list[type]:
     search = _Search()
     search.add(tree.functions)
     search.add(tree.classes)
-    for obj, _ in tree.objects:
+    for obj in tree.objects.values():
         search.add([obj if isinstance(obj, types.FunctionType) else type(obj)])
     return search.run()
 

@@ -40,6 +40,8 @@ mod sink_unit_axes;
 
 use crate::Rewrite;
 
+pub(crate) use arrange_product::Arranged;
+
 /// What makes the graph smaller and leaves its operators what they are.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,

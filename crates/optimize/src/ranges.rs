@@ -337,6 +337,7 @@ mod tests {
     }
 
     type Compare = fn(i64, i64) -> bool;
+    type Compute = fn(i64, i64) -> i64;
 
     #[test]
     fn comparisons_are_decided_where_all_numbers_agree() {
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn ranges_hold_all_results() {
-        let operators: [(&str, fn(i64, i64) -> i64); 5] = [
+        let operators: [(&str, Compute); 5] = [
             ("Add (x, y)", |a, b| a + b),
             ("Sub (x, y)", |a, b| a - b),
             ("Max (x, y)", i64::max),

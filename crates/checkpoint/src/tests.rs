@@ -1,3 +1,5 @@
+use tensor::DType;
+
 use super::*;
 
 fn header(json: &str, elements: &[u8]) -> Vec<u8> {
@@ -34,6 +36,35 @@ fn problem(files: &[(&str, &[u8])], open: &str) -> String {
     error
         .rsplit_once(": ")
         .map_or(error.clone(), |_| error.replace(&format!("{}", folder.path().display()), ""))
+}
+
+#[test]
+fn every_element_type_is_known() {
+    for (name, dtype) in [
+        ("BOOL", DType::Bool),
+        ("U8", DType::U8),
+        ("I8", DType::I8),
+        ("U16", DType::U16),
+        ("I16", DType::I16),
+        ("U32", DType::U32),
+        ("I32", DType::I32),
+        ("U64", DType::U64),
+        ("I64", DType::I64),
+        ("F8_E4M3", DType::F8E4M3FN),
+        ("F8_E5M2", DType::F8E5M2),
+        ("F8_E8M0", DType::F8E8M0FNU),
+        ("F16", DType::F16),
+        ("BF16", DType::BF16),
+        ("F32", DType::F32),
+        ("F64", DType::F64),
+    ] {
+        let size = dtype.byte_len(1);
+        let json = format!(r#"{{"w":{{"dtype":"{name}","shape":[1],"data_offsets":[0,{size}]}}}}"#);
+        let folder = folder(&[("m.safetensors", &header(&json, &vec![1; size]))]);
+        let checkpoint = Checkpoint::open(folder.path()).unwrap();
+        let Some(Found::Tensor(w)) = checkpoint.get("w") else { panic!("{name}") };
+        assert_eq!(w.dtype(), dtype);
+    }
 }
 
 #[test]

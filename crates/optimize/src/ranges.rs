@@ -310,3 +310,125 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::testing::graph;
+
+    const BOUNDS: [(i64, i64); 6] = [(-2, -1), (-1, 1), (0, 0), (0, 3), (1, 2), (3, 5)];
+
+    /// The graph of `op` on two inputs with these bounds.
+    fn of_bounded(op: &str, result: &str, x: (i64, i64), y: (i64, i64)) -> Graph {
+        let ((a, b), (c, d)) = (x, y);
+        let text = format!(
+            "g (int64[B] p, int64[B] q) => ({result}[B] z) {{
+                a = Constant <value_int = {a}> () b = Constant <value_int = {b}> ()
+                c = Constant <value_int = {c}> () d = Constant <value_int = {d}> ()
+                x = Clip (p, a, b) y = Clip (q, c, d) z = {op} }}"
+        );
+        graph(&text, &mut Origins::default())
+    }
+
+    fn pairs(x: (i64, i64), y: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
+        (x.0..=x.1).flat_map(move |a| (y.0..=y.1).map(move |b| (a, b)))
+    }
+
+    type Compare = fn(i64, i64) -> bool;
+    type Compute = fn(i64, i64) -> i64;
+
+    #[test]
+    fn comparisons_are_decided_where_all_numbers_agree() {
+        let operators: [(&str, Compare); 6] = [
+            ("Less (x, y)", |a, b| a < b),
+            ("LessOrEqual (x, y)", |a, b| a <= b),
+            ("Greater (x, y)", |a, b| a > b),
+            ("GreaterOrEqual (x, y)", |a, b| a >= b),
+            ("Equal (x, y)", |a, b| a == b),
+            ("Less (y, x)", |a, b| b < a),
+        ];
+        for (op, holds) in operators {
+            for (x, y) in BOUNDS.into_iter().flat_map(|x| BOUNDS.map(|y| (x, y))) {
+                let graph = of_bounded(op, "bool", x, y);
+                let all = pairs(x, y).all(|(a, b)| holds(a, b));
+                let none = !pairs(x, y).any(|(a, b)| holds(a, b));
+                let expected = (all || none).then_some(all);
+                let found = truth(&graph, graph.block(Graph::MAIN).outputs()[0]);
+                assert_eq!(found, expected, "{op} {x:?} {y:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_hold_all_results() {
+        let operators: [(&str, Compute); 5] = [
+            ("Add (x, y)", |a, b| a + b),
+            ("Sub (x, y)", |a, b| a - b),
+            ("Max (x, y)", i64::max),
+            ("Min (x, y)", i64::min),
+            ("Neg (x)", |a, _| -a),
+        ];
+        for (op, apply) in operators {
+            for (x, y) in BOUNDS.into_iter().flat_map(|x| BOUNDS.map(|y| (x, y))) {
+                let graph = of_bounded(op, "int64", x, y);
+                let range = Range::of(&graph, graph.block(Graph::MAIN).outputs()[0]);
+                let results = || pairs(x, y).map(|(a, b)| apply(a, b));
+                let known = |bound: Option<Dim>| bound.and_then(|bound| bound.as_known());
+                if let Some(low) = known(range.low) {
+                    assert!(results().all(|result| low <= result), "{op} {x:?} {y:?} {low}");
+                }
+                if let Some(high) = known(range.high) {
+                    assert!(results().all(|result| result <= high), "{op} {x:?} {y:?} {high}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_compared_by_what_is_known_of_them() {
+        let dim = |text| Dim::parse(text).unwrap();
+        for (a, b, expected) in [
+            ("2", "3", true),
+            ("3", "2", false),
+            ("b", "b + 1", true),
+            ("b + 1", "b", false),
+            ("b", "t", false),
+            ("0", "b", true),
+            ("b", "9223372036854775807", true),
+            ("9223372036854775807", "b", false),
+            ("-9223372036854775807", "b", true),
+            ("b", "-9223372036854775807", false),
+        ] {
+            assert_eq!(is_below(&dim(a), &dim(b)), expected, "{a} <= {b}");
+        }
+    }
+
+    #[test]
+    fn truths_are_combined() {
+        for (text, expected) in [
+            ("z = And (yes, c)", None),
+            ("z = And (no, c)", Some(false)),
+            ("z = And (c, no)", Some(false)),
+            ("z = And (yes, yes)", Some(true)),
+            ("z = Or (no, c)", None),
+            ("z = Or (c, yes)", Some(true)),
+            ("z = Or (no, no)", Some(false)),
+            ("z = Not (yes)", Some(false)),
+            ("z = Not (c)", None),
+            ("z = Equal (yes, no)", Some(false)),
+            ("z = Equal (no, no)", Some(true)),
+            ("z = Xor (yes, no)", None),
+        ] {
+            let text = format!(
+                "g (bool[2] c) => (bool[2] z) {{
+                    yes = Constant <value = bool[2] {{1, 1}}> ()
+                    no = Constant <value = bool[2] {{0, 0}}> () {text} }}"
+            );
+            let graph = graph(&text, &mut Origins::default());
+            let found = truth(&graph, graph.block(Graph::MAIN).outputs()[0]);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -80,6 +80,57 @@ fn the_first_pattern_decides() {
 }
 
 #[test]
+fn a_pattern_without_a_match_lists_the_largest_weights() {
+    let mut origins = Origins::default();
+    let text = "g (float[2] x) => (float[2] y) <
+            float[2] small = {1, 2}, float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] other = {3, 4}
+        > { a = Add (x, small) b = Add (a, other) c = MatMul (w, b) y = Slice (c, s, e) }";
+    let text = text.replace(
+        "y = Slice",
+        "s = Constant <value_ints = [0]> () e = Constant <value_ints = [2]> () y = Slice",
+    );
+    let mut graph = graph(&text, &mut origins);
+    let weights = Weights { formats: vec![("v".to_owned(), INT4)] };
+    let error = shrink(&mut graph, &mut origins, &weights, 23).unwrap_err();
+    let super::Error::NoMatch { largest, .. } = error else { panic!("{error}") };
+    assert_eq!(largest, ["w", "other", "small"]);
+}
+
+#[test]
+fn small_weights_and_vectors_stay_unless_they_are_named() {
+    let vector = format!(
+        "g (float[2048] x) => (float[2048] y) <float[2048] w = {{{}}}> {{ y = Add (x, w) }}",
+        ones(2048)
+    );
+    let matrix =
+        "g (float[2] x) => (float[2] y) <float[2,2] w = {1, 2, 3, 4}> { y = MatMul (x, w) }";
+    for text in [&vector, matrix] {
+        assert!(!shrunk(text, &[("*", HALF)]).unwrap().contains("Cast"), "{text}");
+        assert!(shrunk(text, &[("w", HALF)]).unwrap().contains("Cast"), "{text}");
+    }
+    assert_eq!(
+        shrunk(&vector, &[("w", INT4)]).unwrap_err(),
+        "`w` cannot be stored as int4 in blocks of 16: it has 1 axes, and only matrices are quantised"
+    );
+}
+
+#[test]
+fn a_weight_that_is_cast_to_two_types_is_not_quantised() {
+    let text = format!(
+        "g (float[2,32] x, float16[2,32] h) => (float[2,32] y, float16[2,32] z)
+            <bfloat16[32,32] w = {{{}}}> {{
+            c = Cast <to = 1> (w) d = Cast <to = 10> (w)
+            y = MatMul (x, c) z = MatMul (h, d)
+        }}",
+        ones(1024)
+    );
+    assert_eq!(
+        shrunk(&text, &[("w", INT4)]).unwrap_err(),
+        "`w` cannot be stored as int4 in blocks of 16: products read it as bfloat16"
+    );
+}
+
+#[test]
 fn casts_of_a_half_precision_weight_are_part_of_it() {
     let text = format!(
         "g (float[2,32] x) => (float[2,32] y) <bfloat16[32,32] w = {{{}}}> {{

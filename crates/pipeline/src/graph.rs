@@ -5,7 +5,7 @@ use lower::{Boundary, Lowered};
 use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
 };
-use optimize::{Forms, Missed};
+use optimize::{Form, Forms, Missed};
 use provenance::{Detail, Origins};
 
 use crate::{Error, Options};
@@ -35,9 +35,13 @@ pub(crate) fn build(
     }
     let target = options.target;
     let usable = options.opset.unwrap_or(target.opset());
+    let mut forms = Forms { opset: usable, ..options.forms.clone() };
+    for op in target.leaves_to_cpu() {
+        forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
+    }
     let clean_up = optimize::Options {
         fuel: options.fuel,
-        forms: Forms { opset: usable, ..options.forms.clone() },
+        forms,
         report_missed: options.report_missed || options.detail != Detail::Off,
         ..Default::default()
     };

@@ -249,3 +249,39 @@ def test_a_parameter_of_several_layouts_stays() -> None:
 
     model = to_onnx(tied, [jax.ShapeDtypeStruct((4,), jnp.int32)])
     assert sum(len(t.raw_data) for t in model.graph.initializer) < 1.1 * table.nbytes
+
+
+SHUFFLES = {  # of (B, H, W, C) by blocks of `r` pixels
+    "blocks first": lambda x, r: (
+        x.reshape(*x.shape[:3], r, r, -1)
+        .transpose(0, 1, 3, 2, 4, 5)
+        .reshape(x.shape[0], x.shape[1] * r, x.shape[2] * r, -1)
+    ),
+    "blocks last": lambda x, r: (
+        x.reshape(*x.shape[:3], -1, r, r)
+        .transpose(0, 1, 4, 2, 5, 3)
+        .reshape(x.shape[0], x.shape[1] * r, x.shape[2] * r, -1)
+    ),
+    "back": lambda x, r: (
+        x.reshape(x.shape[0], x.shape[1] // r, r, x.shape[2] // r, r, -1)
+        .transpose(0, 1, 3, 2, 4, 5)
+        .reshape(x.shape[0], x.shape[1] // r, x.shape[2] // r, -1)
+    ),
+}
+
+
+@pytest.mark.parametrize("spec", [("B", 8, 8, 3), (2, 8, 8, 3)])
+@pytest.mark.parametrize("shuffle", sorted(SHUFFLES))
+def test_pixel_shuffles_are_one_node(shuffle: str, spec: Any) -> None:
+    rngs = nnx.Rngs(0)
+    first = nnx.Conv(3, 8, (3, 3), rngs=rngs)
+    last = nnx.Conv(32 if shuffle == "back" else 2, 3, (3, 3), rngs=rngs)
+
+    def fn(x: Any) -> Any:
+        return last(SHUFFLES[shuffle](first(x), 2))
+
+    op = "SpaceToDepth" if shuffle == "back" else "DepthToSpace"
+    model = exported(fn, spec, normal(2, 8, 8, 3))
+    assert operators(model) == {"Transpose": 2, "Conv": 2, op: 1}
+    model = exported(fn, spec, normal(2, 8, 8, 3), operators={op: "elementary"})
+    assert operators(model)[op] == 0

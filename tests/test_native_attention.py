@@ -353,3 +353,11 @@ def test_lines():
     assert metadata[CALLSITE].endswith(f":{start + 4}")
     for line in range(start + 1, start + 4):
         assert f":{line}" in metadata[JAX_TRACEBACK]
+
+
+def test_a_causal_mask_of_any_length_is_an_attribute():
+    model = to_onnx(attention(is_causal=True), [("B", "T", HEADS, FEATURES)] * 3, operators=NATIVE)
+    assert set(op_types(model)) == {"Reshape", "Attention"}
+    for length in (1, 2, LENGTH):
+        args = heads(keys=length, length=length)
+        assert_close(run(model, args), [attention(is_causal=True)(*args)])

@@ -23,6 +23,7 @@ mod runner;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod triangle;
 pub mod weights;
 
 pub use edit::Editor;

@@ -188,7 +188,15 @@ impl Atoms {
             }
             let mut merged = Vec::new();
             while self.size(&merged) != *size {
-                merged.push(rest.pop_front().ok_or(OVERLAP)?);
+                let atom = rest.pop_front().ok_or(OVERLAP)?;
+                let Some((part, other)) = self.part(&merged, atom, size) else {
+                    merged.push(atom);
+                    continue;
+                };
+                // An axis gets the end of one atom and the beginning of the next.
+                let parts = self.split(atom, &[part, other]).concat();
+                merged.extend(parts.first());
+                parts.get(1).into_iter().for_each(|other| rest.push_front(*other));
             }
             axes.push(merged);
         }
@@ -197,6 +205,15 @@ impl Atoms {
         }
         self.views[view] = axes;
         Ok(())
+    }
+
+    /// The beginning of `atom` that an axis of `size` still needs after `merged`, and the rest of it.
+    fn part(&self, merged: &[usize], atom: usize, size: &Dim) -> Option<(Dim, Dim)> {
+        let (has, size) = (self.size(merged).as_known()?, size.as_known()?);
+        let whole = self.sizes[atom].as_known()?;
+        let needed = size.checked_div(has).filter(|needed| needed * has == size && *needed > 1)?;
+        let fits = needed < whole && whole % needed == 0;
+        fits.then(|| (Dim::Known(needed), Dim::Known(whole / needed)))
     }
 
     /// Lets an atom be several, in every view; an axis for each part.

@@ -8,7 +8,7 @@ use crate::passes::{
     hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
 };
 use crate::recognize::{recurrent, resample};
-use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS};
+use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, MASKS, PARAMETERS};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
 };
@@ -56,6 +56,10 @@ pub fn optimize(
     let mut edit = Editor::new(graph, origins, options);
     edit.verify("an earlier step", Verify::EachRewrite)?;
     repeat(&mut edit, options)?;
+    // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
+    if options.fuse && runner::run(&mut edit, "masks", MASKS.iter().copied())? == Changed::Yes {
+        repeat(&mut edit, options)?;
+    }
     // Fusions look for what was computed from parameters, so that comes first.
     if runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())? == Changed::Yes {
         repeat(&mut edit, options)?;

@@ -5,7 +5,7 @@ use lower::{Boundary, Lowered};
 use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
 };
-use optimize::{Forms, Missed, Verify};
+use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins};
 
 use crate::{Error, Options};
@@ -53,10 +53,14 @@ fn attempt(
     }
     let target = options.target;
     let usable = options.opset.unwrap_or(target.opset());
+    let mut forms = Forms { opset: usable, ..options.forms.clone() };
+    for op in target.leaves_to_cpu() {
+        forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
+    }
     let clean_up = optimize::Options {
         fuel: options.fuel,
         verify,
-        forms: Forms { opset: usable, ..options.forms.clone() },
+        forms,
         report_missed: options.report_missed || options.detail != Detail::Off,
         ..Default::default()
     };

@@ -55,6 +55,14 @@ impl Target {
         }
     }
 
+    /// The operators that it leaves to the CPU, while it computes the elementary form itself.
+    pub fn leaves_to_cpu(self) -> &'static [&'static str] {
+        match self {
+            Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => &[],
+            Target::WebGpu => &["Trilu"],
+        }
+    }
+
     /// What runs it; `None` if that is not known.
     pub(super) fn runtime(self) -> Option<Runtime> {
         match self {

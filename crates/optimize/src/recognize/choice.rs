@@ -124,6 +124,21 @@ pub(super) fn check_form(
     Err("the runtime has no kernel for the type".into())
 }
 
+/// Whether the user, the opset and the runtime want `op` as one node, which only moves elements: it is
+/// exact, whatever they are.
+pub(crate) fn check_movement(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
+    if forms.of(op) == Form::Elementary {
+        return Err("the elementary form was requested".into());
+    }
+    let schema =
+        schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
+    let mut rows = schema.rows(&[], Runtime::OnnxRuntime);
+    match rows.any(|row| row.types().next().is_some_and(|types| types.contains(dtype))) {
+        true => Ok(()),
+        false => Err("the runtime has no kernel for the type".into()),
+    }
+}
+
 /// The operators that `normalization_mode` speaks of.
 pub const NORMALIZATIONS: &[&str] = &[
     "BatchNormalization",

@@ -18,6 +18,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use choice::check_movement;
 pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 
 use std::sync::LazyLock;
@@ -29,6 +30,7 @@ use self::conditions::Condition;
 use self::found::Found;
 use self::matcher::Finding;
 use self::pattern::Spelling;
+use crate::rewrites::MOVED;
 use crate::runner::Rule;
 use crate::{Match, Skip};
 
@@ -150,7 +152,7 @@ pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
-    let others = others.chain([resample::REWRITE.name]);
+    let others = others.chain([resample::REWRITE.name]).chain(MOVED.iter().map(|moved| moved.name));
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

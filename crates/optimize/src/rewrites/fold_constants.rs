@@ -15,7 +15,7 @@ pub(crate) static REWRITE: Rewrite =
 /// The bytes that a result may take.
 const LIMIT: usize = 4096;
 
-/// The bytes that a mask may take: one for a thousand tokens is computed once, here.
+/// The elements that a mask may have: one for a thousand tokens is computed once, here.
 const MASK_LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -66,7 +66,10 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
     let ty = m.ty(result);
     let shape = folded_shape(ty)?;
-    let limit = if makes_mask(node, ty.dtype) { MASK_LIMIT } else { LIMIT };
+    let limit = match makes_mask(m, node, ty.dtype) {
+        true => ty.dtype.byte_len(MASK_LIMIT),
+        false => LIMIT,
+    };
     // What only gets another layout shares its elements, whatever their number.
     if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, limit) {
         return Err("the result is large".into());
@@ -88,12 +91,15 @@ pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
     count.is_some_and(|n| n.checked_mul(16).is_some() && dtype.byte_len(n) <= limit)
 }
 
-/// Whether a node says of each element which side of something it is on. What repeats one element
-/// is not a mask.
-fn makes_mask(node: &Node, dtype: DType) -> bool {
+/// Whether a node says of each element which side of something it is on, by truth values or by one of
+/// two numbers. What repeats one element is not a mask.
+fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
     const OPERATORS: &[&str] =
         &["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"];
-    dtype == DType::Bool && OPERATORS.contains(&node.op.name)
+    let is_number =
+        |index| node.input(index).is_some_and(|value: ValueId| m.ty(value).shape.is_empty());
+    let chooses_number = node.is("Where") && is_number(1) && is_number(2);
+    dtype == DType::Bool && OPERATORS.contains(&node.op.name) || chooses_number
 }
 
 #[cfg(test)]

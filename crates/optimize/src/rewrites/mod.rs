@@ -1,5 +1,6 @@
 //! The rewrites, one file each.
 
+mod add_mask;
 mod arrange_product;
 mod batch_norm;
 mod bias_before_split;
@@ -12,6 +13,7 @@ pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
 mod constant_reshape_target;
 mod conv_bias;
+mod cut_triangles;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
 mod drop_constant_where;
@@ -30,7 +32,9 @@ mod gather_one_place;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
+mod masked;
 mod matmul_add_to_gemm;
+mod move_blocks;
 mod pool_average;
 mod reduce_what_is_moved;
 mod shorten_movements;
@@ -78,7 +82,15 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// Rewrites that fuse several operators into one.
-pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];
+pub(crate) static FUSE: &[&Rewrite] =
+    &[&move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH, &matmul_add_to_gemm::REWRITE];
+
+/// What hides numbers in less time than a choice.
+pub(crate) static MASKS: &[&Rewrite] = &[&add_mask::REWRITE, &cut_triangles::REWRITE];
+
+/// Those that are called after an operator, which only moves elements.
+pub(crate) static MOVED: &[&Rewrite] =
+    &[&cut_triangles::REWRITE, &move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH];
 
 /// Rewrites that fuse operators around convolutions, once their layout is settled.
 pub(crate) static CONVOLVE: &[&Rewrite] =

@@ -10,6 +10,7 @@ use tensor::{DType, Dim, Tensor};
 use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Step, is_movement};
 use crate::recognize::found::Found;
+use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
 /// What is masked has to be as far below the other scores, to count as nothing.
@@ -424,7 +425,10 @@ fn masking(
     if fill > FAR_BELOW {
         return Err(missed("masked scores are not far below the others"));
     }
-    let seen = found.m.constant(*mask).map(|mask| seen(mask, layout, roles)).unwrap_or_default();
+    let seen = match found.m.constant(*mask) {
+        Some(mask) => seen(mask, layout, roles),
+        None => compared(found.m, *mask, layout, roles),
+    };
     match (seen, bias) {
         (Seen::Causal, None) => Ok(Masking::Causal),
         (Seen::Some, None) => Ok(Masking::Truth),
@@ -479,6 +483,21 @@ enum Seen {
     Unknown,
 }
 
+/// What the comparison of positions shows, whatever the length is.
+fn compared(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Seen {
+    let triangle = Triangle::of(m.graph(), mask, &m.ty(mask).shape);
+    let is_causal = triangle == Some(Triangle { upper: false, k: 0 });
+    match is_causal && is_square(layout, roles) {
+        true => Seen::Causal,
+        false => Seen::Unknown,
+    }
+}
+
+/// Whether a mask has a row for each query and a column for each key.
+fn is_square(layout: &Layout, roles: &Roles) -> bool {
+    !roles.queries.is_empty() && layout.concat() == [&*roles.queries, &*roles.keys].concat()
+}
+
 fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
     if layout.last() != Some(&roles.keys) {
         return Seen::Unknown;
@@ -486,10 +505,9 @@ fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
     let keys = mask.shape().last().copied().unwrap_or(1).max(1);
     let Some(bytes) = mask.bytes() else { return Seen::Unknown };
     let rows = bytes.chunks(keys);
-    let is_square = layout.concat() == [&*roles.queries, &*roles.keys].concat();
     let is_causal =
         |(i, row): (usize, &[u8])| row.iter().enumerate().all(|(j, b)| (*b != 0) == (j <= i));
-    if is_square && !roles.queries.is_empty() && rows.clone().enumerate().all(is_causal) {
+    if is_square(layout, roles) && rows.clone().enumerate().all(is_causal) {
         Seen::Causal
     } else if rows.clone().all(|row| row.contains(&1)) {
         Seen::Some

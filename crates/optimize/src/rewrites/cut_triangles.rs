@@ -1,0 +1,148 @@
+//! `Where(triangle, x, 0)` → `Trilu(x)`, and a masked softmax by a triangle, `Softmax(Where(triangle, x, c))`
+//! → `Softmax(Trilu(x) + Where(triangle, 0, c))`, where the mask that is added is a constant or shared.
+//!
+//! onnxruntime's `Where` computes on one thread and passes over all elements three times. `Trilu` works
+//! in place and writes half of them, and `Add` uses all threads. What is hidden stays hidden, NaN too: it
+//! is zero before anything is added. Adding zero may change the sign of a zero, which no softmax sees.
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Tensor};
+
+use super::masked::{Masked, added, check_softmax};
+use crate::recognize::check_movement;
+use crate::triangle::Triangle;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "Trilu", roots: &["Where"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let Masked { mask, x, is_shown, fill } = Masked::at(m)?;
+    let ty = m.ty(x).clone();
+    check_movement(m.forms(), "Trilu", ty.dtype)?;
+    let triangle = Triangle::of(m.graph(), mask, &ty.shape).ok_or("the mask is not a triangle")?;
+    let kept = if is_shown { triangle } else { triangle.complement() };
+    if fill == 0.0 && fill.is_sign_positive() {
+        return Ok(vec![cut(m, x, kept)?]);
+    }
+    check_softmax(m)?;
+    let added = added(m)?;
+    let cut = cut(m, x, kept)?;
+    Ok(vec![m.op("Add", &[cut, added], Attrs::new())?])
+}
+
+/// `x` where the triangle is, and zero elsewhere.
+fn cut(m: &mut Match<'_>, x: ValueId, kept: Triangle) -> Result<ValueId, Skip> {
+    let mut operands = vec![x];
+    if kept.k != 0 {
+        let k = Tensor::int_scalar(DType::I64, i128::from(kept.k)).ok_or("no such diagonal")?;
+        operands.push(m.tensor(k));
+    }
+    // Upper triangles are the default.
+    let attrs = if kept.upper {
+        Attrs::new()
+    } else {
+        attrs! { upper: 0 }
+    };
+    m.op("Trilu", &operands, attrs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_triangle_is_cut_out() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[4,2,3] x) => (float[4,2,3] y) {
+                mask = Constant <value = bool[2,3] {1, 0, 0, 1, 1, 0}> ()
+                zero = Constant <value_float = 0.0> ()
+                y = Where (mask, x, zero)
+            }",
+            "g (float[4,2,3] x) => (float[4,2,3] y) { y = Trilu <upper = 0> (x) }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (float[3,3] x) => (float[3,3] y) {
+                mask = Constant <value = bool[3,3] {1, 1, 0, 1, 1, 1, 1, 1, 1}> ()
+                zero = Constant <value_float = 0.0> ()
+                y = Where (mask, zero, x)
+            }",
+            "g (float[3,3] x) => (float[3,3] y) {
+                k = Constant <value = int64 {2}> ()
+                y = Trilu (x, k)
+            }",
+        );
+    }
+
+    #[test]
+    fn other_choices_stay() {
+        let stays_with = |mask: &str, fill: &str| {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[2,2] x) => (float[2,2] y) {{
+                        mask = Constant <value = bool{mask}> ()
+                        fill = Constant <value_float = {fill}> ()
+                        y = Where (mask, x, fill)
+                    }}"
+                ),
+            );
+        };
+        stays_with("[2,2] {1, 0, 0, 1}", "0.0");
+        stays_with("[2,2] {1, 1, 1, 1}", "0.0");
+        stays_with("[2,1] {0, 1}", "0.0");
+        stays_with("[1,2] {0, 1}", "0.0");
+        stays_with("[2,2] {1, 0, 1, 1}", "-0.0");
+        stays_with("[2,2] {1, 0, 1, 1}", "1.0");
+    }
+
+    #[test]
+    fn what_a_softmax_does_not_see_is_cut_off_before_the_mask_is_added() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[4,2,2] x) => (float[4,2,2] y) {
+                mask = Constant <value = bool[2,2] {1, 0, 1, 1}> ()
+                low = Constant <value_float = -1e9> ()
+                s = Where (mask, x, low)
+                y = Softmax <axis = -1> (s)
+            }",
+            "g (float[4,2,2] x) => (float[4,2,2] y) {
+                mask = Constant <value = bool[2,2] {1, 0, 1, 1}> ()
+                zero = Constant <value_float = 0.0> ()
+                low = Constant <value_float = -1e9> ()
+                v3 = Where (mask, zero, low)
+                v4 = Trilu <upper = 0> (x)
+                s = Add (v4, v3)
+                y = Softmax <axis = -1> (s)
+            }",
+        );
+    }
+
+    #[test]
+    fn rows_and_columns_of_any_number_are_compared() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,T,T] x) => (float[B,T,T] y) {
+                n = Shape <start = 1, end = 2> (x)
+                none = Constant <value_ints = [0]> ()
+                size = Squeeze (n, none)
+                start = Constant <value = int64 {0}> ()
+                step = Constant <value = int64 {1}> ()
+                places = Range (start, size, step)
+                one = Constant <value_ints = [1]> ()
+                rows = Unsqueeze (places, one)
+                by = Constant <value = int64 {-1}> ()
+                below = Add (rows, by)
+                mask = GreaterOrEqual (below, places)
+                zero = Constant <value_float = 0.0> ()
+                y = Where (mask, x, zero)
+            }",
+            "g (float[B,T,T] x) => (float[B,T,T] y) {
+                k = Constant <value = int64 {-1}> ()
+                y = Trilu <upper = 0> (x, k)
+            }",
+        );
+    }
+}

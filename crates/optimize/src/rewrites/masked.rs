@@ -1,0 +1,64 @@
+//! Numbers that a mask hides: `Where` with a constant on one side, and what hides the same by adding.
+
+use onnx::{Attrs, Use, ValueId};
+use tensor::Tensor;
+
+use crate::recognize::Form;
+use crate::{Match, Skip};
+
+/// A `Where` that shows some elements of a tensor and puts a constant in place of the others.
+pub(super) struct Masked {
+    pub(super) mask: ValueId,
+    pub(super) x: ValueId,
+    /// Whether the mask holds for what is shown, not for what is hidden.
+    pub(super) is_shown: bool,
+    /// What stands for what is hidden.
+    pub(super) fill: f64,
+}
+
+impl Masked {
+    /// What the root is, if its mask changes no shape.
+    pub(super) fn at(m: &Match<'_>) -> Result<Self, Skip> {
+        let (mask, yes, no) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
+        let number = |value| m.constant(value).and_then(Tensor::splat);
+        let (x, is_shown, fill) = match (number(yes), number(no)) {
+            (None, Some(fill)) => (yes, true, fill),
+            (Some(fill), None) => (no, false, fill),
+            _ => return Err("it is not a choice between numbers and a constant".into()),
+        };
+        if m.ty(x) != m.ty(m.result()?) {
+            return Err("what is masked is broadcast".into());
+        }
+        Ok(Self { mask, x, is_shown, fill })
+    }
+}
+
+/// What is added instead of a choice, if that is a constant or smaller than what it is added to.
+pub(super) fn added(m: &mut Match<'_>) -> Result<ValueId, Skip> {
+    let Masked { mask, x, is_shown, .. } = Masked::at(m)?;
+    if m.constant(mask).is_none() && m.ty(mask).shape == m.ty(x).shape {
+        return Err("the mask is as large as what it hides".into());
+    }
+    let zero = Tensor::scalar(m.ty(x).dtype, 0.0).ok_or("there is no zero")?;
+    let zero = m.tensor(zero);
+    let hidden = m.operand(if is_shown { 2 } else { 1 })?;
+    let sides = if is_shown { [mask, zero, hidden] } else { [mask, hidden, zero] };
+    m.op("Where", &sides, Attrs::new())
+}
+
+/// Whether the root is read by a softmax alone, and stays elementary operators together with it.
+pub(super) fn check_softmax(m: &Match<'_>) -> Result<(), Skip> {
+    let graph = m.graph();
+    let mut uses = graph.value(m.result()?).uses();
+    let is_softmax = |place| match place {
+        Use::Operand(node, _) => ["LogSoftmax", "Softmax"].iter().any(|op| graph.node(node).is(op)),
+        Use::Output(..) => false,
+    };
+    if uses.len() != 1 || !uses.all(is_softmax) {
+        return Err("what is masked is read by something else than a softmax".into());
+    }
+    match m.forms().of("Attention") {
+        Form::Native => Err("attention may become one node".into()),
+        Form::Auto | Form::Elementary => Ok(()),
+    }
+}

@@ -13,10 +13,14 @@ from jax2onnx.errors import UnsupportedError
 
 MATCH = "match"
 UNSUPPORTED = "unsupported"  # a clear error says so, and why
+NEWER = "newer"  # a model that does what JAX does only if a newer opset is asked for
 MISMATCH = "mismatch"  # a model that computes something else
 REFUSED = "refused"  # a model that ONNX Runtime cannot load or run
 FAILED = "failed"  # any other error of the export, a crash or a timeout
 SKIPPED = "skipped"  # JAX itself does not run it on a CPU
+
+
+_NEWEST = 26  # of what released versions of ONNX Runtime load
 
 
 class Result(NamedTuple):
@@ -63,23 +67,30 @@ def _evaluate(
         results = jax.jit(function)(*args)
     except Exception as error:
         return Result(SKIPPED, f"JAX does not run it: {one_line(error)}")
-    try:
-        model = to_onnx(function, args, enable_double_precision=double).SerializeToString()
-    except UnsupportedError as error:
-        return Result(UNSUPPORTED, error.message)
-    except Exception as error:
-        return Result(FAILED, one_line(error))
     flat, expected = (
         [runtime.as_array(leaf) for leaf in jax.tree.leaves(x)] for x in (args, results)
     )
-    try:
-        found = runtime.run(runtime.load(model), flat)
-    except Exception as error:
-        return Result(REFUSED, one_line(error))
-    difference = numbers.difference(found, expected, exact=exact)
-    if not difference or accept(flat, found, expected):
-        return Result(MATCH)
-    return Result(MISMATCH, difference)
+
+    def compare(**options: Any) -> Result:
+        try:
+            model = to_onnx(function, args, enable_double_precision=double, **options)
+        except UnsupportedError as error:
+            return Result(UNSUPPORTED, error.message)
+        except Exception as error:
+            return Result(FAILED, one_line(error))
+        try:
+            found = runtime.run(runtime.load(model.SerializeToString()), flat)
+        except Exception as error:
+            return Result(REFUSED, one_line(error))
+        difference = numbers.difference(found, expected, exact=exact)
+        if not difference or accept(flat, found, expected):
+            return Result(MATCH)
+        return Result(MISMATCH, difference)
+
+    result = compare()
+    if result.outcome == MISMATCH and compare(opset=_NEWEST).outcome == MATCH:
+        return Result(NEWER, f"the same as JAX only from opset {_NEWEST} on")
+    return result
 
 
 def one_line(error: BaseException) -> str:

@@ -5,7 +5,16 @@ from collections import Counter, defaultdict
 from importlib.metadata import version
 
 from conformance import corpus, walks
-from conformance.evaluate import FAILED, MATCH, MISMATCH, REFUSED, SKIPPED, UNSUPPORTED, Result
+from conformance.evaluate import (
+    FAILED,
+    MATCH,
+    MISMATCH,
+    NEWER,
+    REFUSED,
+    SKIPPED,
+    UNSUPPORTED,
+    Result,
+)
 from jax2onnx import _core
 
 _PRIMITIVES = "## Primitives"
@@ -37,16 +46,17 @@ def page(results: dict[str, Result]) -> str:
         f"| same as JAX, share of all cases | **{_percent(counts[MATCH] / len(ran))}** |",
         f"| same as JAX, average over the groups | **{_percent(mean)}** |",
         f"| unsupported: the export fails with a reason | {counts[UNSUPPORTED]} |",
+        f"| the same as JAX only at a newer opset than the default | {counts[NEWER]} |",
         f"| models with wrong numbers | {counts[MISMATCH]} |",
         f"| models that ONNX Runtime rejects | {counts[REFUSED]} |",
         f"| exports that fail in another way | {counts[FAILED]} |",
         f"| cases that JAX does not run on a CPU | {skipped} |",
         "",
-        *_gaps("## Cases that cannot be exported", groups),
+        *_gaps("## Cases that cannot be exported, or not at the default opset", groups),
         "## By group",
         "",
-        "| group | cases | same as JAX | unsupported | wrong or failed |",
-        "|---|--:|--:|--:|--:|",
+        "| group | cases | same as JAX | unsupported | at a newer opset | wrong or failed |",
+        "|---|--:|--:|--:|--:|--:|",
         *(_row(group, members) for group, members in sorted(groups.items())),
         "",
         *_functions(results),
@@ -94,7 +104,8 @@ def versions() -> list[str]:
 def _row(group: str, members: dict[str, Result]) -> str:
     counts = Counter(result.outcome for result in members.values())
     bad = sum(counts[outcome] for outcome in _BAD)
-    cells = [len(members), counts[MATCH], counts[UNSUPPORTED] or "", bad or ""]
+    kinds = [counts[UNSUPPORTED] or "", counts[NEWER] or "", bad or ""]
+    cells = [len(members), counts[MATCH], *kinds]
     return f"| {group} | " + " | ".join(map(str, cells)) + " |"
 
 
@@ -160,7 +171,6 @@ def _percent(share: float) -> str:
 
 def _without_numbers(result: Result) -> str:
     """The reason, without what varies between cases of the same gap."""
-    text = (
-        result.why if result.outcome == UNSUPPORTED else re.sub(r"-?\d[\d.e+-]*", "…", result.why)
-    )
+    has_none = result.outcome in (UNSUPPORTED, NEWER)
+    text = result.why if has_none else re.sub(r"-?\d[\d.e+-]*", "…", result.why)
     return text.replace("|", "\\|").replace("\n", " ")

@@ -22,6 +22,8 @@ def _ledger(monkeypatch):
         ("sin_1", "unsupported", False),
         ("sin_1", "mismatch", False),
         ("eig_1", "unsupported", True),
+        ("eig_1", "newer", True),
+        ("sin_1", "newer", False),
         ("eig_1", "match", False),
         ("eig_1", "mismatch", False),
         ("eig_1", "refused", False),

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
+from jax import lax
 
 from checking import assert_close, run
 from jax2onnx import to_onnx
@@ -41,6 +42,7 @@ def for_webgpu(fn: Any, args: list[Any], **options: Any) -> onnx.ModelProto:
         (lambda n: n[:, :0].sum(axis=1), [N]),
         (lambda x: jnp.sort(x, axis=0), [X]),
         (lambda x: jnp.median(x, axis=0), [X]),
+        (lambda x: lax.top_k(x, 2), [X]),
     ],
 )
 def test_webgpu_has_no_double_precision(fn: Any, args: list[Any]) -> None:

@@ -134,25 +134,63 @@ def test_brain_floats_need_no_new_opset():
     assert op_types(model) == ["Cast", "Cast"]
 
 
+def largest(x):
+    return [lax.top_k(x, k) for k in (1, 7, x.shape[-1])]
+
+
+def opset(model):
+    return model.opset_import[0].version
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_largest_in_total_order(dtype):
     rng = np.random.default_rng(0)
     values = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 1, -1, 2], dtype)
     x = values[rng.integers(0, len(values), (5, 30))]
-    x[::2] *= -1
-    check(lambda x: [lax.top_k(x, k) for k in (1, 7, 30)], x)
+    x[::2] = -x[::2]
+    assert np.signbit(x[np.isnan(x)]).any()
+    check(largest, x, opset=26)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_largest_at_older_opsets(dtype):
-    """NaN have no sign there."""
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_largest_at_the_default_opset(dtype):
+    """Both zeros, infinity and NaN are told apart there, too."""
     rng = np.random.default_rng(0)
-    least = jnp.finfo(dtype).smallest_subnormal
-    values = np.array([np.inf, -np.inf, np.nan, 0, -0.0, least, -least, 1, -1, 2], dtype)
+    limits = jnp.finfo(dtype)
+    ends = [limits.smallest_subnormal, limits.max, -limits.smallest_subnormal, limits.min]
+    values = np.array([np.inf, -np.inf, np.nan, 0, -0.0, *ends, 1, -1, 2], dtype)
     x = values[rng.integers(0, len(values), (5, 40))]
-    model = check(lambda x: [lax.top_k(x, k) for k in (1, 7, 40)], x, opset=23)
+    model = check(largest, x)
+    assert opset(model) == 23
     keys = ["Cast", "Reciprocal", "Clip", "Add", "IsNaN", "Clip", "Where"]
-    assert sorted(op_types(model)) == sorted(keys + 3 * ["TopK", "GatherElements", "Cast"])
+    each = ["TopK", "GatherElements", "Cast"]
+    if dtype == "float64":  # nothing is wider, so everything is sorted by a second key first
+        keys = ["Reciprocal", "Clip", "IsNaN", "Where", "Where", "TopK", "GatherElements"]
+        each.append("GatherElements")
+    assert sorted(op_types(model)) == sorted(keys + 3 * each)
+    check(lambda x: lax.top_k(x, 3, axis=0), x)
+
+
+def test_the_sign_of_nan_counts_from_opset_26_on():
+    """As documented in `docs/assumptions.md`."""
+    x = np.array([1, -np.nan, np.inf, np.nan, -np.inf, -np.nan], np.float32)
+    assert np.signbit(x).tolist() == [False, True, False, False, True, True]
+    (_, places), (_, exact) = (
+        run(to_onnx(lambda x: lax.top_k(x, 6), [x], opset=o), [x]) for o in (25, 26)
+    )
+    assert places.tolist() == [1, 3, 5, 2, 0, 4], "every NaN is the greatest"
+    assert exact.tolist() == [3, 2, 0, 4, 1, 5], "one with a sign is the least"
+    assert exact.tolist() == lax.top_k(x, 6)[1].tolist()
+    assert run(to_onnx(lambda x: lax.top_k(x, 6), [x]), [x])[1].tolist() == places.tolist()
+
+
+def test_a_model_that_needs_opset_26_anyway_knows_the_sign_of_nan():
+    def fn(x):
+        return lax.top_k(x, 4), lax.bitcast_convert_type(x, jnp.int32)
+
+    model = check(fn, np.array([-np.nan, 1, -np.inf, np.nan], np.float32))
+    assert opset(model) == 26
+    assert op_types(model).count("BitCast") == 1
 
 
 @pytest.mark.parametrize("largest", [True, False])

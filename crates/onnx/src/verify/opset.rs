@@ -25,17 +25,21 @@ impl Opsets {
     }
 }
 
-/// The lowest opset from `floor` on at which every node is valid.
+/// The lowest opset from `floor` on at which every node that is needed is valid.
 ///
 /// This depends on operators, their operand counts and attributes, and on the element types of
 /// values. It does not depend on which types an operator accepts, since legalisation inserts casts.
-pub fn required_opset(graph: &Graph, floor: i64) -> Result<i64> {
+pub fn required_opset(
+    graph: &Graph,
+    floor: i64,
+    is_needed: impl Fn(NodeId) -> bool,
+) -> Result<i64> {
     supported(floor)?;
     // By opset from `floor` on: the first node that is not valid there.
     let mut excluded: Vec<(i64, Option<NodeId>)> = (floor..=NEWEST).map(|o| (o, None)).collect();
     for id in graph.all_nodes() {
         let node = graph.node(id);
-        if !node.op.domain.is_empty() {
+        if !node.op.domain.is_empty() || !is_needed(id) {
             continue;
         }
         let valid = node_opsets(node);

@@ -59,6 +59,14 @@ pub fn legalize(
     Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
 }
 
+/// The lowest opset from the target's on at which every node is valid, or is written in another way that
+/// is meant for the target's opset.
+pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {
+    let floor = target.opset();
+    let dispensable = older::dispensable(graph, floor);
+    Ok(onnx::required_opset(graph, floor, |id| !dispensable.contains(&id))?)
+}
+
 /// Avoids what `target` gets wrong. Comes last: a clean-up may put things together again.
 pub fn avoid_bugs(
     graph: &mut Graph,

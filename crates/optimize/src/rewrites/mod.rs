@@ -40,6 +40,8 @@ mod sink_unit_axes;
 
 use crate::Rewrite;
 
+pub(crate) use arrange_product::Arranged;
+
 /// What makes the graph smaller and leaves its operators what they are.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
@@ -75,10 +77,10 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
 /// What lets products read their operands as they lie.
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
-/// What makes one operator of several.
+/// Rewrites that fuse several operators into one.
 pub(crate) static FUSE: &[&Rewrite] = &[&matmul_add_to_gemm::REWRITE];
 
-/// What makes one operator of several around convolutions, once they have their layout.
+/// Rewrites that fuse operators around convolutions, once their layout is settled.
 pub(crate) static CONVOLVE: &[&Rewrite] =
     &[&conv_bias::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
 

@@ -1,11 +1,11 @@
-//! The order of floats by their bits, where there is no operator that gives them: doubles in the same
-//! order. NaN has no sign there; all of them come after infinity.
+//! The order of floats by their bits, where there is no operator that gives them. NaN has no sign there;
+//! all of them come after infinity.
 
 use onnx::formula::formulas;
-use onnx::{Builder, Graph, Node, ValueId};
+use onnx::{Builder, Graph, Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::{Lack, Results, operand};
+use super::{Equivalent, Lack, Results, operand};
 
 /// Less than what the smallest positive number of a narrower type could be rounded by.
 const SIGN_OF_ZERO: f64 = 1e-70;
@@ -13,21 +13,59 @@ const SIGN_OF_ZERO: f64 = 1e-70;
 /// More than any finite number of a narrower type.
 const INFINITE: f64 = 1e300;
 
-/// `TopK` of floats in the order of their bits.
-pub(in super::super) fn top_k(b: &mut Builder<'_>, node: &Node) -> Results {
-    let count = operand(node, 1)?;
-    let by_bits = ordered_by_bits(b.graph, operand(node, 0)?);
-    let is_read = b.graph.value(node.outputs[0]).is_used();
-    let Some(x) = by_bits.filter(|x| !is_read && b.dtype(*x) != DType::F64) else {
-        return Err(Lack::Because("it does not order floats by their bits"));
-    };
+/// Whether a node is the `TopK` of floats in the order of their bits.
+pub(in super::super) fn orders_floats(graph: &Graph, node: &Node) -> bool {
+    floats_in_order(graph, node).is_some()
+}
+
+/// `TopK` of floats in the order of their bits, without their bits.
+pub(in super::super) fn top_k(has_double: bool) -> Equivalent {
+    if has_double { top_k_in_double } else { top_k_by_two_keys }
+}
+
+fn top_k_in_double(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = ordered_floats(b.graph, node)?;
+    if b.dtype(x) == DType::F64 {
+        return top_k_by_two_keys(b, node);
+    }
     let [numbers] = formulas(b, [x], |[x]| {
         let x = x.cast(DType::F64);
         // The addend is lost in everything but zeros, where it has the sign.
         let signed = x + x.reciprocal().clip(-SIGN_OF_ZERO, SIGN_OF_ZERO);
         [x.is_nan().select(f64::INFINITY, signed.clip(-INFINITE, INFINITE))]
     })?;
-    Ok(b.op_many("TopK", &[numbers, count], node.attrs.clone(), 2)?)
+    Ok(b.op_many("TopK", &[numbers, operand(node, 1)?], node.attrs.clone(), 2)?)
+}
+
+/// Where no type is wide enough for a single key: what numbers do not tell apart, both zeros, and
+/// infinity from NaN, is sorted by a second key before. `TopK` keeps the order of equal elements.
+fn top_k_by_two_keys(b: &mut Builder<'_>, node: &Node) -> Results {
+    let x = ordered_floats(b.graph, node)?;
+    let axis = node.int("axis", -1);
+    let [first, second] = formulas(b, [x], |[x]| {
+        let is_nan = x.is_nan();
+        let behind = x.reciprocal().clip(-1.0, 1.0);
+        [is_nan.select(f64::INFINITY, x), is_nan.select(1.0, behind)]
+    })?;
+    let at = if axis < 0 { axis + b.rank(x) as i64 } else { axis };
+    let extent = b.op("Shape", &[x], attrs! { start: at, end: at + 1 })?;
+    let order = b.op_many("TopK", &[second, extent], attrs! { axis: axis }, 2)?[1];
+    let first = b.op("GatherElements", &[first, order], attrs! { axis: axis })?;
+    let found = b.op_many("TopK", &[first, operand(node, 1)?], node.attrs.clone(), 2)?;
+    let places = b.op("GatherElements", &[order, found[1]], attrs! { axis: axis })?;
+    Ok(vec![found[0], places])
+}
+
+fn ordered_floats(graph: &Graph, node: &Node) -> Result<ValueId, Lack> {
+    let floats = floats_in_order(graph, node);
+    floats.ok_or(Lack::Because("it does not order floats by their bits"))
+}
+
+/// The floats that a `TopK` finds the places of, in the order of their bits.
+fn floats_in_order(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let x = ordered_by_bits(graph, node.input(0)?)?;
+    let values = node.outputs.first()?;
+    (!graph.value(*values).is_used() && node.int("largest", 1) == 1).then_some(x)
 }
 
 /// The floats whose bits are `keys`, those of negative ones counting backwards.

@@ -9,7 +9,8 @@ mod spellings;
 mod triangle;
 
 use onnx::schema;
-use onnx::{NodeId, Op};
+use onnx::{Graph, Node, NodeId, Op, Use};
+use rustc_hash::FxHashSet;
 
 use super::equivalents::{Equivalent, Lack, activations, bits, float_order};
 use super::{Error, Work};
@@ -73,9 +74,38 @@ static CHANGES: &[Change] = &[
     change("Split", 18, spellings::equal_parts),
 ];
 
-/// Operators that compute with what an older opset lacks, and have a shorter form without it: what is
-/// lacking, the operator, its form.
-static SIMPLER: &[(&str, &str, Equivalent)] = &[("BitCast", "TopK", float_order::top_k)];
+/// An operator that computes with what an older opset lacks, and has a form without it.
+struct Simpler {
+    /// The operator that may be lacking.
+    lacking: &'static str,
+    /// The operator that reads what comes of it.
+    op: &'static str,
+    /// Whether a node is of this kind.
+    applies: fn(&Graph, &Node) -> bool,
+    /// Its form without, which depends on whether there is double precision.
+    form: fn(bool) -> Equivalent,
+}
+
+static SIMPLER: &[Simpler] = &[Simpler {
+    lacking: "BitCast",
+    op: "TopK",
+    applies: float_order::orders_floats,
+    form: float_order::top_k,
+}];
+
+impl Simpler {
+    /// The nodes of this kind in a graph, if `opset` lacks what they compute with.
+    fn nodes(&self, graph: &Graph, opset: i64) -> Vec<NodeId> {
+        if schema::find(&Op::onnx(self.lacking), opset).is_some() {
+            return Vec::new();
+        }
+        let is_one = |id: &NodeId| {
+            let node = graph.node(*id);
+            node.op.domain.is_empty() && node.is(self.op) && (self.applies)(graph, node)
+        };
+        graph.all_nodes().into_iter().filter(is_one).collect()
+    }
+}
 
 /// Whether `op` is written in another way at `opset`.
 pub(super) fn is_respelled(op: &str, opset: i64) -> bool {
@@ -93,24 +123,41 @@ pub(super) fn find(op: &str, opset: i64) -> Option<Equivalent> {
     found.map(|row| row.instead)
 }
 
+/// The nodes that nothing reads any more once [`simplify`] has written a graph for `opset`.
+pub(super) fn dispensable(graph: &Graph, opset: i64) -> FxHashSet<NodeId> {
+    let simpler: FxHashSet<_> =
+        SIMPLER.iter().flat_map(|simpler| simpler.nodes(graph, opset)).collect();
+    let mut found = FxHashSet::default();
+    if simpler.is_empty() {
+        return found;
+    }
+    for id in graph.all_nodes().into_iter().rev() {
+        let mut uses = graph.node(id).outputs.iter().flat_map(|value| graph.value(*value).uses());
+        let is_dropped = |by: Use| match by {
+            Use::Operand(node, index) => {
+                found.contains(&node) || index == 0 && simpler.contains(&node)
+            }
+            Use::Output(..) => false,
+        };
+        if !simpler.contains(&id) && uses.all(is_dropped) {
+            found.insert(id);
+        }
+    }
+    found
+}
+
 /// Writes operators without what the opset lacks. Comes before that is replaced piece by piece.
 pub(super) fn simplify(work: &mut Work<'_>) -> Result<(), Error> {
-    let opset = work.opset;
-    let lacks = |op: &'static str| schema::find(&Op::onnx(op), opset).is_none();
-    for (_, op, simpler) in SIMPLER.iter().filter(|(lacking, ..)| lacks(lacking)) {
-        let mut is_simpler = false;
-        for id in work.graph.all_nodes() {
-            let node = work.graph.node(id);
-            if !node.op.domain.is_empty() || !node.is(op) {
-                continue;
-            }
-            match work.replace(id, *simpler) {
-                Ok(()) => is_simpler = true,
-                Err(Lack::Because(_)) => {}
+    let has_double = work.target.has_double(work.opset);
+    for simpler in SIMPLER {
+        let nodes = simpler.nodes(work.graph, work.opset);
+        for id in &nodes {
+            match work.replace(*id, (simpler.form)(has_double)) {
+                Ok(()) | Err(Lack::Because(_)) => {}
                 Err(Lack::Graph(error)) => return Err(error.into()),
             }
         }
-        if is_simpler {
+        if !nodes.is_empty() {
             work.remove_unread();
         }
     }

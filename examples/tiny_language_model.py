@@ -251,7 +251,7 @@ def main(argv=None) -> None:
     """Trains, exports, writes, profiles, and compares with weights of 4 bits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300, help="how long to train")
-    parser.add_argument("--letters", type=int, default=140, help="how much to write")
+    parser.add_argument("--letters", type=int, default=100, help="how much to write")
     parser.add_argument("--folder", type=Path, default=Path("build/harbour"))
     options = parser.parse_args(argv)
 
@@ -260,7 +260,8 @@ def main(argv=None) -> None:
     print(f"trained for {time.perf_counter() - start:.0f} s\n")
     export(parameters, options.folder)
 
-    prompt = encode("The keeper ")
+    # Long enough for the model to know where it is in the text.
+    prompt = encode("He called again, and the gulls answered, as they")
     profile_to = options.folder.parent / "harbour"
     tokens, profile = written_by_onnxruntime(options.folder, prompt, options.letters, profile_to)
     if importlib.util.find_spec("onnxruntime_genai"):

@@ -180,3 +180,27 @@ def test_functions_for_all_models(tmp_path):
     for path in paths.values():
         assert onnx.load(path, load_external_data=False).functions
     np.testing.assert_allclose(run(paths["whole"], x)[0], model(x), rtol=0.05, atol=0.05)
+
+
+def test_a_pattern_of_weights_may_be_about_one_of_the_models(tmp_path):
+    model, x = Coder(), jnp.ones((3, 32))
+    functions = {"encode": (model.encode, [x]), "whole": (lambda x: model(x), [x])}
+    weights = {"decoder.kernel": "int8", "*": "int4"}
+    paths = to_onnx_set(functions, tmp_path / "coder", weights=weights)
+    whole, encode = (initializers(paths[name]) for name in ("whole", "encode"))
+    assert "decoder.kernel/scale" in whole
+    assert "decoder.kernel/scale" not in encode
+    with pytest.raises(jax2onnx.errors.InvalidInputError) as error:
+        to_onnx_set(functions, tmp_path / "coder", weights={"head": "int8", "*": "int4"})
+    assert "`head`, which matches no parameter of the 2 functions" in str(error.value)
+    # The option of one function is about that function.
+    alone = {"whole": functions["whole"], "encode": (model.encode, [x], {"weights": weights})}
+    with pytest.raises(jax2onnx.errors.InvalidInputError, match="no parameter of the function"):
+        to_onnx_set(alone, tmp_path / "coder")
+
+
+def test_names_that_are_one_file_on_some_systems(tmp_path):
+    model, x = Coder(), jnp.ones((3, 32))
+    with pytest.raises(jax2onnx.errors.InvalidInputError, match="differ only in case"):
+        to_onnx_set({"A": (model, [x]), "a": (model.encode, [x])}, tmp_path / "coder")
+    assert not (tmp_path / "coder").exists()

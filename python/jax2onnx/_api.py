@@ -427,6 +427,7 @@ def convert(
             normalization_mode=options.normalization_mode,
             assume=list(options.assume),
             weights=list(options.weights),
+            in_set=shared is not None,
             target=options.target,
             report_missed=_log.isEnabledFor(logging.INFO),
         )

@@ -73,6 +73,10 @@ class Model:
         """The operators that were nearly recognised, and why not, if that was asked for."""
 
     @property
+    def unmatched(self) -> list[str]:
+        """The patterns in `weights` that match no parameter, for a model in a set."""
+
+    @property
     def fallbacks(self) -> list[str]:
         """What the target does not run on its GPU, and where it came from."""
 
@@ -329,6 +333,7 @@ def convert(
     normalization_mode: str,
     assume: list[str],
     weights: list[tuple[str, str]],
+    in_set: bool,
     target: str,
     report_missed: bool,
     fuel: int | None = None,
@@ -379,7 +384,7 @@ class Safetensors:
         """The tensor of that name; None if there is none."""
 
 def is_weight_format(text: str) -> bool:
-    """Whether weights can be stored in the format that a text names, such as `int4:64`."""
+    """Whether weights can be stored in the formats that a text names: `int4:64,float16`."""
 
 def targets() -> list[str]:
     """The names of what models can be made for."""

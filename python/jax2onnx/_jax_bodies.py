@@ -97,6 +97,7 @@ def converted(closed: Any) -> "Model | None":
             normalization_mode="auto",
             assume=[],
             weights=[],
+            in_set=False,
             target="onnxruntime",
             report_missed=False,
         )

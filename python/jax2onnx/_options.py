@@ -260,7 +260,8 @@ def _weights(value: object) -> list[tuple[str, str]]:
                 name,
                 text,
                 "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may "
-                "have a block size, a power of two from 16 on: 'int4:64'",
+                "have a block size, a power of two from 16 on: 'int4:64'; of several, such as "
+                "'int4,float16', the first suitable one is taken",
             )
     return list(formats.items())
 

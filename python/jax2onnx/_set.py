@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,9 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
     """The models of a set, by name."""
     _check_files(entries)
     shared = SharedParameters()
+    # How many functions have a pattern of weights, and in how many it matches none.
+    asked: Counter[str] = Counter()
+    unmatched: Counter[str] = Counter()
     for name, entry in entries.items():
         try:
             made = convert(
@@ -98,9 +102,23 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
         except Exception as error:
             error.add_note(f"This concerns `{name}`.")
             raise
+        asked.update(pattern for pattern, _ in entry.options.weights)
+        unmatched.update(made.model.unmatched)
         yield name, made.model
         if entry.options.source_map is not None:
             _result.save_source_map(made.model, entry.options.source_map)
+
+    for pattern, count in unmatched.items():
+        if count == asked[pattern]:
+            raise InvalidInputError(
+                "unsuitable-weights",
+                f"`weights` names `{pattern}`, which matches no parameter of {_those(count)}",
+                help="patterns match whole names; `jax2onnx show --parameters` lists them",
+            )
+
+
+def _those(count: int) -> str:
+    return "the function" if count == 1 else f"the {count} functions"
 
 
 def _check_files(entries: Mapping[str, Entry]) -> None:
@@ -152,7 +170,17 @@ def _entries(functions: Mapping[str, Sequence[Any]], common: Mapping[str, Any]) 
         raise _invalid(
             f"`functions` is {functions!r}", "pass a dict from names to (function, inputs)"
         )
-    return {name: _entry(name, value, common) for name, value in functions.items()}
+    found = {name: _entry(name, value, common) for name, value in functions.items()}
+    # Some file systems do not tell upper case from lower case.
+    folded: dict[str, str] = {}
+    for name in found:
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            raise _invalid(
+                f"the names `{other}` and `{name}` differ only in case",
+                "use names that are different files on every system",
+            )
+    return found
 
 
 def _entry(name: object, value: Any, common: Mapping[str, Any]) -> Entry:

@@ -19,6 +19,8 @@ pub(crate) struct Built {
     pub(crate) missed: Vec<Missed>,
     /// What a GPU leaves to the CPU.
     pub(crate) fallbacks: Vec<Fallback>,
+    /// Patterns of weights that match none.
+    pub(crate) unmatched: Vec<String>,
 }
 
 /// The finished graph of a program. It is verified once; if it is not valid, it is built again and
@@ -82,7 +84,7 @@ fn attempt(
         optimize::optimize(graph, origins, &clean_up)?;
     }
     avoid_bugs(graph, origins, opset, target)?;
-    optimize::weights::shrink(graph, origins, &options.weights, opset)?;
+    let unmatched = optimize::weights::shrink(graph, origins, &options.weights, opset)?;
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
@@ -91,5 +93,5 @@ fn attempt(
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;
     let fallbacks = fallbacks(graph, opset, target);
-    Ok(Built { lowered, opset, missed: done.missed, fallbacks })
+    Ok(Built { lowered, opset, missed: done.missed, fallbacks, unmatched })
 }

@@ -101,6 +101,8 @@ pub struct Converted {
     pub missed: Vec<Missed>,
     /// What the target's GPU leaves to the CPU.
     pub fallbacks: Vec<Fallback>,
+    /// Patterns of weights that match none, if that is allowed.
+    pub unmatched: Vec<String>,
 }
 
 /// Why a program cannot be converted.
@@ -131,7 +133,7 @@ pub fn convert(
     lines: &Lines<'_>,
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
-    let Built { lowered, opset, missed, fallbacks } =
+    let Built { lowered, opset, missed, fallbacks, unmatched } =
         graph::build(program, boundary, options, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
@@ -140,5 +142,6 @@ pub fn convert(
     let (model, source_map) =
         model::encode(&lowered.graph, opset, options, lines, origins, &missed, types)?;
     let results = options.lowering.record.then_some(lowered.results);
-    Ok(Converted { model, graph: lowered.graph, opset, source_map, results, missed, fallbacks })
+    let graph = lowered.graph;
+    Ok(Converted { model, graph, opset, source_map, results, missed, fallbacks, unmatched })
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use lower::Boundary;
 use onnx::Assumption;
-use optimize::weights::{Format, Weights};
+use optimize::weights::Weights;
 use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::exceptions::PyValueError;
@@ -28,14 +28,15 @@ use crate::rules::{self, Registered, Shared};
 /// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
 /// call to the converter, `function` the file, name and first line of the function it converts.
 /// The equations are listed in the file `calls`, and the program is written to the file `record`, with
-/// the values of weights if `record_weights` says so.
+/// the values of weights if `record_weights` says so. `in_set` says that there are other models, which
+/// a pattern in `weights` may be about.
 /// `fuel` is how many changes the optimiser may make, for tests: zero means none.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
     absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
-    normalization_mode, assume, weights, target, report_missed,
+    normalization_mode, assume, weights, in_set, target, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -67,6 +68,7 @@ pub(crate) fn convert(
     normalization_mode: &str,
     assume: Vec<String>,
     weights: Vec<(String, String)>,
+    in_set: bool,
     target: &str,
     report_missed: bool,
     fuel: Option<u64>,
@@ -85,8 +87,8 @@ pub(crate) fn convert(
     let lowering = lower::Options { external, record: results, assumptions };
     let target = Target::find(target).unwrap_or_default();
     let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
-    let formats = weights.iter().map(|(pattern, text)| match Format::parse(text) {
-        Some(format) => Ok((pattern.clone(), format)),
+    let formats = weights.iter().map(|(pattern, text)| match Weights::parse_formats(text) {
+        Some(formats) => Ok((pattern.clone(), formats)),
         None => Err(error::format(py, text)),
     });
     let options = Options {
@@ -97,7 +99,7 @@ pub(crate) fn convert(
         metadata: Vec::new(),
         lowering,
         forms,
-        weights: Weights { formats: formats.collect::<PyResult<_>>()? },
+        weights: Weights { formats: formats.collect::<PyResult<_>>()?, for_others: in_set },
         report_missed,
         fuel,
     };
@@ -132,9 +134,11 @@ pub(crate) fn convert(
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
             .map_err(Failure::Convert)?;
-        let Converted { model, graph, source_map, results, missed, fallbacks, .. } = converted;
+        let Converted { model, graph, source_map, results, missed, fallbacks, unmatched, .. } =
+            converted;
         let results = results.map(|results| results::entries(&results, &graph, &origins));
-        Ok((Model::new(model, source_map), results, missed, fallbacks))
+        let model = Model::new(model, source_map).with_unmatched(unmatched);
+        Ok((model, results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {
         // A stack that cannot be resolved leaves the message without its line.

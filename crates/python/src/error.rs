@@ -136,7 +136,7 @@ pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
     raise(py, Family::InvalidInput, &diagnostic)
 }
 
-const FORMATS: &str = "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a block size, a power of two from 16 on: int4:64";
+const FORMATS: &str = "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a block size, a power of two from 16 on: int4:64; of several, such as int4,float16, the first suitable one is taken";
 
 /// The detail level, from the word that Python passes.
 pub(crate) fn detail(py: Python<'_>, word: &str) -> PyResult<Detail> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use optimize::weights::Format;
+use optimize::weights::Weights;
 use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 use pyo3::prelude::*;
 
@@ -28,10 +28,10 @@ pub(crate) fn forms(
     forms
 }
 
-/// Whether weights can be stored in the format that a text names, such as `int4:64`.
+/// Whether weights can be stored in the formats that a text names, such as `int4:64,float16`.
 #[pyfunction]
 pub(crate) fn is_weight_format(text: &str) -> bool {
-    Format::parse(text).is_some()
+    Weights::parse_formats(text).is_some()
 }
 
 /// The names of what models can be made for.

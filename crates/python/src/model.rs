@@ -29,6 +29,7 @@ pub(crate) struct Model {
     missed: Vec<String>,
     written: AtomicU64,
     fallbacks: Vec<String>,
+    unmatched: Vec<String>,
 }
 
 impl Model {
@@ -39,6 +40,7 @@ impl Model {
             results: None,
             missed: Vec::new(),
             fallbacks: Vec::new(),
+            unmatched: Vec::new(),
             written: 0.into(),
         }
     }
@@ -51,6 +53,11 @@ impl Model {
     /// The model together with what the target leaves to the CPU.
     pub(crate) fn with_fallbacks(self, fallbacks: Vec<String>) -> Self {
         Self { fallbacks, ..self }
+    }
+
+    /// The model together with the patterns of weights that match none.
+    pub(crate) fn with_unmatched(self, unmatched: Vec<String>) -> Self {
+        Self { unmatched, ..self }
     }
 
     /// The model together with what became of the equations.
@@ -130,6 +137,12 @@ impl Model {
     #[getter]
     fn fallbacks(&self) -> Vec<String> {
         self.fallbacks.clone()
+    }
+
+    /// The patterns in `weights` that match no parameter, for a model in a set.
+    #[getter]
+    fn unmatched(&self) -> Vec<String> {
+        self.unmatched.clone()
     }
 
     /// The names and contents of the tensors that `skeleton` omits, one by one.

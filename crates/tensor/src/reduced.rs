@@ -193,8 +193,12 @@ struct Block {
     part: Part,
     columns: usize,
     elements: Vec<f32>,
+    /// The least and the largest element of each column, and zero.
     low: Vec<f32>,
     high: Vec<f32>,
+    chosen: Scales,
+    /// Scales that may be better.
+    tried: Scales,
     /// The integers of a row.
     row: Vec<u8>,
     /// The bytes to hand out.
@@ -206,9 +210,10 @@ impl Block {
     fn new(blocks: Blocks, part: Part, columns: usize) -> Self {
         let elements = Vec::with_capacity(blocks.size * columns);
         let (low, high) = (vec![0.0; columns], vec![0.0; columns]);
+        let (chosen, tried) = (Scales::new(columns), Scales::new(columns));
         let packer = Packer { half: None, packs: blocks.dtype.bits() == 4 };
         let (row, out) = (Vec::with_capacity(columns), Vec::new());
-        Self { blocks, part, columns, elements, low, high, row, out, packer }
+        Self { blocks, part, columns, elements, low, high, chosen, tried, row, out, packer }
     }
 
     /// Takes as many elements as there is room for, and returns the others.
@@ -240,14 +245,8 @@ impl Block {
         if !finite {
             return Err("holds NaN or infinity");
         }
-        // From here on, `low` holds the scales and `high` the zero points.
-        for (low, high) in self.low.iter_mut().zip(&mut self.high) {
-            let Some((scale, zero)) = scale_of(*low, *high, self.blocks) else {
-                return Err("has a scale that is too large for its type");
-            };
-            (*low, *high) = (scale, zero);
-        }
-        let (scales, zeros) = (&self.low, &self.high);
+        self.choose()?;
+        let Scales { scales, zeros, .. } = &self.chosen;
         match self.part {
             Part::Scales => {
                 for scale in scales {
@@ -265,8 +264,7 @@ impl Block {
                     self.row.clear();
                     self.row.extend(row.iter().zip(scales).zip(zeros).map(
                         |((value, scale), zero)| {
-                            let number = nearest(value / scale) + zero;
-                            byte(number.clamp(least, most))
+                            byte((nearest(value / scale) + zero).clamp(least, most))
                         },
                     ));
                     self.packer.put(&self.row, &mut self.out);
@@ -275,6 +273,26 @@ impl Block {
         }
         self.elements.clear();
         Ok(&self.out)
+    }
+
+    /// Chooses the scales that give the least squared error.
+    fn choose(&mut self) -> Result<(), &'static str> {
+        if !self.chosen.fill(&self.low, &self.high, 1.0, self.blocks) {
+            return Err("has a scale that is too large for its type");
+        }
+        // With eight bits, all elements are rounded well, and cutting off does not pay.
+        if self.blocks.dtype.bits() != 4 {
+            return Ok(());
+        }
+        self.chosen.measure(&self.elements, self.blocks.dtype);
+        for part in RANGES {
+            // A larger range may be too large where the whole one is not.
+            if self.tried.fill(&self.low, &self.high, *part, self.blocks) {
+                self.tried.measure(&self.elements, self.blocks.dtype);
+                self.chosen.improve(&self.tried);
+            }
+        }
+        Ok(())
     }
 
     /// The bytes of the last rows, which may be fewer than a block, and of what is half a byte.
@@ -286,6 +304,64 @@ impl Block {
         }
         self.packer.finish(&mut self.out);
         Ok(&self.out)
+    }
+}
+
+/// Which parts of a block's range integers of four bits may span, other than the whole: a smaller one
+/// cuts off the farthest elements and rounds all others better. A larger one reaches an element that
+/// is as far on the other side of zero, where there is one integer less.
+const RANGES: &[f32] = &[1.05, 0.95, 0.9, 0.85, 0.8, 0.75];
+
+/// How the columns of a block become integers.
+struct Scales {
+    scales: Vec<f32>,
+    zeros: Vec<f32>,
+    /// The sum of the squared errors in each column.
+    errors: Vec<f32>,
+}
+
+impl Scales {
+    fn new(columns: usize) -> Self {
+        Self { scales: vec![1.0; columns], zeros: vec![0.0; columns], errors: vec![0.0; columns] }
+    }
+
+    /// Takes the scales that span a part of each column's range; false if one is too large.
+    fn fill(&mut self, low: &[f32], high: &[f32], part: f32, blocks: Blocks) -> bool {
+        let columns = self.scales.iter_mut().zip(&mut self.zeros);
+        for ((scale, zero), (low, high)) in columns.zip(low.iter().zip(high)) {
+            match scale_of(low * part, high * part, blocks) {
+                Some(found) => (*scale, *zero) = found,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn measure(&mut self, elements: &[f32], dtype: DType) {
+        let (least, most) = range(dtype);
+        self.errors.fill(0.0);
+        for row in elements.chunks_exact(self.scales.len()) {
+            let columns = self.scales.iter().zip(&self.zeros).zip(&mut self.errors);
+            for (value, ((scale, zero), error)) in row.iter().zip(columns) {
+                // Comparisons are single instructions on several numbers, and there is no NaN.
+                let number = nearest(value / scale) + zero;
+                let number = if number < least { least } else { number };
+                let number = if number > most { most } else { number };
+                let difference = (number - zero) * scale - value;
+                *error += difference * difference;
+            }
+        }
+    }
+
+    /// Takes over what is better for a column.
+    fn improve(&mut self, other: &Self) {
+        for column in 0..self.scales.len() {
+            if other.errors[column] < self.errors[column] {
+                self.scales[column] = other.scales[column];
+                self.zeros[column] = other.zeros[column];
+                self.errors[column] = other.errors[column];
+            }
+        }
     }
 }
 
@@ -486,6 +562,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_element_far_from_the_others_is_cut_off() {
+        let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16 };
+        // Multiples of 0.85 of the scale for the whole range, and one element at its end.
+        let source = matrix(128, 1, |i, _| if i == 0 { -8.0 } else { 0.85 * (1 + i % 3) as f32 });
+        let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
+        assert_eq!(floats(&scales), [f16::from_f32(0.85).to_f32()]);
+        assert_eq!(integers(&values)[..4], [-8, 2, 3, 1]);
+        // Eight bits keep the range.
+        let blocks = Blocks { dtype: DType::I8, ..blocks };
+        let scales = source.quantized(blocks, "w").unwrap().scales;
+        assert_eq!(floats(&scales), [8.0 / 128.0]);
     }
 
     #[test]

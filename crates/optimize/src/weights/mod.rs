@@ -6,6 +6,7 @@
 //! runtimes do once when they load the model. The elements are computed while the model is written.
 
 mod pattern;
+mod quantized;
 mod readers;
 #[cfg(test)]
 mod tests;
@@ -36,8 +37,11 @@ pub enum Format {
 /// Which weights are stored how: the first entry decides whose pattern matches the name.
 #[derive(Clone, Debug, Default)]
 pub struct Weights {
-    /// Patterns of names and formats. `*` stands for any text, `?` for any character.
-    pub formats: Vec<(String, Format)>,
+    /// Patterns of names, and formats of which the first suitable one is taken. `*` stands for any
+    /// text, `?` for any character.
+    pub formats: Vec<(String, Vec<Format>)>,
+    /// Whether a pattern may match nothing: others of the same set may have what it is about.
+    pub for_others: bool,
 }
 
 /// The pattern that stands for all weights worth it.
@@ -82,9 +86,17 @@ impl Format {
 }
 
 impl Weights {
-    /// One pattern and its format a line, as in `blocks.*=int4:32`; `None` if there are none.
+    /// Reads formats of which the first suitable one is taken: `int4:64,float16`.
+    pub fn parse_formats(text: &str) -> Option<Vec<Format>> {
+        text.split(',').map(|one| Format::parse(one.trim())).collect()
+    }
+
+    /// One pattern and its formats a line, as in `blocks.*=int4:32`; `None` if there are none.
     pub fn to_text(&self) -> Option<String> {
-        let line = |(pattern, format): &(String, Format)| format!("{pattern}={}", format.to_text());
+        let line = |(pattern, formats): &(String, Vec<Format>)| {
+            let formats: Vec<String> = formats.iter().map(|format| format.to_text()).collect();
+            format!("{pattern}={}", formats.join(","))
+        };
         let lines: Vec<String> = self.formats.iter().map(line).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
@@ -92,24 +104,16 @@ impl Weights {
     /// Reads what [`Weights::to_text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         let entry = |line: &str| {
-            let (pattern, format) = line.rsplit_once('=')?;
-            Some((pattern.to_owned(), Format::parse(format)?))
+            let (pattern, formats) = line.rsplit_once('=')?;
+            Some((pattern.to_owned(), Self::parse_formats(formats)?))
         };
-        Some(Self { formats: text.lines().map(entry).collect::<Option<_>>()? })
+        let formats = text.lines().map(entry).collect::<Option<_>>()?;
+        Some(Self { formats, for_others: false })
     }
 }
 
 /// Weights below this many elements are stored as they are unless a pattern names them.
 const WORTH_IT: usize = 1024;
-
-/// What became of a weight.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Its name.
-    pub name: String,
-    /// How it is stored.
-    pub format: Format,
-}
 
 /// Why weights cannot be stored as asked for.
 #[derive(Debug, thiserror::Error)]
@@ -152,16 +156,16 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// Stores the weights of a finished graph as asked for. Returns what became of those that can be
-/// stored in more than one way, in the order of the graph.
+/// Stores the weights of a finished graph as asked for. Returns the patterns that matched none, if
+/// that is allowed.
 pub fn shrink(
     graph: &mut Graph,
     origins: &mut Origins,
     weights: &Weights,
     opset: i64,
-) -> Result<Vec<Stored>, Error> {
-    let blocks = |(_, format): &(String, Format)| matches!(format, Format::Blocks { .. });
-    if opset < OPSET && weights.formats.iter().any(blocks) {
+) -> Result<Vec<String>, Error> {
+    let blocks = |format: &Format| matches!(format, Format::Blocks { .. });
+    if opset < OPSET && weights.formats.iter().flat_map(|(_, formats)| formats).any(blocks) {
         return Err(Error::Opset(opset));
     }
     if weights.formats.is_empty() {
@@ -171,35 +175,46 @@ pub fn shrink(
     let mut parameters: Vec<ValueId> = graph.live_constants().filter(named).collect();
     parameters.sort_unstable();
     let mut matched = vec![Matched::default(); weights.formats.len()];
-    let mut stored = Vec::new();
     for value in parameters {
         let name = graph.value(value).name.clone();
         let found = weights.formats.iter().position(|(pattern, _)| matches(pattern, &name));
         let Some(at) = found else { continue };
-        let (pattern, format) = &weights.formats[at];
-        matched[at].any = true;
-        match suitable(graph, value, *format, pattern == ALL) {
-            Ok(()) => {
-                matched[at].used = true;
-                store(graph, origins, value, *format)?;
-                stored.push(Stored { name, format: *format });
-            }
-            Err(reason) => {
-                stored.push(Stored { name: name.clone(), format: Format::Keep });
-                matched[at].refused.get_or_insert((name, reason));
+        let (pattern, formats) = &weights.formats[at];
+        let matched = &mut matched[at];
+        matched.any = true;
+        let mut refused = None;
+        for format in formats {
+            match suitable(graph, value, *format, pattern == ALL) {
+                Ok(()) => {
+                    matched.used = true;
+                    store(graph, origins, value, *format)?;
+                    refused = None;
+                    break;
+                }
+                Err(reason) => {
+                    refused.get_or_insert((name.clone(), *format, reason));
+                }
             }
         }
+        if let Some(refused) = refused {
+            matched.refused.get_or_insert(refused);
+        }
     }
-    for ((pattern, format), matched) in weights.formats.iter().zip(matched) {
-        if pattern == ALL || *format == Format::Keep && matched.any || matched.used {
+    let mut missed = Vec::new();
+    for ((pattern, formats), matched) in weights.formats.iter().zip(matched) {
+        let kept = formats.contains(&Format::Keep) && matched.any;
+        if pattern == ALL || kept || matched.used {
             continue;
         }
-        let Some((name, reason)) = matched.refused else {
-            return Err(Error::NoMatch { pattern: pattern.clone(), largest: largest(graph) });
-        };
-        return Err(Error::Unsuitable { name, format: *format, reason });
+        match matched.refused {
+            Some((name, format, reason)) => return Err(Error::Unsuitable { name, format, reason }),
+            None if weights.for_others => missed.push(pattern.clone()),
+            None => {
+                return Err(Error::NoMatch { pattern: pattern.clone(), largest: largest(graph) });
+            }
+        }
     }
-    Ok(stored)
+    Ok(missed)
 }
 
 /// What a pattern was good for.
@@ -207,8 +222,8 @@ pub fn shrink(
 struct Matched {
     any: bool,
     used: bool,
-    /// The first weight that could not be stored as asked for, and why.
-    refused: Option<(String, String)>,
+    /// The first weight that could not be stored as asked for, how, and why.
+    refused: Option<(String, Format, String)>,
 }
 
 /// How many names a message lists.
@@ -230,6 +245,9 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
     let Format::Float(to) = format else {
         let Format::Blocks { .. } = format else { return Ok(()) };
+        if quantized::is_integer(dtype) {
+            return quantized::found(graph, value).map(|_| ());
+        }
         if rank != 2 {
             return Err(format!("it has {rank} axes, and only matrices are quantised"));
         }
@@ -303,6 +321,11 @@ fn store(
             }
             rename(graph, value, stored, name);
             Ok(())
+        }
+        Format::Blocks { .. } if quantized::is_integer(tensor.dtype()) => {
+            let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };
+            let found = quantized::found(graph, value).map_err(reason)?;
+            quantized::store(graph, origins, value, found)
         }
         Format::Blocks { dtype, size } => {
             let reason = |reason| Error::Unsuitable { name: name.clone(), format, reason };

@@ -11,11 +11,14 @@ const HALF: Format = Format::Float(DType::F16);
 
 /// The lines of the graph below its head, or the error.
 fn shrunk(text: &str, formats: &[(&str, Format)]) -> Result<String, String> {
+    let formats = formats.iter().map(|(pattern, format)| ((*pattern).to_owned(), vec![*format]));
+    shrunk_to(text, &Weights { formats: formats.collect(), for_others: false })
+}
+
+fn shrunk_to(text: &str, weights: &Weights) -> Result<String, String> {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
-    let formats = formats.iter().map(|(pattern, format)| ((*pattern).to_owned(), *format));
-    let weights = Weights { formats: formats.collect() };
-    shrink(&mut graph, &mut origins, &weights, 23).map_err(|error| error.to_string())?;
+    shrink(&mut graph, &mut origins, weights, 23).map_err(|error| error.to_string())?;
     onnx::verify(&graph, None).unwrap();
     let text = print(&graph);
     let body = text.split_once("{\n").map_or("", |(_, body)| body);
@@ -170,4 +173,60 @@ fn formats_have_names() {
     }
     let weights = Weights::parse("a=b.*=int4:64\n*=keep").unwrap();
     assert_eq!(weights.to_text().unwrap(), "a=b.*=int4:64\n*=keep");
+}
+
+fn weights(text: &str, for_others: bool) -> Weights {
+    Weights { for_others, ..Weights::parse(text).unwrap() }
+}
+
+#[test]
+fn the_first_suitable_format_is_taken() {
+    let table = format!(
+        "g (int64[B] i, float[2,32] x) => (float[B,32] y, float[2,32] z)
+         <float[32,32] w = {{{0}}}, float[32,32] v = {{{0}}}> {{ y = Gather (w, i) z = MatMul (x, v) }}",
+        ones(1024)
+    );
+    let text = shrunk_to(&table, &weights("*=int4:32,float16", false)).unwrap();
+    assert!(text.contains("Gather (w, i)  # float16"), "{text}");
+    assert!(text.contains("block_size: int = 32> (v, "), "{text}");
+    assert_eq!(weights("*=int4:32,float16", false).to_text().unwrap(), "*=int4:32,float16");
+    let error = shrunk_to(&table, &weights("w=int4:32,uint8:32", false)).unwrap_err();
+    assert!(error.starts_with("`w` cannot be stored as int4 in blocks of 32"), "{error}");
+}
+
+#[test]
+fn a_pattern_may_be_about_other_models() {
+    let text = product("MatMul");
+    assert!(shrunk_to(&text, &weights("v=int4:32", false)).is_err());
+    assert!(shrunk_to(&text, &weights("v=int4:32", true)).is_ok());
+}
+
+/// A product with integers that are widened as `shape` and times scales of `scale`.
+fn integers(widen: &str, shape: &str, scale: &str, scales: usize) -> String {
+    format!(
+        "g (float[2,32] x) => (float[2,4] y)
+         <int8{shape} w = {{{}}}, float{scale} s = {{{}}}, int64[2] m = {{32, 4}}>
+         {{ c = Cast <to: int = 1> (w) {widen} y = MatMul (x, d) }}",
+        ones(128),
+        ones(scales)
+    )
+}
+
+#[test]
+fn integers_stay_what_they_are() {
+    let plain = "d = Mul (c, s)";
+    for (scale, count) in [("[4]", 4), ("[1,4]", 4), ("[1]", 1)] {
+        let text = shrunk_to(&integers(plain, "[32,4]", scale, count), &weights("*=int4", false));
+        let text = text.unwrap();
+        assert!(text.contains("block_size: int = 128> (w, s)"), "{text}");
+        assert!(!text.contains("Mul (c"), "{text}");
+    }
+    let blocks = "b = Mul (s, c) d = Reshape (b, m)";
+    let text = shrunk_to(&integers(blocks, "[2,16,4]", "[2,1,4]", 8), &weights("w=int8", false));
+    assert!(text.clone().unwrap().contains("block_size: int = 16> (w, s)"), "{text:?}");
+    // A scale for each row is not one for blocks of columns.
+    let rows = shrunk_to(&integers(plain, "[32,4]", "[32,1]", 32), &weights("w=int4", false));
+    let expected =
+        "`w` cannot be stored as int4 in blocks of 32: its scales are not those of columns";
+    assert_eq!(rows.unwrap_err(), expected);
 }

@@ -15,6 +15,8 @@ STAMPS := $(VENV)/.stamps
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 CARGO_TEST := $(if $(shell command -v cargo-nextest),nextest run,test)
 JAX_PACKAGE := jax$(if $(filter-out nightly,$(JAX)),==$(JAX),>=0.7)
+# Platforms that jaxlib has no wheels for, so that ours can be built there but not tried.
+WITHOUT_JAX := %-linux-musl x86_64-apple-darwin aarch64-pc-windows-msvc
 NIGHTLY := $(if $(filter nightly,$(JAX)),--upgrade --pre \
 	--extra-index-url https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/ jaxlib)
 
@@ -55,6 +57,7 @@ fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SEC
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
+	rustup toolchain install --profile minimal nightly
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz
 	cargo +nightly fuzz run $(READER) -- -max_total_time=$(or $(SECONDS),60)
 
@@ -81,11 +84,11 @@ docs: $(STAMPS)/build $(STAMPS)/docs ## Build the documentation site in build/si
 wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and test both with every Python here.
 	rm -rf dist/*.whl dist/*.tar.gz
 	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --release --locked --target $(TARGET) --out dist \
 		$(if $(findstring linux-gnu,$(TARGET)),--zig --compatibility manylinux_2_17) \
 		$(if $(findstring linux-musl,$(TARGET)),--zig --compatibility musllinux_1_2)
-	$(BIN)/python scripts/check_packages.py dist $(if $(findstring musl,$(TARGET)),--contents-only)
+	$(BIN)/python scripts/check_packages.py dist $(if $(filter $(WITHOUT_JAX),$(TARGET)),--contents-only)
 
 binary: $(STAMPS)/package ## Build the standalone program in dist/programs/, with its licences.
 	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
@@ -95,7 +98,8 @@ release-check: ## Check that versions, names and files are ready for a release.
 	$(PYTHON) scripts/check_release.py $(TAG)
 
 release-page: ## Create the page of a release, with everything in dist/: make release-page TAG=v0.2.0.
-	gh release create $(TAG) --verify-tag --title $(TAG) --notes-file CHANGELOG.md $(shell find dist -type f)
+	sed -n '/^## $(TAG:v%=%) /,/^## /{/^## /!p;}' CHANGELOG.md | \
+		gh release create $(TAG) --verify-tag --title $(TAG) --notes-file - $(shell find dist -type f)
 
 msrv: ## Build with the oldest Rust compiler that is supported.
 	rustup toolchain install --profile minimal $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)

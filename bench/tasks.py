@@ -7,14 +7,14 @@ import functools
 import gc
 import json
 import os
-import resource
 import shutil
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
+
+from peak import Peak
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -139,28 +139,6 @@ def import_jax():
     return {"seconds": time.process_time() - start}
 
 
-class _Peak(threading.Thread):
-    """Watches the resident memory of this process."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.base = self.peak = self._now()
-        self.stopped = threading.Event()
-
-    def _now(self):
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-
-    def run(self):
-        while not self.stopped.wait(0.001):
-            self.peak = max(self.peak, self._now())
-
-    def stop(self):
-        self.stopped.set()
-        self.join()
-        return self.peak - self.base
-
-
 def _clear(folder):
     for file in Path(folder).iterdir():
         file.unlink()
@@ -191,7 +169,7 @@ def memory(megabytes):
         extra, seconds, plain = [], [], []
 
         def export():
-            watch = _Peak()
+            watch = Peak()
             watch.start()
             start = time.perf_counter()
             to_onnx(model, spec, return_mode="file", output_path=path)
@@ -255,7 +233,7 @@ def checkpoint(megabytes, weights):
         options = {} if weights == "keep" else {"weights": weights}
 
         def export():
-            watch = _Peak()
+            watch = Peak()
             watch.start()
             start = time.perf_counter()
             to_onnx(model, spec, checkpoint=source, return_mode="file", output_path=path, **options)

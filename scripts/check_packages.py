@@ -31,9 +31,10 @@ def pythons() -> Iterator[str]:
     """One interpreter of each version that is supported."""
     homes = [Path(path) for path in os.environ.get("PATH", "").split(os.pathsep)]
     homes += sorted(Path.home().glob(".pyenv/versions/3.*/bin"))
-    homes += sorted(Path(os.environ.get("AGENT_TOOLSDIRECTORY", "")).glob("Python/3.*/*/bin"))
+    hosted = Path(os.environ.get("AGENT_TOOLSDIRECTORY", ""))
+    homes += [*sorted(hosted.glob("Python/3.*/*/bin")), *sorted(hosted.glob("Python/3.*/*"))]
     for minor in MINORS:
-        names = (f"python3.{minor}", f"python3.{minor}.exe")
+        names = (f"python3.{minor}", f"python3.{minor}.exe", "python.exe")
         found = (str(home / name) for home in homes for name in names)
         for path in found:
             if os.path.isfile(path) and _version(path) == (3, minor):

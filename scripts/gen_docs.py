@@ -1,7 +1,8 @@
 """Prepares the documentation site in build/docs: the pages of docs/, and those that are generated.
 
 Generated are the references for Python (from docstrings) and the command line (from its help), a
-page with a real model in it, and llms.txt.
+page with a real model in it, and two files for language models: llms.txt lists the pages,
+llms-full.txt contains them.
 """
 
 import inspect
@@ -10,11 +11,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
+from types import ModuleType
+
+import yaml
+from profiled_model import gpt_page
 
 import jax2onnx
-from jax2onnx import errors, testing
+from jax2onnx import generation, testing
 
 TOP = Path(__file__).parent.parent
 PLACE = TOP / "build" / "docs"
@@ -36,17 +42,36 @@ SECTIONS = {
     "Attributes": "Attributes",
 }
 
-LIVE = """\
+# The names of the package, by what they are for.
+NAMES = {
+    "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
+    "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
+    "Compare with JAX": (
+        "allclose",
+        "allclose_onnxruntime_web",
+        "verify",
+        "Verification",
+        "LineError",
+    ),
+    "Find lines": ("explain_errors", "SourceMap"),
+    "Write rules": ("lowering", "local_lowerings", "LoweringContext", "Value"),
+    "Errors": ("Jax2OnnxError", "InvalidInputError", "UnsupportedError", "InternalError"),
+}
+
+LIVE_NODE = "/blocks.1/attn/Softmax"
+
+LIVE = f"""\
 ---
 hide: [navigation, toc]
 ---
 
 # A model to look at
 
-This is what `jax2onnx view` writes, here for the model of `make demo`. Point at a line to see the
-nodes it became, or at a node to see its line. [Open it on a page of its own](ranker.html).
+This is what `jax2onnx view gpt.onnx -o gpt.html --profile profile.json` writes for a small GPT.
+Point at a line to see the nodes it became, or at a node to see its line. Colours show the time that
+onnxruntime took. [Open it on a page of its own](gpt.html#node={LIVE_NODE}).
 
-<iframe src="ranker.html" title="jax2onnx view"
+<iframe src="gpt.html#node={LIVE_NODE}" title="jax2onnx view"
   style="width: 100%; height: 44rem; border: 1px solid #8888"></iframe>
 """
 
@@ -54,7 +79,8 @@ nodes it became, or at a node to see its line. [Open it on a page of its own](ra
 def command_line(*arguments: str) -> str:
     """What a command prints."""
     command = [sys.executable, "-m", "jax2onnx", *arguments]
-    environment = os.environ | {"NO_COLOR": "1"}
+    # As wide as a block of code on the page.
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "80"}
     return subprocess.run(
         command, check=True, capture_output=True, text=True, env=environment
     ).stdout
@@ -77,49 +103,57 @@ def command_reference() -> str:
 
 def python_reference() -> str:
     """The page about the package."""
+    listed = [name for names in NAMES.values() for name in names]
+    assert sorted(listed) == sorted(jax2onnx.__all__), "NAMES is not what the package has"
     parts = ["# Python\n", f"{inspect.getdoc(jax2onnx)}\n"]
-    parts += [described(f"jax2onnx.{name}", getattr(jax2onnx, name)) for name in jax2onnx.__all__]
-    for module in (testing, errors):
+    for title, names in NAMES.items():
+        parts.append(f"## {title}\n")
+        parts += [described(f"jax2onnx.{name}", getattr(jax2onnx, name)) for name in names]
+    for module in (generation, testing):
         parts += [f"## {module.__name__}\n", f"{inspect.getdoc(module)}\n"]
-        for name, value in vars(module).items():
-            own = getattr(value, "__module__", None) == module.__name__
-            if own and not name.startswith("_") and module is testing and callable(value):
-                parts.append(described(f"{module.__name__}.{name}", value, level=3))
+        parts += [described(f"{module.__name__}.{n}", value) for n, value in public(module)]
     return "\n".join(parts)
 
 
-def described(name: str, value: object, level: int = 2) -> str:
+def public(module: ModuleType) -> list[tuple[str, object]]:
+    """The functions and classes that a module defines."""
+    own = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and callable(v)]
+    return [(n, v) for n, v in own if getattr(v, "__module__", None) == module.__name__]
+
+
+def described(name: str, value: object) -> str:
     """A function or a class, with its members."""
-    parts = [f"{'#' * level} {name}\n"]
-    if not (inspect.isclass(value) and issubclass(value, Exception)) and (
-        text := signature(name.rpartition(".")[2], value)
-    ):
-        parts.append(f"```python\n{text}\n```\n")
+    parts = [f"### {name}\n"]
+    plain_class = inspect.isclass(value) and not issubclass(value, Exception)
+    if plain_class or not inspect.isclass(value):
+        parts.append(signature(name.rpartition(".")[2], value))
     parts.append(docstring(value))
-    if inspect.isclass(value) and not issubclass(value, Exception):
+    if plain_class:
         for member, function in vars(value).items():
-            if not member.startswith("_") and getattr(function, "__doc__", None):
-                plain = getattr(function, "__func__", function)
-                text = signature(member, plain) if callable(plain) else member
-                parts += [f"{'#' * (level + 1)} `{text or member}`\n", docstring(plain)]
+            plain = getattr(function, "__func__", function)
+            # Other members are defaults of fields, which have the docstring of their type.
+            is_member = callable(plain) or inspect.isdatadescriptor(plain)
+            if is_member and not member.startswith("_") and plain.__doc__:
+                parts += [f"#### {member}\n", signature(member, plain), docstring(plain)]
     return "\n".join(parts)
 
 
-def signature(name: str, value: object) -> str | None:
-    """A call, one parameter per line if it is long."""
+def signature(name: str, value: object) -> str:
+    """A call as a block of code, one parameter per line if it is long. Attributes have none."""
     try:
         found = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return None
-    parameters = [p for p in found.parameters.values() if p.name != "self"]
+        return ""
+    parameters = [p for p in found.parameters.values() if p.name not in ("self", "cls")]
     text = str(found.replace(parameters=parameters)).replace("'", "")
-    if len(text) <= 80:
-        return f"{name}{text}"
+    text = re.sub(r"\b(?:typing|collections\.abc|jax2onnx\.\w+|_core)\.(?=[A-Z])", "", text)
+    if len(name + text) <= 80:
+        return f"```python\n{name}{text}\n```\n"
     plain = [str(p.replace(annotation=inspect.Parameter.empty)) for p in parameters]
     stars = [i for i, p in enumerate(parameters) if p.kind is inspect.Parameter.KEYWORD_ONLY]
     if stars and not any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         plain.insert(stars[0], "*")
-    return f"{name}(\n    " + ",\n    ".join(plain) + ",\n)"
+    return f"```python\n{name}(\n    " + ",\n    ".join(plain) + ",\n)\n```\n"
 
 
 def docstring(value: object) -> str:
@@ -167,6 +201,29 @@ def with_links(text: str, source: Path) -> str:
     return re.sub(r"\]\(([^)\s]+)\)", replaced, text)
 
 
+def navigation() -> dict[str, dict[str, str]]:
+    """The pages by section, each with its title, as mkdocs.yml lists them."""
+    # Other parts of the file have tags that only MkDocs reads.
+    text = (TOP / "mkdocs.yml").read_text()
+    sections: dict[str, dict[str, str]] = {"": {}}
+    for entry in yaml.safe_load(text[text.index("\nnav:") :])["nav"]:
+        for title, what in entry.items():
+            if isinstance(what, str):
+                sections[""][title] = what
+            else:
+                sections[title] = {t: page for item in what for t, page in item.items()}
+    return sections
+
+
+def first_sentence(page: str) -> str:
+    """What a page is about."""
+    # Neither settings nor code, headings, tables, pictures and lists.
+    text = re.sub(r"\A---\n.*?\n---\n|^```.*?^```$", "", page, flags=PLAIN)
+    found = re.search(r"^(?![#!<|\[]|- ).+(?:\n(?!\n).+)*", text, re.MULTILINE)
+    sentence = re.split(r"(?<=\.)\s", " ".join(found[0].split()))[0] if found else ""
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence).rstrip(":")
+
+
 def llms() -> str:
     """An index of the pages for language models."""
     lines = [
@@ -175,18 +232,23 @@ def llms() -> str:
         "> Converts JAX functions to ONNX. Every node of the model knows the line of",
         "> Python it came from.",
         "",
+        "[llms-full.txt](llms-full.txt) contains all of these pages except the tables of coverage.",
     ]
-    for page in sorted(PLACE.rglob("*.md")):
-        # Neither settings nor code.
-        text = re.sub(r"\A---\n.*?\n---\n|^```.*?^```$", "", page.read_text(), flags=PLAIN)
-        title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        first = re.search(
-            r"^(?![#!<|`\[\-]).+(?:\n(?!\n).+)*", text.partition("\n")[2], re.MULTILINE
-        )
-        about = re.split(r"(?<=\.)\s", " ".join(first[0].split()))[0] if first else ""
-        address = page.relative_to(PLACE).with_suffix(".html")
-        lines.append(f"- [{title[1] if title else page.stem}]({address}): {about}")
+    for section, pages in navigation().items():
+        lines += ["", f"## {section}" if section else "## Start", ""]
+        for title, page in pages.items():
+            about = first_sentence((PLACE / page).read_text())
+            address = Path(page).with_suffix(".html")
+            lines.append(f"- [{title}]({address})" + (f": {about}" if about else ""))
     return "\n".join(lines) + "\n"
+
+
+def llms_full() -> str:
+    """All pages in one file, in the order of the navigation."""
+    pages = [page for pages in navigation().values() for page in pages.values()]
+    kept = [page for page in pages if page not in ("COVERAGE.md", "live.md", "changelog.md")]
+    texts = ((page, (PLACE / page).read_text().strip()) for page in kept)
+    return "\n\n".join(f"<!-- {page} -->\n\n{text}" for page, text in texts) + "\n"
 
 
 def main() -> None:
@@ -200,10 +262,12 @@ def main() -> None:
     (PLACE / "reference").mkdir()
     (PLACE / "reference" / "python.md").write_text(python_reference())
     (PLACE / "reference" / "command-line.md").write_text(command_reference())
-    subprocess.run([sys.executable, "examples/tour.py"], cwd=TOP, check=True, capture_output=True)
-    shutil.copy(TOP / "build" / "ranker.html", PLACE)
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = {"layers": 4, "width": 128, "heads": 4, "vocabulary": 512, "length": 64}
+        shutil.copy(gpt_page(Path(folder), **sizes), PLACE)
     (PLACE / "live.md").write_text(LIVE)
     (PLACE / "llms.txt").write_text(llms())
+    (PLACE / "llms-full.txt").write_text(llms_full())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 The second command adds what the programs become. Without names, all programs are written; files
 that are not made here stay as they are. Graphs that would be too long are shown by their operators.
+The programs of `conversions.py` have options, which are part of their files.
 """
 
 import re
@@ -22,17 +23,20 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "crates" / "pipeline" / "filetests"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from primitives import GROUPS, other_versions  # noqa: E402
+from primitives import GROUPS, conversions, other_versions  # noqa: E402
 from primitives.operands import type_of  # noqa: E402
 
 LONGEST = 120
 """Graphs of more lines than this are shown by their operators."""
 
+OPTIONS = ("opset", "target", "operators")
+
 
 def write(name: str, program: str) -> None:
     path = FOLDER / f"{name}.jaxpr"
     path.parent.mkdir(parents=True, exist_ok=True)
-    kind = "error" if name.startswith("unsupported/") else "lower"
+    kinds = {"unsupported": "error", "conversions": "convert"}
+    kind = kinds.get(name.partition("/")[0], "lower")
     if kind == "lower" and is_long(program):
         kind = "operators"
     old = path.read_text() if path.exists() else ""
@@ -55,8 +59,8 @@ def is_long(program: str) -> bool:
         return count(onnx.load(model).graph) > LONGEST
 
 
-def trace(function: Any, *operands: Any) -> str:
-    """The program of a function, without what does not matter to a rule."""
+def trace(function: Any, *operands: Any, **options: Any) -> str:
+    """The program of a function, with these options and without what does not matter to a rule."""
     wide = (jnp.float64, jnp.complex128)
     double = any(o.dtype in wide for o in operands)
     with tempfile.TemporaryDirectory() as folder:
@@ -68,14 +72,22 @@ def trace(function: Any, *operands: Any) -> str:
                 record=path,
                 record_weights=True,
                 enable_double_precision=double,
+                **options,
             )
         except Jax2OnnxError as error:
             print(f"  {str(error).splitlines()[0]}", file=sys.stderr)
         text = path.read_text()
-    text = re.sub(r"\Amodel\[\n.*?\n\]\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"\Amodel\[\n(.*?)\n\]\n", head, text, flags=re.DOTALL)
     text = re.sub(r"\nframes\n.*", "\n", text, flags=re.DOTALL)
     text = re.sub(r"\nentry #.*", "\n", text, flags=re.DOTALL)
     return re.sub(r' ::(?: "[^"]*")?(?: #\d+)?', "", text)
+
+
+def head(model: re.Match[str]) -> str:
+    """What the recording of a program says about its options."""
+    lines = (line.strip() for line in model[1].splitlines())
+    kept = [line for line in lines if line.startswith(OPTIONS) and not line.endswith("=None")]
+    return "\n".join(["model[", *(f"  {line}" for line in kept), "]", ""]) if kept else ""
 
 
 def main(names: set[str]) -> None:
@@ -88,6 +100,10 @@ def main(names: set[str]) -> None:
                 write(path, trace(function, *map(type_of, operands)))
             except Exception as error:
                 print(f"{path}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+    for name, (function, options, *operands) in conversions.PROGRAMS.items():
+        path = f"conversions/{name}"
+        if not names or {name, path, "conversions"} & names:
+            write(path, trace(function, *map(type_of, operands), **options))
     for name, (source, replaced) in other_versions.PROGRAMS.items():
         if names and not {name, Path(name).name} & names:
             continue

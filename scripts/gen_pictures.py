@@ -4,21 +4,15 @@ Run it from the root of the repository, with a browser and the packages of the t
 """
 
 import socket
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import netron
-import numpy as np
 import onnx
-import onnxruntime
+from profiled_model import export, gpt_page, page_of
 
-from jax2onnx import _core, to_onnx
-
-sys.path.insert(0, "tests")
-
-from browser import browser
+# profiled_model makes the modules of the tests importable.
+from browser import browser  # isort: skip
 from models.nnx.gpt import gpt
 from models.nnx.mlp import mlp
 
@@ -26,37 +20,10 @@ IMAGES = Path("docs/images")
 SIZE = (1280, 800)
 
 
-def export(path: Path, model: tuple[Any, tuple[Any, ...]], **options: Any) -> Path:
-    fn, args = model
-    to_onnx(fn, list(args), return_mode="file", output_path=str(path), **options)
-    return path
-
-
-def profile(model: Path, args: tuple[Any, ...]) -> Path:
-    options = onnxruntime.SessionOptions()
-    options.enable_profiling = True
-    options.profile_file_prefix = str(model)
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    feeds = {i.name: np.asarray(arg) for i, arg in zip(session.get_inputs(), args, strict=True)}
-    for _ in range(20):
-        session.run(None, feeds)
-    return Path(session.end_profiling())
-
-
-def page_of(model: Path, *options: str) -> str:
-    page = model.with_suffix(".html")
-    if _core.main(["view", str(model), "-o", str(page), *options]):
-        raise SystemExit("there is no page to take a picture of")
-    return page.as_uri()
-
-
 def take_view(folder: Path) -> None:
-    model = gpt(layers=12, width=256, heads=8, vocabulary=2048, length=128)
-    path = export(folder / "gpt.onnx", model, stacktrace_metadata="sourcemap")
-    address = page_of(path, "--profile", str(profile(path, model[1])), "--skip", "5")
+    page = gpt_page(folder, layers=12, width=256, heads=8, vocabulary=2048, length=128)
     with browser(folder, *SIZE) as tab:
-        tab.open(address)
+        tab.open(page.as_uri())
         tab.evaluate("setAll(false); setTheme('light')")
         node = "/blocks.4/attn/bhqk,bkhd->bqhd/MatMul"
         tab.evaluate(f"jump(nodes.findIndex((node) => node.name === {node!r}))")
@@ -79,9 +46,9 @@ def take_against(folder: Path) -> None:
             node.op_type = "Relu"
             del node.attribute[:]
     onnx.save(proto, new)
-    address = page_of(old, "--against", str(new))
+    page = page_of(old, "--against", str(new))
     with browser(folder, *SIZE) as tab:
-        tab.open(address)
+        tab.open(page.as_uri())
         tab.evaluate("setTheme('light'); showChange(raw.against.groups[0][2][0][5])")
         tab.evaluate("new Promise((done) => setTimeout(done, 300))")
         tab.screenshot(IMAGES / "view-against.png")

@@ -104,9 +104,13 @@ def in_webgpu_build(package: Path, models: list[str]) -> list[str]:
 
 
 def table(name: str, doc: str, rows: dict[tuple[str, int], list[str]]) -> str:
-    lines = [f"/// {doc}\n#[rustfmt::skip]\npub(super) static {name}: &[Runs] = &[\n"]
+    """One line for the versions of an operator that run the same."""
+    versions: dict[tuple[str, str], list[int]] = {}
     for (op, since), texts in sorted(rows.items()):
-        lines.append(f'    Runs {{ op: "{op}", since: {since}, rows: &[{", ".join(texts)}] }},\n')
+        versions.setdefault((op, ", ".join(texts)), []).append(since)
+    lines = [f"/// {doc}\n#[rustfmt::skip]\npub(super) static {name}: &[Runs] = &[\n"]
+    for (op, texts), numbers in sorted(versions.items(), key=lambda item: (item[0][0], item[1])):
+        lines.append(f'    Runs {{ op: "{op}", versions: &{numbers}, rows: &[{texts}] }},\n')
     return "".join(lines) + "];\n"
 
 
@@ -149,8 +153,8 @@ def main() -> None:
             tables["GPU"][key] = show(on_gpu)
     version = json.loads((package / "package.json").read_text())["version"]
     docs = {
-        "WASM": "Of what the WebAssembly build runs fewer types than onnxruntime.",
-        "WEBGPU": "Of what the WebGPU build runs fewer types, on the CPU or the GPU.",
+        "WASM": "What the WebAssembly build runs of the operators for which it lacks types.",
+        "WEBGPU": "The same for the WebGPU build, which runs them on the CPU or the GPU.",
         "GPU": "What the WebGPU build runs on the GPU.",
     }
     parts = [table(name, docs[name], rows) for name, rows in tables.items()]

@@ -160,7 +160,7 @@ class Page:
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def leave(self) -> None:
-        """Shows nothing. The same page is loaded anew afterwards, even at another fragment."""
+        """Shows nothing. The same page is loaded again afterwards, even at another fragment."""
         self.send("Page.navigate", url="about:blank")
         self.wait("location.href === 'about:blank'")
 

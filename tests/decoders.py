@@ -20,7 +20,7 @@ class Style:
         one_plus: Whether norms scale by one more than their weights, as Gemma does.
         soft_cap: The largest score, softly.
         window: How far tokens look back.
-        experts: How many experts there are, of which each token uses two.
+        experts: How many experts there are. Each token uses two.
         encoder: Whether there is an encoder, whose results are attended to.
     """
 

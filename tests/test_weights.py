@@ -21,7 +21,7 @@ def normal(*shape):
 
 
 def dequantized(w, form, block=32):
-    """The matrix as the model holds it, computed anew."""
+    """The matrix as the model holds it, computed from scratch."""
     low, high = RANGES[form]
     result = np.empty_like(w)
     for start in range(0, w.shape[0], block):

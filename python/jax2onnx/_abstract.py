@@ -31,9 +31,9 @@ class Abstract:
     """
 
     def __init__(self, tree: Tree) -> None:
-        structs = [obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct)]
+        structs = [s for s in tree.objects.values() if isinstance(s, jax.ShapeDtypeStruct)]
         self.structs = structs
-        self._holders = [obj for obj, _ in tree.objects]
+        self._holders = list(tree.objects.values())
         self._functions = tree.functions
         self.parameters = [_described(struct, tree.name_of(struct)) for struct in structs]
         self._check_separate(tree)
@@ -92,7 +92,8 @@ def explained(fn: Any) -> Iterator[None]:
     except Exception as error:
         if "ShapeDtypeStruct" in str(error):
             tree = tree_of(fn, abstract=True)
-            structs = (obj for obj, _ in tree.objects if isinstance(obj, jax.ShapeDtypeStruct))
+            objects = tree.objects.values()
+            structs = (obj for obj in objects if isinstance(obj, jax.ShapeDtypeStruct))
             if name := next(filter(None, map(tree.name_of, structs)), None):
                 error.add_note(f"\nthe parameter `{name}` has no values\n  help: {_INSTEAD}")
         raise

@@ -12,6 +12,7 @@ import jax
 from jax2onnx import _jax, _progress, _result, _values
 from jax2onnx._checkpoint import Checkpoint
 from jax2onnx._functions import Functions
+from jax2onnx._garbage import collected_rarely
 from jax2onnx._inputs import (
     Specs,
     check_arguments,
@@ -174,7 +175,7 @@ def to_onnx(
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.
         record: Writes the traced program to this file, as text, before it is converted. The
-            command `jax2onnx convert` makes the model of it without Python. Send this file with a
+            command `jax2onnx convert` makes the model from it without Python. Send this file with a
             report of a bug.
         record_weights: Writes the values of parameters into the file of `record`, too. Without them
             it holds only their shapes.
@@ -276,8 +277,8 @@ def to_onnx(
         record_weights=record_weights,
         functions=functions,
     )
-    with _progress.shown_in_notebook():
-        converted = convert(
+    with collected_rarely(), _progress.shown_in_notebook():
+        model = convert(
             fn,
             inputs,
             input_params,
@@ -290,8 +291,7 @@ def to_onnx(
             input_dtypes=input_dtypes,
             output_dtypes=output_dtypes,
             checkpoint=checkpoint,
-        )
-        model = converted.model
+        ).model
         _progress.stage("writing", model)
         if options.source_map is not None:
             _result.save_source_map(model, options.source_map)

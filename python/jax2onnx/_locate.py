@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Program = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
-# How deep bodies may lie in each other.
+# How deeply bodies may be nested.
 _DEEPEST = 16
 
 

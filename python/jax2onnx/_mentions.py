@@ -1,7 +1,8 @@
 """The classes of layers that a callable may make while it is traced.
 
-Parameters may be arguments, and a model made of them anew; then the callable holds no instance that
-tells its class. The code does: it mentions the class, or a function or a class that does.
+Parameters may be arguments, and the model may be rebuilt from them. Then the callable holds no
+instance that tells its class. The code does: it mentions the class, or a function or a class that
+does.
 """
 
 import functools
@@ -20,7 +21,7 @@ def layers_of(tree: Tree) -> list[type]:
     search = _Search()
     search.add(tree.functions)
     search.add(tree.classes)
-    for obj, _ in tree.objects:
+    for obj in tree.objects.values():
         search.add([obj if isinstance(obj, types.FunctionType) else type(obj)])
     return search.run()
 

@@ -18,7 +18,7 @@ import numpy as np
 from jax2onnx import _frameworks, _jax
 from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
-from jax2onnx._objects import cells, global_names
+from jax2onnx._objects import cells, global_names, once_per_type
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -33,8 +33,8 @@ class Tree:
 
     Attributes:
         modules: Every module (an object with a Python `__call__`) with its path.
-        objects: Every array and every object that can hold others, and whether it is a variable of
-            a function rather than part of another object.
+        objects: Every array and every object that can hold others, by its id.
+        loose: The ids of containers that are variables of functions, not parts of other objects.
         functions: The functions that the callable consists of.
         classes: The classes that objects refer to.
         key: Differs when anything differs that a traced function could depend on.
@@ -42,7 +42,8 @@ class Tree:
     """
 
     modules: list[tuple[Any, str]]
-    objects: list[tuple[Any, bool]]
+    objects: dict[int, Any]
+    loose: set[int]
     functions: list[types.FunctionType]
     classes: list[type]
     key: str
@@ -61,8 +62,7 @@ class Tree:
 
     def holds(self, objects: Iterable[Any]) -> bool:
         """Whether one of the objects is among what the callable holds."""
-        known = {id(obj) for obj, _ in self.objects}
-        return any(id(obj) in known for obj in objects)
+        return not self.objects.keys().isdisjoint(map(id, objects))
 
 
 class SharedParameters:
@@ -99,12 +99,15 @@ def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
         collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(obj) else ""
         modules.extend((module, join(prefix, path)) for module, path in branch.modules)
         for array, path in branch.arrays:
-            below = join(prefix, path.removeprefix(collection)).replace("/", ".")
-            full = path if isinstance(path, OwnName) else below
+            if isinstance(path, OwnName):
+                full: str = path
+            else:
+                full = join(prefix, path.removeprefix(collection)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
     key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
-    objects = [(obj, id(obj) in walker.loose) for obj in walker.seen.values()]
-    return Tree(modules, objects, roots.functions, walker.classes, f"{key:x}", arrays)
+    return Tree(
+        modules, walker.seen, walker.loose, roots.functions, walker.classes, f"{key:x}", arrays
+    )
 
 
 def function_of(fn: Any) -> tuple[str, str, int] | None:
@@ -132,9 +135,15 @@ def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
     return None
 
 
+@once_per_type
+def _is_array(kind: type) -> bool:
+    """Whether a type is JAX's; asking for each instance takes much longer."""
+    return issubclass(kind, jax.Array)
+
+
 def _identity(array: Any) -> object:
     """A key shared by an array and what JAX turns it into while tracing."""
-    if isinstance(array, jax.Array):
+    if _is_array(type(array)) or isinstance(array, jax.Array):
         return id(array)
     array = _jax.unwrapped(array)
     if isinstance(array, np.ndarray):  # JAX makes views of NumPy arrays

@@ -4,7 +4,7 @@ A module in training mode updates its batch statistics and random counters when 
 tracing these updates are tracers, which must not be left behind.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Set
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -36,21 +36,21 @@ def _mutable_parts(kind: type) -> _Parts | None:
 
 
 class Snapshot:
-    """The shallow contents of some objects, each with whether it is loose: a variable of a
-    function, which other code may use at the same time.
+    """The shallow contents of some objects, by their id. Those that are `loose` are variables of
+    functions, which other code may use at the same time.
     """
 
-    def __init__(self, objects: Iterable[tuple[Any, bool]]) -> None:
+    def __init__(self, objects: Mapping[int, Any], loose: Set[int]) -> None:
         self._containers: list[tuple[Any, Any, bool]] = []
         self._slots: list[tuple[Any, Any, Any]] = []
-        for obj, loose in objects:
+        for identity, obj in objects.items():
             parts = _mutable_parts(type(obj))
             if parts is None:
                 continue
             for container in parts.containers:
-                self._containers.append((obj, container.copy(obj), loose))
+                self._containers.append((obj, container.copy(obj), identity in loose))
             if parts.has_dict and (stored := instance_dict(obj)):
-                self._containers.append((stored, stored.copy(), loose))
+                self._containers.append((stored, stored.copy(), identity in loose))
             for slot in parts.slots:
                 self._slots.append((slot, obj, _get(slot, obj)))
 
@@ -65,8 +65,9 @@ class Snapshot:
 
         for stored, saved, _ in self._containers:
             if isinstance(saved, dict):
-                for name in TRACE_MARKS.keys() & saved.keys():
-                    stored[name] = renew(name, saved[name])
+                for name in TRACE_MARKS:
+                    if name in saved:
+                        stored[name] = renew(name, saved[name])
         for slot, obj, value in self._slots:
             if slot.__name__ in TRACE_MARKS and value is not _MISSING:
                 slot.__set__(obj, renew(slot.__name__, value))

@@ -1,7 +1,6 @@
 """Traces the user's function with JAX."""
 
 import functools
-import gc
 import inspect
 import itertools
 import threading
@@ -14,6 +13,7 @@ from jax2onnx import _flags, _frameworks, _jax
 from jax2onnx._abstract import Abstract, as_constants, check_values, explained
 from jax2onnx._checkpoint import Weights
 from jax2onnx._functions import Functions
+from jax2onnx._garbage import collected_rarely
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx._scopes import Scopes
 from jax2onnx._state import Snapshot
@@ -23,11 +23,6 @@ _numbers = itertools.count()
 
 # Tracing writes into the user's model for a while.
 _one_at_a_time = threading.RLock()
-
-# How many new objects start the garbage collector while a function is traced. A trace keeps almost
-# all that it creates, so looking for garbage as often as Python usually does takes a tenth of the
-# time and finds next to nothing.
-_OBJECTS_PER_COLLECTION = 50_000
 
 
 @dataclass
@@ -77,10 +72,11 @@ def trace(
 
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
+        stack.enter_context(collected_rarely())
         own, tree = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
         stack.enter_context(explained(own))
-        snapshot = Snapshot(tree.objects)
+        snapshot = Snapshot(tree.objects, tree.loose)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
         key = tree.key + functions.key
@@ -89,7 +85,6 @@ def trace(
         stack.enter_context(functions.open())
         stack.enter_context(scopes.open())
         stack.callback(snapshot.restore)
-        stack.enter_context(_rare_collections())
         if abstract is not None:
             args, count = (abstract.types, *args), len(abstract.parameters)
             flags = {count + i: flag for i, flag in (flags or {}).items()}
@@ -124,21 +119,11 @@ def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree]:
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Lets the garbage collector run rarely. Only one thread at a time may do this."""
-    first, *others = gc.get_threshold()
-    gc.set_threshold(first and max(first, _OBJECTS_PER_COLLECTION), *others)  # 0 is never
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
-
-
-@contextmanager
 def restored(fn: Callable[..., Any]) -> Iterator[None]:
     """Undoes what a call of `fn` changes in its own state."""
     with _one_at_a_time:
-        snapshot = Snapshot(tree_of(fn).objects)
+        tree = tree_of(fn)
+        snapshot = Snapshot(tree.objects, tree.loose)
         try:
             with explained(fn):
                 yield

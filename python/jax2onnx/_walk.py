@@ -22,7 +22,7 @@ from jax2onnx._objects import cells, has_dict, instance_dict, once_per_type, slo
 Pairs = Iterable[tuple[str, Any]]
 Children = Callable[[Any], Pairs]
 
-# A walk that meets more objects than this has left the model.
+# A walk that finds more objects than this has left the model.
 _LIMIT = 500_000
 
 # Longer containers of plain values are data, such as a vocabulary.

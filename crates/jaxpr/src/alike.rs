@@ -16,10 +16,10 @@ pub struct ClassId(u32);
 /// Sorts the jaxprs of one program into classes.
 #[derive(Debug, Default)]
 pub struct Alike {
-    /// By what is written down of a jaxpr, which is all that matters of it.
+    /// By an encoding of all that matters about a jaxpr.
     classes: FxHashMap<Vec<u8>, ClassId>,
     known: FxHashMap<JaxprId, (ClassId, Vec<Constant>)>,
-    /// How many parameters were met that cannot be compared.
+    /// How many parameters were found that cannot be compared.
     unknown: usize,
 }
 
@@ -164,4 +164,75 @@ fn write_tensor(tensor: &Tensor, text: &mut Text) {
     let bytes = tensor.bytes();
     let unknown = bytes.is_none().then(|| tensor.address());
     (tensor.dtype(), tensor.shape(), bytes, unknown).hash(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the two jaxprs that a program calls are of one class.
+    fn are_alike(first: &str, second: &str) -> bool {
+        let called = |jaxpr: &str| format!("jit[jaxpr={{ lambda ; a:f32[2]. let {jaxpr} }}]");
+        let text = format!(
+            "{{ lambda ; a:f32[2]. let b:f32[2] = {} a c:f32[2] = {} b in (c,) }}",
+            called(first),
+            called(second)
+        );
+        let program = crate::text::parse(&text, 1 << 20).unwrap().program;
+        let main = program.jaxpr(program.main.unwrap());
+        let mut alike = Alike::default();
+        let classes: Vec<ClassId> = main
+            .eqns
+            .iter()
+            .map(|eqn| match eqn.params.0.first() {
+                Some((_, Param::Jaxpr(id))) => alike.class(&program, *id),
+                other => unreachable!("{other:?}"),
+            })
+            .collect();
+        classes[0] == classes[1]
+    }
+
+    #[test]
+    fn what_computes_the_same_is_alike() {
+        for same in [
+            "b:f32[2] = sin a in (b,)",
+            "b:f32[2] = mul a 2.0:f32[] in (b,)",
+            "b:f32[2] = f[x=(1, 2.5, \"s\", CLIP, f32, None, True)] a in (b,)",
+            "b:f32[2] = f[x={1, 2}:i32[2] y=[z=1]] a in (b,)",
+        ] {
+            assert!(are_alike(same, same), "{same}");
+        }
+        assert!(are_alike("b:f32[2] = sin a in (b,)", "b:f32[2] = sin a :: \"scope\" in (b,)"));
+    }
+
+    #[test]
+    fn what_computes_something_else_is_not() {
+        for (first, second) in [
+            ("b:f32[2] = sin a in (b,)", "b:f32[2] = cos a in (b,)"),
+            ("b:f32[2] = sin a in (b,)", "b:f32[2] = sin a in (a,)"),
+            ("b:f32[2] = mul a 2.0:f32[] in (b,)", "b:f32[2] = mul a 3.0:f32[] in (b,)"),
+            ("b:f32[2] = mul a 2.0:f32[] in (b,)", "b:f32[2] = mul a a in (b,)"),
+            ("b:f32[2] = f[x=1] a in (b,)", "b:f32[2] = f[x=2] a in (b,)"),
+            ("b:f32[2] = f[x=1] a in (b,)", "b:f32[2] = f[y=1] a in (b,)"),
+            ("b:f32[2] = f[x=1] a in (b,)", "b:f32[2] = f[x=True] a in (b,)"),
+            ("b:f32[2] = f[x=1.0] a in (b,)", "b:f32[2] = f[x=2.0] a in (b,)"),
+            ("b:f32[2] = f[x=True] a in (b,)", "b:f32[2] = f[x=False] a in (b,)"),
+            ("b:f32[2] = f[x=\"s\"] a in (b,)", "b:f32[2] = f[x=\"t\"] a in (b,)"),
+            ("b:f32[2] = f[x=CLIP] a in (b,)", "b:f32[2] = f[x=FILL] a in (b,)"),
+            ("b:f32[2] = f[x=f32] a in (b,)", "b:f32[2] = f[x=f16] a in (b,)"),
+            ("b:f32[2] = f[x=dim \"b\"] a in (b,)", "b:f32[2] = f[x=dim \"t\"] a in (b,)"),
+            ("b:f32[2] = f[x=(1, 2)] a in (b,)", "b:f32[2] = f[x=(1, 3)] a in (b,)"),
+            ("b:f32[2] = f[x=(1, 2)] a in (b,)", "b:f32[2] = f[x=(1, 2, 3)] a in (b,)"),
+            ("b:f32[2] = f[x=[y=1]] a in (b,)", "b:f32[2] = f[x=[y=2]] a in (b,)"),
+            ("b:f32[2] = f[x={1, 2}:i32[2]] a in (b,)", "b:f32[2] = f[x={1, 3}:i32[2]] a in (b,)"),
+            // Nobody knows whether these are equal.
+            ("b:f32[2] = f[x=opaque \"M\"] a in (b,)", "b:f32[2] = f[x=opaque \"M\"] a in (b,)"),
+            (
+                "b:f32[2] = jit[jaxpr={ lambda ; a:f32[2]. let c:f32[2] = sin a in (c,) }] a in (b,)",
+                "b:f32[2] = jit[jaxpr={ lambda ; a:f32[2]. let c:f32[2] = cos a in (c,) }] a in (b,)",
+            ),
+        ] {
+            assert!(!are_alike(first, second), "{first} and {second}");
+        }
+    }
 }

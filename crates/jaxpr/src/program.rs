@@ -65,7 +65,7 @@ pub struct Entered {
     /// The function.
     pub function: Arc<Function>,
     /// Which call it is: equal for the equations of one call, and never for those of two. What
-    /// transformations make of a call are calls of their own.
+    /// transformations turn a call into are calls of their own.
     pub call: Arc<str>,
     /// How many bytes of the equation's scope belong to the caller.
     pub outer: usize,

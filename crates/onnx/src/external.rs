@@ -53,7 +53,7 @@ struct Mover<'a> {
     location: &'a str,
     end: u64,
     placed: Vec<Placed>,
-    /// Which of the placed contents lie where in memory.
+    /// Where in memory the placed contents are.
     by_place: FxHashMap<Place, usize>,
     /// The placed contents of initializers, by their names.
     by_name: FxHashMap<String, Vec<usize>>,

@@ -229,7 +229,7 @@ pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX) && !name.contains(['/', '\\'])
 }
 
-/// How much is written between two questions whether to go on.
+/// How much is written between two checks for cancellation.
 const PIECE: usize = 4 << 20;
 
 /// A file that is written as long as it should be.

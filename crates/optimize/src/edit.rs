@@ -6,7 +6,7 @@ use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
-use crate::rewrite::{Match, can_be_output};
+use crate::rewrite::{Match, Memory, can_be_output};
 use crate::runner::Rule;
 use crate::{Error, Missed, Options, Problem, Report, Skip, Verify};
 
@@ -31,6 +31,7 @@ pub struct Editor<'a> {
     report: Report,
     /// The operator that was not recognised at a node, and why.
     missed: FxHashMap<NodeId, (&'static str, String)>,
+    memory: Memory,
 }
 
 impl<'a> Editor<'a> {
@@ -45,6 +46,7 @@ impl<'a> Editor<'a> {
             options: options.clone(),
             report: Report::default(),
             missed: FxHashMap::default(),
+            memory: Memory::default(),
         }
     }
 
@@ -73,7 +75,7 @@ impl<'a> Editor<'a> {
 
     /// Checks the graph if the options ask for it as often as `when`, and blames `name`.
     pub(crate) fn verify(&self, name: &'static str, when: Verify) -> Result<(), Error> {
-        if when == Verify::EachRewrite && self.options.verify != Verify::EachRewrite {
+        if self.options.verify > when {
             return Ok(());
         }
         onnx::verify(self.graph, self.options.opset).map_err(|error| Error {
@@ -113,7 +115,7 @@ impl<'a> Editor<'a> {
     pub(crate) fn attempt(&mut self, rule: &impl Rule, root: NodeId) -> Result<bool, Error> {
         let origin = self.graph.node(root).origin;
         let builder = builder(self.graph, self.origins, rule.name(), root);
-        let mut found = Match::new(builder, &self.options.forms, root);
+        let mut found = Match::new(builder, &self.options.forms, &mut self.memory, root);
         let outcome = rule.try_at(&mut found);
         let fresh = found.into_fresh();
         match outcome {
@@ -142,7 +144,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// A builder whose nodes stand before `root` and come from where it comes from.
+    /// A builder whose nodes are inserted before `root` and share its origin.
     pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         builder(self.graph, self.origins, name, root)
     }
@@ -360,7 +362,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A builder whose nodes stand before `root` and come from where it comes from.
+/// A builder whose nodes are inserted before `root` and share its origin.
 fn builder<'b>(
     graph: &'b mut Graph,
     origins: &'b mut Origins,

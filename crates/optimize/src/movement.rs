@@ -20,7 +20,7 @@ const REACH: usize = 8;
 pub(crate) type Layout = Vec<Vec<usize>>;
 
 /// Atoms, and the values whose axes are made of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Atoms {
     sizes: Vec<Dim>,
     views: Vec<Layout>,

@@ -7,12 +7,14 @@ use provenance::OriginId;
 use crate::Forms;
 
 /// When the graph is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verify {
     /// After every rewrite and every pass: slow, but identifies the culprit.
     EachRewrite,
     /// After every pass, and after every round of rewrites.
     EachPass,
+    /// By whoever asked for the optimisation, when everything is done.
+    Later,
 }
 
 /// How to optimise.
@@ -36,7 +38,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let each = cfg!(debug_assertions);
-        let verify = if each { Verify::EachRewrite } else { Verify::EachPass };
+        let verify = if each { Verify::EachRewrite } else { Verify::Later };
         let forms = Forms::auto(onnx::schema::NEWEST);
         Self { fuel: None, fuse: true, verify, opset: None, forms, report_missed: false }
     }

@@ -22,9 +22,9 @@ enum Step {
     Layout(Pass),
 }
 
-/// Constants are folded before equal nodes are shared: what each layer computes alike, such as the
-/// mask of its attention, then becomes part of that layer's nodes, not of those of all layers.
-/// Operators are recognised when equal nodes are one: a mean that is used twice is one value then.
+/// Constants are folded before equal nodes are merged: what all layers compute in the same way, such
+/// as the mask of attention, then becomes part of each layer's own nodes and is not shared by all.
+/// Operators are recognised after equal nodes were merged: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
 const STEPS: [Step; 14] = [
     Step::Pass(eliminate_dead_nodes::PASS),
@@ -60,7 +60,7 @@ pub fn optimize(
     if options.fuse && runner::run(&mut edit, "masks", MASKS.iter().copied())? == Changed::Yes {
         repeat(&mut edit, options)?;
     }
-    // Whatever is computed of parameters is part of what fusions look for, so that comes first.
+    // Fusions look for what was computed from parameters, so that comes first.
     if runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())? == Changed::Yes {
         repeat(&mut edit, options)?;
         runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())?;

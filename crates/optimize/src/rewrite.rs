@@ -6,6 +6,7 @@ use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{Dim, Tensor, Type};
 
 use crate::Forms;
+use crate::rewrites::Arranged;
 use crate::runner::Rule;
 
 /// A replacement of one node, found by looking at it and around it.
@@ -63,13 +64,30 @@ impl From<onnx::Error> for Skip {
 pub struct Match<'a> {
     builder: Builder<'a>,
     forms: &'a Forms,
+    memory: &'a mut Memory,
     root: NodeId,
     fresh: Vec<NodeId>,
 }
 
+/// What rewrites found out at one node and may need again at others.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) arranged: Arranged,
+}
+
 impl<'a> Match<'a> {
-    pub(crate) fn new(builder: Builder<'a>, forms: &'a Forms, root: NodeId) -> Self {
-        Self { builder, forms, root, fresh: Vec::new() }
+    pub(crate) fn new(
+        builder: Builder<'a>,
+        forms: &'a Forms,
+        memory: &'a mut Memory,
+        root: NodeId,
+    ) -> Self {
+        Self { builder, forms, memory, root, fresh: Vec::new() }
+    }
+
+    /// What was found out before.
+    pub(crate) fn memory(&mut self) -> &mut Memory {
+        self.memory
     }
 
     /// What was emitted.
@@ -208,7 +226,7 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    /// A constant that was computed of `parameter` by the root, named after both.
+    /// A constant that the root computed from `parameter`, named after both.
     pub fn derived(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
         let name = format!("{}/{}", self.graph().value(parameter).name, self.root().op.name);
         self.named(name, tensor)

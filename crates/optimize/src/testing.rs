@@ -31,7 +31,7 @@ fn same(actual: &str, expected: &str) {
     assert!(actual == expected, "got:\n{actual}\nexpected:\n{expected}");
 }
 
-/// The rewrite, applied as often as it can be, makes `output` of `input`.
+/// The rewrite, applied as often as possible, turns `input` into `output`.
 pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) {
     let (text, changed, report) =
         edited(input, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap());
@@ -49,7 +49,7 @@ pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
     assert_eq!(report.total(), 0);
 }
 
-/// The pass makes `output` of `input`, and nothing more when it runs again.
+/// The pass turns `input` into `output`, and changes nothing when it runs again.
 pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
     let (text, changed, _) = edited(input, |edit| {
         let changed = (pass.run)(edit).unwrap();

@@ -5,7 +5,7 @@ use lower::{Boundary, Lowered};
 use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
 };
-use optimize::{Form, Forms, Missed};
+use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins};
 
 use crate::{Error, Options};
@@ -21,11 +21,29 @@ pub(crate) struct Built {
     pub(crate) fallbacks: Vec<Fallback>,
 }
 
-/// The finished graph of a program.
+/// The finished graph of a program. It is verified once; if it is not valid, it is built again and
+/// verified step by step, so that the error names the step.
 pub(crate) fn build(
     program: &Program,
     boundary: &Boundary,
     options: &Options,
+    origins: &mut Origins,
+) -> Result<Built, Error> {
+    let verify = optimize::Options::default().verify;
+    match attempt(program, boundary, options, verify, origins) {
+        Err(Error::Onnx(_)) if verify > Verify::EachPass => {
+            *origins = Origins::default();
+            attempt(program, boundary, options, Verify::EachPass, origins)
+        }
+        done => done,
+    }
+}
+
+fn attempt(
+    program: &Program,
+    boundary: &Boundary,
+    options: &Options,
+    verify: Verify,
     origins: &mut Origins,
 ) -> Result<Built, Error> {
     let mut lowered = lower::lower(program, boundary, &options.lowering, origins)?;
@@ -41,6 +59,7 @@ pub(crate) fn build(
     }
     let clean_up = optimize::Options {
         fuel: options.fuel,
+        verify,
         forms,
         report_missed: options.report_missed || options.detail != Detail::Off,
         ..Default::default()
@@ -56,10 +75,10 @@ pub(crate) fn build(
     };
     legalize(graph, origins, opset, target)?;
     if graph.value_count() > before {
-        // Nodes were replaced one by one; what they share is cleaned up, nothing is fused anew.
+        // Nodes were replaced one by one, so equal nodes are merged now. Nothing is fused again.
         let fuel = options.fuel.map(|fuel| fuel.saturating_sub(done.total()));
         let opset = Some(opset).filter(|opset| has_present_forms(*opset));
-        let clean_up = optimize::Options { fuel, fuse: false, opset, ..Default::default() };
+        let clean_up = optimize::Options { fuel, fuse: false, verify, opset, ..Default::default() };
         optimize::optimize(graph, origins, &clean_up)?;
     }
     avoid_bugs(graph, origins, opset, target)?;

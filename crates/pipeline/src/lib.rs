@@ -31,7 +31,7 @@ pub struct Options {
     pub target: Target,
     /// How much every node says about where it came from.
     pub detail: Detail,
-    /// Whether a source map is made, of which the model carries the digest.
+    /// Whether a source map is made. The model carries its digest.
     pub source_map: bool,
     /// What the model says of itself beside the source map.
     pub metadata: Vec<(String, String)>,

@@ -1,5 +1,5 @@
 //! Recordings: a program as text together with all that its conversion was asked for, so that it can be
-//! converted again without Python, and sent with a report of a bug.
+//! converted again without Python, and sent with a bug report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Recording {
         Ok(Self { program, boundary, options, stacks, elided, entry, function, embed_sources })
     }
 
-    /// Converts it. Digests of the user's files are made of what `sources` reads.
+    /// Converts it. `sources` reads the user's files, for their digests.
     pub fn convert(
         &mut self,
         sources: Option<&provenance::ReadText<'_>>,

@@ -17,9 +17,9 @@
 //! - `convert`: the finished graph, and the opset.
 //! - `error`: what the user is told.
 //!
-//! Whatever is compared, all programs but those of `error` must convert. A file can be given to
-//! `jax2onnx convert` as it is. `INSTA_UPDATE=always cargo test -p pipeline --test files` writes what is
-//! expected anew.
+//! Whatever is compared, all programs except those of `error` must convert. A file can be given to
+//! `jax2onnx convert` as it is. `INSTA_UPDATE=always cargo test -p pipeline --test files` updates what
+//! is expected.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -153,7 +153,7 @@ fn programs_become_what_their_files_say() {
     if !failures.is_empty() {
         panic!(
             "{}\n{} of {} files give something else; \
-             INSTA_UPDATE=always cargo test -p pipeline --test files writes them anew",
+             INSTA_UPDATE=always cargo test -p pipeline --test files updates them",
             failures.join("\n"),
             failures.len(),
             files.len()

@@ -24,7 +24,7 @@ const FUEL: usize = 64;
 pub struct OptimizedNode<'m> {
     /// Its name.
     pub name: &'m str,
-    /// The graph or function that it stands in: names of values mean the same inside one.
+    /// The graph or function that contains it: names of values mean the same inside one.
     pub body: usize,
     /// The names of the values it reads.
     pub inputs: &'m [String],
@@ -181,7 +181,7 @@ impl<'m> Fused<'m> {
         found
     }
 
-    /// The nodes that together stand for the same, each of which may be `node`.
+    /// `node` and the nodes that the runtime made together with it.
     fn group(&self, node: usize) -> Vec<usize> {
         self.groups.get(&node).cloned().unwrap_or_else(|| vec![node])
     }

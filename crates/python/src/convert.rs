@@ -115,6 +115,7 @@ pub(crate) fn convert(
         output_types: types(&output_types)?,
         defaults,
     };
+    let function = function.filter(|_| resolve);
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;
     let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };

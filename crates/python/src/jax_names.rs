@@ -155,5 +155,5 @@ pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";
 pub(crate) const NOTEBOOK: (&str, &str, &str, &str) =
     ("IPython", "get_ipython", "compile", "_filename_map");
 
-/// A module of the standard library that lies at the root of it.
+/// A module at the root of the standard library.
 pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

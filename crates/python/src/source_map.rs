@@ -151,7 +151,7 @@ impl SourceMap {
     }
 
     /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, the
-    /// number of the graph or function that it stands in, and the names that it reads and writes.
+    /// number of the graph or function that contains it, and the names that it reads and writes.
     fn lookup_nodes(&self, nodes: Vec<Node>) -> Vec<Vec<Source>> {
         let optimized = nodes.iter().map(|(name, body, inputs, outputs)| OptimizedNode {
             name,

@@ -138,7 +138,7 @@ impl DivFloor for i64 {
 }
 
 impl Dim {
-    /// A dimension variable of which nothing is known.
+    /// A dimension variable without constraints.
     pub fn var(name: &str) -> Self {
         Self::atom(Atom::Var(Variable { name: name.into(), constraints: None }))
     }
@@ -197,9 +197,7 @@ impl Dim {
             return Dim::Known(value);
         }
         match (op, b) {
-            (DimOp::FloorDiv, Dim::Known(1)) => return a.clone(),
-            (DimOp::Mod, Dim::Known(1)) => return Dim::Known(0),
-            (DimOp::FloorDiv | DimOp::Mod, Dim::Known(k)) if *k > 1 => {
+            (DimOp::FloorDiv | DimOp::Mod, Dim::Known(k)) if *k >= 1 => {
                 let (quotient, rest) = a.split_multiples(*k);
                 if rest == Dim::Known(0) {
                     return if op == DimOp::FloorDiv { quotient } else { rest };
@@ -546,6 +544,14 @@ mod tests {
         assert_eq!(dim("floordiv(4*b + 3, 4)"), dim("b + floordiv(3, 4)"));
         assert_eq!(dim("floordiv(4*b, 4)"), dim("b"));
         assert_eq!(dim("mod(6*b, 3)"), Dim::Known(0));
+        assert_eq!(dim("floordiv(b + 5, 1)"), dim("b + 5"));
+        assert_eq!(dim("mod(b + 5, 1)"), Dim::Known(0));
+        assert_eq!(dim("floordiv(b + 1, b + 1)"), Dim::Known(1));
+        assert_eq!(dim("max(b, b)"), dim("b"));
+        assert_eq!(dim("min(b + t, t + b)"), dim("b + t"));
+        assert_ne!(dim("max(b, t)"), dim("b"));
+        assert_ne!(dim("floordiv(b, t)"), Dim::Known(1));
+        assert_ne!(dim("mod(b, 2)"), Dim::Known(0));
     }
 
     #[test]

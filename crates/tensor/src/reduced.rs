@@ -489,6 +489,20 @@ mod tests {
     }
 
     #[test]
+    fn integers_belong_to_the_scales_that_are_stored() {
+        for scale in [DType::F16, DType::BF16, DType::F32] {
+            let blocks = Blocks { dtype: DType::I8, size: 16, scale };
+            let parts = matrix(50, 7, wave).quantized(blocks, "w").unwrap();
+            let (values, scales) = (integers(&parts.values), floats(&parts.scales));
+            for (position, value) in values.into_iter().enumerate() {
+                let (i, j) = (position / 7, position % 7);
+                let exact = nearest(wave(i, j) / scales[i / 16 * 7 + j]).clamp(-128.0, 127.0);
+                assert_eq!(value as f32, exact, "{scale} {i} {j}");
+            }
+        }
+    }
+
+    #[test]
     fn all_levels_are_used() {
         let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32 };
         let line = matrix(16, 1, |i, _| i as f32 - 8.0);
@@ -546,10 +560,13 @@ mod tests {
     #[test]
     fn a_transposed_matrix_is_reduced_in_its_own_order() {
         let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32 };
-        let there = matrix(40, 9, wave).quantized(blocks, "w").unwrap();
-        let back = matrix(9, 40, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
-        let back = back.quantized(blocks, "w").unwrap();
-        assert_eq!(there.values.read().unwrap(), back.values.read().unwrap());
-        assert_eq!(there.scales.read().unwrap(), back.scales.read().unwrap());
+        // The second is read in pieces, which end inside of blocks.
+        for (rows, columns) in [(40, 9), (300, 1000)] {
+            let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
+            let back = matrix(columns, rows, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
+            let back = back.quantized(blocks, "w").unwrap();
+            assert!(there.values.read().unwrap() == back.values.read().unwrap(), "{rows}");
+            assert!(there.scales.read().unwrap() == back.scales.read().unwrap(), "{rows}");
+        }
     }
 }

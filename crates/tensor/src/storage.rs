@@ -126,7 +126,7 @@ pub struct Place {
     bytes: usize,
     order: Vec<Axis>,
     start: usize,
-    /// What is computed of the elements, the first step first.
+    /// What is computed from the elements, the first step first.
     computed: Vec<How>,
 }
 
@@ -300,7 +300,7 @@ impl Tensor {
         }
     }
 
-    /// The raw bytes where they are, unless they lie in another order or elsewhere.
+    /// The raw bytes where they are, unless they are in another order or elsewhere.
     pub fn stored_bytes(&self) -> Option<&[u8]> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| storage.bytes()),
@@ -334,7 +334,7 @@ impl Tensor {
         Ok(Cow::Owned(bytes))
     }
 
-    /// Hands out the raw bytes a piece at a time, without ever having all of a tensor that lies in
+    /// Hands out the raw bytes a piece at a time, without ever holding all of a tensor that is in
     /// another order or is computed.
     pub fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match &self.data {
@@ -433,7 +433,7 @@ impl Tensor {
         Self::over(self.dtype, &shape, Data::Moved(Arc::new(moved)))
     }
 
-    /// The axes as they lie in C order.
+    /// The axes in C order.
     fn dense(&self) -> Vec<Axis> {
         let mut stride = 1;
         let axis = |&size: &usize| {

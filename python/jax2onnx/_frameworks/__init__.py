@@ -14,6 +14,7 @@ from jax2onnx._frameworks.haiku import Haiku
 from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
+from jax2onnx._objects import once_per_type
 
 __all__ = [
     "BOOKS",
@@ -62,6 +63,7 @@ def names_variables(kind: type) -> bool:
     return any(framework.names_variables(kind) for framework in ALL)
 
 
+@once_per_type
 def names_scopes(kind: type) -> bool:
     """Whether calls of a class's instances open a scope for each instance already."""
     return any(framework.names_scopes and framework.owns(kind) for framework in ALL)
@@ -91,7 +93,7 @@ def intercepts(kind: type) -> bool:
 
 
 def is_layer(kind: type) -> bool:
-    """Whether a class is one of those whose instances may be made anew while they are traced."""
+    """Whether instances of a class may be rebuilt while they are traced."""
     return any(
         framework.rebuilds
         and framework.owns(kind)

@@ -13,7 +13,7 @@ def reports_error(callback: Any) -> bool:
 
 
 class Equinox(Framework):
-    """Modules are pytrees: transformations take them apart and make new ones of their leaves."""
+    """Modules are pytrees: transformations take them apart and make new ones from their leaves."""
 
     module = "equinox"
     holders: ClassVar[Holders] = {("equinox.nn._stateful", "State"): frozenset({"_state"})}

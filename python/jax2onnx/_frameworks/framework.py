@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-# Runs a call: of which module, its method, whether it may be the model itself, and arguments.
+# Runs a call. It takes the module, the method, whether it may be the model itself, and arguments.
 Run = Callable[..., Any]
 
 Holders = Mapping[tuple[str, str], frozenset[str]]
@@ -39,8 +39,8 @@ class Framework:
     #: Whether calls of its modules open a scope for each instance already.
     names_scopes: ClassVar[bool] = False
 
-    #: Whether modules may be made anew while a function is traced, from parameters that it is
-    #: given: then no instance tells which classes there are.
+    #: Whether modules may be rebuilt while a function is traced, from parameters that it is
+    #: given. Then no instance tells which classes there are.
     rebuilds: ClassVar[bool] = False
 
     def modules(self) -> type | None:

@@ -107,7 +107,7 @@ class _Copies:
     def _learn(self, kind: type) -> Callable[[Any], Any] | None:
         """How objects of a type are copied; None if they are not."""
         copied = self._has(kind) or _is_mark(kind)
-        return self._copiers.setdefault(kind, self._instance if copied else None)
+        return self._copiers.setdefault(kind, self._copier(kind) if copied else None)
 
     def _note(self, obj: Any, copy: Any) -> None:
         self._made[id(obj)] = copy
@@ -136,19 +136,27 @@ class _Copies:
             if copiers.get(type(value), self) is not None:
                 copy[key] = self._of(value)
 
-    def _instance(self, obj: Any) -> Any:
-        kind = type(obj)
-        copy = object.__new__(kind)
-        self._note(obj, copy)
-        if has_dict(kind):
-            self._fill(instance_dict(copy), instance_dict(obj))
-        for slot in slots(kind):
-            try:
-                value = slot.__get__(obj)
-            except AttributeError:  # not assigned yet
-                continue
-            slot.__set__(copy, self._of(value))
-        return copy
+    def _copier(self, kind: type) -> Callable[[Any], Any]:
+        """Copies objects of a type. A model has thousands, so what they share is asked once."""
+        made, originals, copiers = self._made, self.originals, self._copiers
+        new, fills = object.__new__, has_dict(kind)
+        members = [(slot.__get__, slot.__set__) for slot in slots(kind)]
+
+        def copier(obj: Any) -> Any:
+            copy = new(kind)
+            made[id(obj)] = copy
+            originals.append(obj)
+            if fills:
+                self._fill(instance_dict(copy), instance_dict(obj))
+            for get, put in members:
+                try:
+                    value = get(obj)
+                except AttributeError:  # not assigned yet
+                    continue
+                put(copy, value if copiers.get(type(value), self) is None else self._of(value))
+            return copy
+
+        return copier
 
 
 def _is_mark(kind: type) -> bool:

@@ -22,7 +22,7 @@ use crate::terminal::Terminal;
 #[command(after_help = "\
 Examples:
   jax2onnx convert model.jaxpr -o model.onnx
-  jax2onnx convert model.jaxpr -o model.onnx --self-contained --map model.onnx.map")]
+  jax2onnx convert model.jaxpr -o model.onnx --map model.onnx.map")]
 pub(crate) struct Convert {
     /// The recorded program.
     #[arg(value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]

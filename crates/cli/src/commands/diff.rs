@@ -20,7 +20,7 @@ Exit status: 0 if the models are the same, 1 if they differ, 2 on errors.
 Examples:
   jax2onnx diff before.onnx after.onnx
   jax2onnx diff before.onnx after.onnx --by module --no-weights
-  jax2onnx diff before.onnx after.onnx --json | jq '.nodes[] | select(.change == \"added\")'")]
+  jax2onnx diff before.onnx after.onnx --json | jq '.nodes[].change'")]
 pub(crate) struct Diff {
     /// The old model.
     a: PathBuf,

@@ -52,7 +52,7 @@ pub struct Export {
     /// Says which operators were nearly recognised and stay elementary, with line and reason.
     #[arg(long)]
     pub missed: bool,
-    /// Also writes the program to this file, for a report of a bug: `convert` makes the model of it
+    /// Also writes the program to this file, for a bug report: `convert` makes the model from it
     /// without Python. The values of weights are left out.
     #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,
@@ -68,12 +68,12 @@ pub struct Export {
 }
 
 const EXAMPLES: &str = "\
-Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or NumPy's names.
+Types: f16 bf16 f32 f64, i8 … i64, u8 … u64, bool, c64 c128, or those of NumPy.
 
 Examples:
-  jax2onnx export model.py:predict --input 'f32[2,3]' --input 'i32[B,16]' -o model.onnx
-  jax2onnx export model.py:'make_model()' --input 'f32[B,224,224,3]' --stacktrace full
-  jax2onnx export package.module:fn --input 'x=f32[]' --set enable_double_precision=True";
+  jax2onnx export model.py:predict --input 'f32[2,3]' --input 'i32[B,16]'
+  jax2onnx export model.py:'make_model()' --input 'f32[B,9]' --stacktrace full
+  jax2onnx export package.module:fn --input 'x=f32[]' --set export_mode=web";
 
 impl Export {
     /// The standalone binary has no Python.

@@ -27,7 +27,7 @@ Examples:
   jax2onnx profile model.onnx onnxruntime_profile.json
   jax2onnx profile model.onnx profile.json --skip 1 --annotate model.py
   jax2onnx profile model.onnx profile.json --speedscope > model.speedscope.json
-  jax2onnx profile model.onnx profile.json --folded=modules | flamegraph.pl > model.svg")]
+  jax2onnx profile model.onnx profile.json --folded | flamegraph.pl > model.svg")]
 pub(crate) struct Profile {
     /// The model file. Its weights are not loaded.
     model: PathBuf,

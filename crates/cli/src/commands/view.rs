@@ -31,7 +31,7 @@ The page's address follows what is selected: `model.html#node=/blocks.0/attn/Sof
 
 Examples:
   jax2onnx view model.onnx -o model.html --open
-  jax2onnx view model.onnx -o model.html --profile onnxruntime_profile.json --skip 1
+  jax2onnx view model.onnx -o model.html --profile profile.json --skip 1
   jax2onnx view before.onnx --against after.onnx -o changes.html
   jax2onnx verify int8.onnx --reference model.onnx --json > errors.json
   jax2onnx view int8.onnx -o int8.html --errors errors.json")]

@@ -1,9 +1,9 @@
-//! Which node of one model is which of the other.
+//! Which node of one model corresponds to which node of the other.
 //!
-//! Names are numbered and lines move, so neither tells. Nodes are the same if they compute the same
-//! from the same, wherever they stand; of what is left, if they stand in the same module and look
-//! the same, in the same order as far as possible; then if they compute the same in another
-//! function, or something else with the same operator in the same.
+//! Names are numbered and lines move, so neither tells. Nodes are matched in three steps: those that
+//! compute the same from the same operands, wherever they are; then those in the same module that
+//! look the same, in the same order as far as possible; then those that compute the same in another
+//! function, and those with the same operator in the same function.
 
 use std::collections::VecDeque;
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use onnx::proto::{ModelProto, StringStringEntryProto};
-use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, digest};
+use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, digest};
 
 use crate::failure::Failure;
 
@@ -121,10 +121,13 @@ impl Model {
 
 fn read_map(path: &Path) -> Result<String, Failure> {
     let failed = |error| Failure::Io { path: path.to_owned(), error };
-    let mut text = String::new();
+    let mut bytes = vec![];
     let file = File::open(path).map_err(failed)?;
-    file.take(LARGEST_MAP).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    file.take(LARGEST_MAP).read_to_end(&mut bytes).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| {
+        let error = SourceMapError::Malformed("it is not text".to_owned());
+        Failure::Map { path: path.to_owned(), error }
+    })
 }
 
 impl Model {

@@ -47,8 +47,8 @@ impl Errors {
         if about.len() > LARGEST {
             return Err(wrong("it is too large".to_owned()));
         }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
-        serde_json::from_str(&text)
+        let bytes = std::fs::read(path).map_err(failed)?;
+        serde_json::from_slice(&bytes)
             .map_err(|error| wrong(format!("not what `jax2onnx verify --json` prints: {error}")))
     }
 

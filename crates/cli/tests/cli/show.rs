@@ -73,6 +73,20 @@ fn maps_are_found_inside_and_beside_the_model() {
 }
 
 #[test]
+fn a_binary_file_is_not_a_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = folder.path().join("weights.bin");
+    std::fs::write(&map, b"\xff\xfe\x00").unwrap();
+    let shown = run(&["show", &model("off.onnx"), "--map", map.to_str().unwrap()]);
+    assert_eq!(shown.status, 2);
+    assert!(
+        shown.errors.contains("weights.bin: not a source map: it is not text"),
+        "{}",
+        shown.errors
+    );
+}
+
+#[test]
 fn the_map_of_another_export_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let beside = folder.path().join("beside.onnx");
@@ -163,6 +177,9 @@ fn help_shows_examples_and_exit_statuses() {
                 help.contains("Examples:\n") && help.contains(&format!("  jax2onnx {name}")),
                 "{help}"
             );
+            let examples = help.split("Examples:\n").nth(1).unwrap();
+            // clap would break longer ones on a terminal of this width.
+            assert!(examples.lines().all(|line| line.chars().count() <= 80), "{examples}");
             seen += 1;
         }
     }

@@ -211,7 +211,9 @@ fn errors_belong_to_lines() {
     fs::write(&errors, answer.to_string()).unwrap();
     let said = run(&format!("view tests/profiled/mlp.onnx --errors {errors} -o {out}"));
     assert!(said.errors.contains("1 line of 1 not found in the model"), "{}", said.errors);
-    for bad in ["", "{}", "[]", "\u{1b}[2J", "{\"ok\":true,\"message\":1}", &"[".repeat(100_000)] {
+    let deep = "[".repeat(100_000);
+    let bad = ["", "{}", "[]", "\u{1b}[2J", "{\"ok\":true,\"message\":1}", &deep];
+    for bad in bad.map(str::as_bytes).into_iter().chain([b"\xff\xfe\x00".as_slice()]) {
         fs::write(&errors, bad).unwrap();
         let error = trouble(&format!("view tests/profiled/mlp.onnx --errors {errors} -o {out}"));
         assert!(error.contains("not what `jax2onnx verify --json` prints"), "{error}");

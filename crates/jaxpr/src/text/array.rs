@@ -75,7 +75,7 @@ fn decode(dtype: DType, bytes: &[u8]) -> String {
             value.first().map(ToString::to_string).unwrap_or_default()
         }
     };
-    // What a number does not say, such as the bits of a NaN, is said by the bits.
+    // Decimal text loses some bits, such as those of a NaN. Then the bits are written instead.
     if encode(dtype, &text).is_ok_and(|again| again == bytes) {
         return text;
     }
@@ -125,8 +125,8 @@ pub(super) fn from_base64(at: usize, ty: &Type, text: &str) -> Read<Tensor> {
     }
 }
 
-/// An array in place of one whose values are not known, the `number`th of them. It may take `left`
-/// bytes, of which it takes some.
+/// An array in place of one whose values are unknown, the `number`th of them. Its size is taken from
+/// `left`, the bytes that such arrays may still use.
 pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) -> Read<Tensor> {
     let shape = shape(at, ty)?;
     let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));

@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A dimension that stands at `at`.
+    /// The dimension at `at`.
     pub(super) fn dim(&self, at: usize, text: &str) -> Read<Dim> {
         let constraints = &self.document.program.constraints;
         Dim::parse_with(text, Some(constraints)).or_else(|error| fail(at, error.to_string()))
@@ -330,7 +330,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// `@3`, of which the sign was read.
+    /// `@3`, after the `@`.
     pub(super) fn definition(&mut self) -> Read<JaxprId> {
         let (at, number) = self.integer("the number of a jaxpr")?;
         match self.definitions.get(&number) {
@@ -401,9 +401,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `1.0:f32[]`, `{1, 2}:i32[2]`: an array whose type stands behind its elements.
+    /// `1.0:f32[]`, `{1, 2}:i32[2]`: an array whose type follows its elements.
     pub(super) fn literal(&mut self) -> Read<Tensor> {
-        // The type says how to read what stands before it.
+        // The type says how to read the elements before it.
         let start = self.tokens.clone();
         match self.token {
             Token::Sign('{') => {

@@ -200,7 +200,7 @@ fn write_frame(text: &mut String, number: usize, frame: &Frame) {
     );
 }
 
-/// Numbers things in the order in which they are met.
+/// Numbers things in the order in which they first occur.
 #[derive(Debug)]
 struct Table<T> {
     known: FxHashMap<T, usize>,

@@ -10,7 +10,7 @@
 //!   in (d,) }
 //! ```
 //!
-//! - Arrays that are large, or that several jaxprs hold, stand before the jaxprs: numbers in braces,
+//! - Arrays that are large, or that several jaxprs hold, come before the jaxprs: numbers in braces,
 //!   `base64 "…"`, or `...` for values that are left out. Which constants are one array is part of
 //!   the text. An element written as `0x…` is given by its bits.
 //! - Jaxprs that are called more than once are defined as `@0 = { lambda … }` and called `@0`.
@@ -56,7 +56,7 @@ pub struct TextError {
 /// A text that was read.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// What stands before the program: how it is to be converted.
+    /// What comes before the program: how to convert it.
     pub header: Params,
     /// The program.
     pub program: Program,

@@ -10,7 +10,7 @@ use super::token::{Token, is_plain, quoted};
 use crate::{Param, Params};
 use tokens::{Read, fail};
 
-/// The words that stand before a text in quotes.
+/// The words that come before a text in quotes.
 const DIM: &str = "dim";
 const ENUM: &str = "enum";
 const OPAQUE: &str = "opaque";
@@ -22,7 +22,7 @@ fn is_taken(word: &str) -> bool {
 }
 
 impl<'a> Parser<'a> {
-    /// `a=1 b=2]`: what stands behind an opening bracket.
+    /// `a=1 b=2]`: what follows an opening bracket.
     pub(super) fn params(&mut self, scope: &mut Scope<'a>) -> Read<Params> {
         Ok(Params(self.fields(scope)?))
     }

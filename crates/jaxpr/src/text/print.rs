@@ -83,7 +83,7 @@ const NESTED: usize = 16;
 /// Arrays of fewer bytes than this are written as numbers.
 const NUMBERS: usize = 512;
 
-/// Parameters of equations stand on one line if they are at most this long.
+/// Parameters of an equation go on one line if they are at most this long.
 const LINE: usize = 72;
 
 /// Integers and booleans of at most this many bytes are part of the code rather than weights.

@@ -145,6 +145,9 @@ fn weights_are_left_out_unless_asked_for() {
     let consts = &elided.program.jaxprs[0].consts;
     assert_ne!(consts[0].1.tensor, consts[4].1.tensor, "no two are the same array");
     assert_eq!(printed(&elided, false), short);
+    let firsts = consts.iter().filter(|(_, c)| c.tensor.dtype() == DType::F32);
+    let firsts: Vec<f64> = firsts.map(|(_, c)| c.tensor.to_f64s().unwrap()[0]).collect();
+    assert!(firsts.iter().all(|first| (0.0..=0.5).contains(first) && *first > 0.0), "{firsts:?}");
 }
 
 #[test]
@@ -175,6 +178,18 @@ fn errors_say_where_and_what() {
         (
             "{ lambda a:i8[1] = {300}; . let in () }",
             "line 1, column 21: 300 is out of range for i8",
+        ),
+        (
+            "{ lambda a:f8e4m3fn[1] = {0.5}; . let in () }",
+            "line 1, column 27: elements of type f8e4m3fn are written as 0x…",
+        ),
+        (
+            "{ lambda a:i8[1] = {0x100}; . let in () }",
+            "line 1, column 21: `0x100` is not a number of type i8",
+        ),
+        (
+            "{ lambda a:bool[1] = {1}; . let in () }",
+            "line 1, column 23: a bool is True or False, not `1`",
         ),
         ("{ lambda a:f32[1] = %3; . let in () }", "line 1, column 22: `%3` is not defined"),
         (

@@ -91,7 +91,7 @@ impl Context<'_> {
         self.builder.op(op, inputs, attrs)
     }
 
-    /// Emits a node with one result, of which some optional operands may be left out.
+    /// Emits a node with one result. Optional operands may be left out.
     #[track_caller]
     pub fn op_optional(
         &mut self,

@@ -138,7 +138,7 @@ impl Parts {
         self.each(cx, |cx, part| Ok(cx.op("Gather", &[part, index], attrs! { axis: axis })?))
     }
 
-    /// The elements at `index`, of which there is one per element of the result, along an axis.
+    /// The elements at `index` along an axis. There is one index for each element of the result.
     #[track_caller]
     pub(crate) fn pick(self, cx: &mut Context<'_>, axis: i64, index: ValueId) -> Result<Self> {
         self.each(cx, |cx, part| {

@@ -45,7 +45,7 @@ pub(super) enum Rule {
     ComplexOnly,
 }
 
-/// How an equation of which some operands or results are complex is lowered.
+/// How an equation with complex operands or results is lowered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Complex {
     /// By the rule, applied to the real parts and then to the imaginary parts; real operands take
@@ -132,15 +132,15 @@ expansions! {
     HiPrimitive = "hi-primitive",
     /// What the primitive's own implementation does.
     Implementation = "implementation",
-    /// What the implementation of keys makes random bits of.
+    /// The key implementation's function for random bits.
     KeyBits = "key-bits",
-    /// What it folds numbers into keys with.
+    /// The key implementation's function for folding a number into a key.
     KeyFoldIn = "key-fold-in",
     /// Random numbers of the gamma distribution.
     KeyGamma = "key-gamma",
-    /// What the implementation of keys makes them of.
+    /// The key implementation's function for a seed.
     KeySeed = "key-seed",
-    /// What it makes several keys of one with.
+    /// The key implementation's function for splitting a key.
     KeySplit = "key-split",
     /// A loop's body is applied to all rows at once.
     Map = "map",

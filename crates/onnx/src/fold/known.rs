@@ -78,6 +78,54 @@ mod tests {
         assert_eq!(first(wrapped, elements), Some(vec![9, 3]));
     }
 
+    /// The elements that a slice takes, counted one by one. Unlike in Python, one that reads
+    /// backwards from before the first element takes that.
+    fn slice(size: i64, start: i64, end: i64, step: i64) -> Vec<i64> {
+        let from_front = |at: i64| if at < 0 { at + size } else { at };
+        let (mut at, end) = (from_front(start), from_front(end));
+        let mut taken = Vec::new();
+        if step > 0 {
+            at = at.max(0);
+            while at < end.min(size) {
+                taken.push(at);
+                at += step;
+            }
+        } else {
+            at = at.clamp(0, size - 1);
+            while at > end.max(-1) {
+                taken.push(at);
+                at += step;
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn slices_take_the_elements_that_they_name() {
+        let size = 4;
+        for (start, end) in (-6..=6).flat_map(|start| (-6..=6).map(move |end| (start, end))) {
+            for step in [1, 2, 3, -1, -2, -5] {
+                let expected = slice(size, start, end, step);
+                let text = format!(
+                    "g () => (int64[{}] y) {{
+                        c = Constant <value_ints = [0, 1, 2, 3]> ()
+                        b = Constant <value_ints = [{start}]> ()
+                        e = Constant <value_ints = [{end}]> ()
+                        a = Constant <value_ints = [-1]> ()
+                        s = Constant <value_ints = [{step}]> ()
+                        y = Slice (c, b, e, a, s) }}",
+                    expected.len()
+                );
+                let found = first(&text, known);
+                // What has no elements need not be computed.
+                assert!(
+                    found.as_ref() == Some(&expected) || (found.is_none() && expected.is_empty()),
+                    "{start}:{end}:{step} {found:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn inputs_and_what_wraps_around_are_not() {
         for text in [

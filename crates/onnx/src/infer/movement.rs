@@ -154,7 +154,7 @@ pub(super) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
                 Dim::Known(_) => shape.push(dim.clone()),
                 Dim::Symbolic(_) if at_least(dim, 2) => shape.push(dim.clone()),
                 Dim::Symbolic(_) => {
-                    let reason = format!("whether axis {i} of {ty} is 1 is not known");
+                    let reason = format!("cannot tell whether axis {i} of {ty} has size 1");
                     return Err(call.error(reason));
                 }
             }

@@ -40,7 +40,7 @@ fn static_count(shape: &[Dim]) -> Option<i64> {
     shape.iter().try_fold(1i64, |count, dim| count.checked_mul(dim.as_known()?))
 }
 
-/// The size that stands at `at`, where `shape` holds a one in its place.
+/// The size at `at`, where `shape` holds a one as a placeholder.
 fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     let quotient = match (static_count(&ty.shape), static_count(shape)) {
         (Some(count), Some(rest)) => exact_div(&Dim::Known(count), &Dim::Known(rest)),
@@ -49,7 +49,7 @@ fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     quotient.ok_or_else(|| {
         let mut others = shape.to_vec();
         others[at] = Dim::Known(-1);
-        call.error(format!("{ty} has no shape {}", text(&others)))
+        call.error(format!("{ty} cannot have the shape {}", text(&others)))
     })
 }
 
@@ -63,7 +63,11 @@ fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
             same(&a, &b) || !is_polynomial(&a) || !is_polynomial(&b)
         }
     };
-    if equal { Ok(()) } else { Err(call.error(format!("{ty} has no shape {}", text(shape)))) }
+    if equal {
+        Ok(())
+    } else {
+        Err(call.error(format!("{ty} cannot have the shape {}", text(shape))))
+    }
 }
 
 fn is_polynomial(dim: &Dim) -> bool {

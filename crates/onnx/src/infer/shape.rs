@@ -70,7 +70,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
     let distance = match call.ty(0)?.dtype {
         DType::F64 => limit - start,
         DType::F32 => f64::from(limit as f32 - start as f32),
-        other => return Err(call.error(format!("how {other} rounds here is not known"))),
+        other => return Err(call.error(format!("the length of a range of {other} is unknown"))),
     };
     let count = (distance / step).ceil();
     if !count.is_finite() || count > 1e15 {

@@ -119,6 +119,6 @@ fn place(call: &Call<'_>, size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> Result
         Dim::Known(..=NEGATIVE_FAR) => Ok(low.clone()),
         at if at_least(at, 0) => Ok(min(high, at)),
         at if at_least(&-at.clone(), 1) => Ok(max(&(size.clone() + at.clone()), low)),
-        at => Err(call.error(format!("whether the index {at} is negative is not known"))),
+        at => Err(call.error(format!("cannot tell whether the index {at} is negative"))),
     }
 }

@@ -185,3 +185,80 @@ fn dims(text: &str) -> Result<Vec<Dim>, PathError> {
     let wrong = || PathError { part: text.to_owned(), what: "a shape" };
     parts.iter().map(dim).collect::<Option<_>>().ok_or_else(wrong)
 }
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::{EncodeOptions, encode, text};
+
+    /// Two results of one node, a branch, and an operator of another domain.
+    fn listing() -> Listing {
+        let text = "g (float[B,4] x, float[4,2] w) => (float[B,2] y, float[B,2] z, float t) {
+            h = MatMul (x, w)
+            a, b = Split <axis = 1, num_outputs = 2> (h)
+            c = Concat <axis = 1> (b, a)
+            y = Relu (c)
+            z = my.domain.Turn (h)
+            t = ReduceSum <keepdims = 0> (h)
+        }";
+        let graph = text::parse(text, &mut Origins::default()).unwrap();
+        Listing::new(&encode(&graph, &EncodeOptions::new(23)).unwrap().proto)
+    }
+
+    #[test]
+    fn paths_are_found() {
+        let listing = listing();
+        for path in [
+            "MatMul",
+            "MatMul -> Split -> Concat -> Relu",
+            "MatMul:Bx2 -> Split:Bx1 -> *:[B, 2]",
+            "MatMul:?x2->Split{axis=1, num_outputs=2}",
+            "* -> my.domain::Turn:Bx2",
+            "MatMul -> ReduceSum{keepdims=0}:scalar",
+        ] {
+            assert_eq!(listing.missing(path).unwrap(), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_instead_is_said() {
+        let listing = listing();
+        for (path, instead) in [
+            ("Gemm", "nothing"),
+            ("MatMul:Bx3", "MatMul:Bx2"),
+            ("MatMul:Bx2x1", "MatMul:Bx2"),
+            ("MatMul -> Relu", "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar"),
+            (
+                "MatMul -> Split{axis=0}",
+                "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar",
+            ),
+            ("Split -> Concat -> Neg", "Split -> Concat -> Relu:Bx2"),
+            ("Relu -> Neg", "Relu -> nothing"),
+            ("Concat -> Relu -> Neg -> Neg", "Concat -> Relu -> nothing"),
+        ] {
+            assert_eq!(listing.missing(path).unwrap().as_deref(), Some(instead), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_path_is_an_error() {
+        for (path, problem) in [
+            ("", "`` is not a step"),
+            ("MatMul ->", "`` is not a step"),
+            ("Mat*", "`Mat*` is not a step"),
+            ("my.domain::", "`my.domain::` is not a step"),
+            ("Gemm{transB=1", "`Gemm{transB=1` is not a step"),
+            ("Gemm{transB}", "`transB` is not an attribute"),
+            ("Gemm{transB=}", "`transB=` is not an attribute"),
+            ("Gemm more", "`Gemm more` is not a step"),
+            ("Gemm:Bx", "`Bx` is not a shape"),
+            ("Gemm:[B,]", "`[B,]` is not a shape"),
+            ("Gemm:2b", "`2b` is not a shape"),
+        ] {
+            let found = listing().missing(path).unwrap_err().to_string();
+            assert_eq!(found, problem, "{path}");
+        }
+    }
+}

@@ -185,7 +185,9 @@ mod tests {
             (9.536_743_164_062_5e-7, "9.5367431640625e-07"),
             (5e-324, "5e-324"),
             (f64::NEG_INFINITY, "-inf"),
+            (f64::INFINITY, "inf"),
             (f64::NAN, "nan"),
+            (-f64::NAN, "nan"),
         ] {
             assert_eq!(Literal::Float(value).to_string(), text);
         }

@@ -161,20 +161,20 @@ pub enum Runtime {
     WebGpu,
 }
 
-/// What a build of onnxruntime-web runs of one operator version.
+/// What a build of onnxruntime-web runs of some versions of an operator.
 #[derive(Debug)]
 struct Runs {
     op: &'static str,
-    since: i64,
+    versions: &'static [i64],
     rows: &'static [Row],
 }
 
 impl Runs {
-    /// The rows of a table, which is sorted by operator and version.
+    /// The rows of a table, which is sorted by operator.
     fn find(table: &'static [Runs], schema: &Schema) -> Option<&'static [Row]> {
-        let key = (schema.name, schema.since);
-        let found = table.binary_search_by(|runs| (runs.op, runs.since).cmp(&key));
-        found.ok().map(|at| table[at].rows)
+        let first = table.partition_point(|runs| runs.op < schema.name);
+        let mut same = table[first..].iter().take_while(|runs| runs.op == schema.name);
+        same.find(|runs| runs.versions.contains(&schema.since)).map(|runs| runs.rows)
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Attrs, attrs};
+use rustc_hash::FxHashSet;
 use tensor::DType;
 
 fn runs(op: &'static str, opset: i64, attrs: Attrs, types: &[DType]) -> bool {
@@ -109,10 +110,13 @@ fn sets_of_types_print_as_a_list() {
 #[test]
 fn web_tables_are_sorted_and_lack_something() {
     for table in [web::WASM, web::WEBGPU, web::GPU] {
-        assert!(table.is_sorted_by_key(|runs| (runs.op, runs.since)));
-        for runs in table {
-            let schema = find(&Op::onnx(runs.op), runs.since.max(OLDEST)).unwrap();
-            assert_eq!(schema.since, runs.since, "{}", runs.op);
+        assert!(table.is_sorted_by_key(|runs| (runs.op, runs.versions)));
+        let versions = |runs: &'static Runs| runs.versions.iter().map(move |since| (runs, *since));
+        let mut seen = FxHashSet::default();
+        for (runs, since) in table.iter().flat_map(versions) {
+            assert!(seen.insert((runs.op, since)), "{} {since} is there twice", runs.op);
+            let schema = find(&Op::onnx(runs.op), since.max(OLDEST)).unwrap();
+            assert_eq!(schema.since, since, "{}", runs.op);
             for row in runs.rows {
                 assert_eq!(row.types().len(), schema.types.len(), "{}", runs.op);
             }

@@ -1,4 +1,4 @@
-//! `Constant` nodes, as which unnamed constants are written.
+//! `Constant` nodes: how unnamed constants are written.
 
 use std::sync::Arc;
 

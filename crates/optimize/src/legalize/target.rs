@@ -50,7 +50,7 @@ impl Target {
     pub fn opset(self) -> i64 {
         match self {
             Target::Spec | Target::OnnxRuntime | Target::OnnxRuntimeWeb => 23,
-            // Kernels for the GPU are bound to versions of operators, many of which end there.
+            // GPU kernels support a range of operator versions. Many of these ranges end here.
             Target::WebGpu => 21,
         }
     }

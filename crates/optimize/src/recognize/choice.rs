@@ -87,7 +87,7 @@ impl Forms {
     }
 }
 
-/// Whether the user, the opset and the runtime want `op` as one node.
+/// Whether the user, the opset and the runtime accept `op` with `attrs` as one node.
 pub(super) fn check_form(
     forms: &Forms,
     op: &'static str,
@@ -108,6 +108,9 @@ pub(super) fn check_form(
     }
     let missing = "the opset has no such operator";
     let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
+    if attrs.iter().any(|(name, _)| schema.attr(name).is_none()) {
+        return Err("the opset has no such attribute".into());
+    }
     let runs = |dtype| {
         schema
             .rows(attrs, Runtime::OnnxRuntime)

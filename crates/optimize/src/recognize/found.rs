@@ -48,7 +48,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// The value called `name` and where it lies in the result.
+    /// The value called `name` and its place in the result.
     pub(super) fn placed(&self, name: &str) -> Option<(ValueId, &Placement)> {
         match self.get(self.name(name)?)? {
             Bound::Value(value, placement) => Some((*value, placement)),
@@ -96,7 +96,7 @@ impl<'f, 'm> Found<'f, 'm> {
         }
     }
 
-    /// Checks that axes and permutations speak of the values that the replacement is made of: on the
+    /// Checks that axes and permutations refer to the values that the replacement reads: on the
     /// way to a reduction, axes of size one may have come or gone.
     pub(super) fn check_axes(&self) -> Result<(), Skip> {
         let whole = ["grouped", "x", "masked"].into_iter().find_map(|name| self.value(name));
@@ -236,7 +236,8 @@ impl<'f, 'm> Found<'f, 'm> {
     }
 
     fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
-        let tensor = Tensor::scalar(dtype, number).ok_or("the constant has no such type")?;
+        let tensor =
+            Tensor::scalar(dtype, number).ok_or("the type cannot represent the constant")?;
         Ok(self.m.tensor(tensor))
     }
 }

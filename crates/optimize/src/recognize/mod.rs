@@ -34,7 +34,7 @@ use crate::rewrites::MOVED;
 use crate::runner::Rule;
 use crate::{Match, Skip};
 
-/// The texts of the patterns. Of spellings with the same root, those that say more come first.
+/// The texts of the patterns. Among spellings with the same root, the more specific come first.
 const TEXTS: &[(&str, &str)] = &[
     ("words", include_str!("patterns/words.txt")),
     ("activations", include_str!("patterns/activations.txt")),

@@ -212,7 +212,7 @@ impl Compiler<'_> {
         depth: usize,
     ) -> Result<Pattern, String> {
         if depth > DEPTH {
-            return Err(format!("`{}` is made of itself", text.name));
+            return Err(format!("`{}` refers to itself", text.name));
         }
         let mut args = Vec::new();
         for argument in &text.args {

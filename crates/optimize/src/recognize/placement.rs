@@ -2,7 +2,7 @@
 //!
 //! Operators broadcast: a mean of shape `[B]` may be put beside `[B, 4]` by a reshape, by reductions
 //! that keep their axes, or by an expansion. What counts is which axis of the operand meets which
-//! axis of the result. Axes of size one meet all, so that it does not matter where they stand.
+//! axis of the result. Axes of size one meet all, so it does not matter where they are.
 
 use smallvec::SmallVec;
 use tensor::Dim;

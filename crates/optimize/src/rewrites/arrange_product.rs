@@ -5,8 +5,10 @@
 //! one operand that it has (rows, columns), and those that it lacks (summed). Any arrangement of
 //! them computes the same sums; a runtime may add them up in another order.
 
+use std::rc::Rc;
+
 use onnx::{NodeId, Use, ValueId};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, is_movement, least_cost};
 use crate::{Match, Rewrite, Skip};
@@ -46,8 +48,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let are_constant = [0, 1].map(|i| graph.constant(operands[i].source).is_some());
     let now = operands.each_ref().map(|chain| chain.cost(graph, false)).iter().sum::<usize>()
         + after.cost(graph, true);
-    let plan = product
-        .cheapest(are_constant, now)
+    let plan = m
+        .memory()
+        .arranged
+        .cheapest(Question { product, are_constant, now })
         .ok_or("the product is already arranged as well as possible")?;
 
     let mut inputs = Vec::new();
@@ -67,7 +71,28 @@ fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
     is_movement(reader) && reader.block() == m.root().block()
 }
 
+/// How to arrange a product: what the answer depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Question {
+    product: Product,
+    are_constant: [bool; 2],
+    /// What its movements cost as it is.
+    now: usize,
+}
+
+/// The answers so far. The layers of a model ask the same questions.
+#[derive(Debug, Default)]
+pub(crate) struct Arranged(FxHashMap<Question, Option<Rc<Plan>>>);
+
+impl Arranged {
+    fn cheapest(&mut self, question: Question) -> Option<Rc<Plan>> {
+        let answer = |q: &Question| q.product.cheapest(q.are_constant, q.now).map(Rc::new);
+        self.0.entry(question).or_insert_with_key(answer).clone()
+    }
+}
+
 /// A product, as the axes of its operands before, and of its result after, all movements.
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Product {
     atoms: Atoms,
     operands: [Layout; 2],
@@ -85,6 +110,7 @@ struct Arrangement {
 }
 
 /// The movements that an arrangement takes.
+#[derive(Debug)]
 struct Plan {
     left: usize,
     of_left: Vec<Step>,

@@ -1,7 +1,7 @@
 //! `(x - mean) / sqrt(var + eps) * scale + bias` → `BatchNormalization`, where all four are given
-//! and not computed of `x`: a normalisation at inference. They stay what they are, under their names.
+//! and not computed from `x`: a normalisation at inference. They stay what they are, under their names.
 //!
-//! The factors may stand in any order, as products, quotients and reciprocals; scale and bias may
+//! The factors may come in any order, as products, quotients and reciprocals; scale and bias may
 //! be missing.
 
 use onnx::{Node, Producer, ValueId, attrs};
@@ -38,7 +38,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let [_, channels, ..] = shape.as_slice() else { return Err("there are no channels".into()) };
     let of_channels = |m: &Match<'_>, v| is_of_channels(m, v, shape.len(), 1, channels);
     if m.ty(y).dtype != DType::F32 && m.ty(y).dtype != DType::F64 {
-        return Err("the type has no such number".into());
+        return Err("the type cannot represent the number".into());
     }
 
     let (centred, mut factors) = factors(m, product, &shape, channels)?;
@@ -75,7 +75,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let dtype = m.ty(y).dtype;
     let count = channels.as_known().and_then(|n| usize::try_from(n).ok());
     let filled = |m: &mut Match<'_>, number: f64| -> Result<ValueId, Skip> {
-        let one = Tensor::scalar(dtype, number).ok_or("the type has no such number")?;
+        let one = Tensor::scalar(dtype, number).ok_or("the type cannot represent the number")?;
         let count = count.ok_or("the number of channels is not known")?;
         let bytes = one.bytes().unwrap_or_default().repeat(count);
         let tensor = Tensor::new(dtype, &[count], std::sync::Arc::new(bytes));
@@ -195,10 +195,10 @@ fn has_channels(m: &Match<'_>, value: ValueId, channels: &Dim) -> bool {
     whole.eq([channels].into_iter().filter(|dim| **dim != one))
 }
 
-/// How many nodes are looked at for what a statistic is computed of.
+/// How many nodes are examined to find out what a statistic is computed from.
 const REACH: usize = 32;
 
-/// Whether `value` is a constant or an input of its block, or computed of such: nothing of what is
+/// Whether `value` is a constant or an input of its block, or computed from these: nothing of what is
 /// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     is_computed_of_constants(m, value) || {
@@ -213,7 +213,7 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Whether everything that `value` is computed of, a few nodes back, is a constant.
+/// Whether everything that `value` is computed from, a few nodes back, is a constant.
 fn is_computed_of_constants(m: &Match<'_>, value: ValueId) -> bool {
     let (mut values, mut looks) = (vec![value], 0);
     while let Some(value) = values.pop() {

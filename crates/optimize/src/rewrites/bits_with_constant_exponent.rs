@@ -23,7 +23,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 fn scalar(m: &mut Match<'_>, dtype: DType, number: f64) -> Result<ValueId, Skip> {
-    Ok(m.tensor(Tensor::scalar(dtype, number).ok_or("the type has no such number")?))
+    Ok(m.tensor(Tensor::scalar(dtype, number).ok_or("the type cannot represent the number")?))
 }
 
 /// The bits below the exponent, and the exponent as a power of two.

@@ -38,7 +38,7 @@ fn static_shape(ty: &Type) -> Option<Vec<usize>> {
     ty.static_shape()?.into_iter().map(|size| usize::try_from(size).ok()).collect()
 }
 
-/// An integer vector or scalar of which every element follows from shapes.
+/// An integer vector or scalar whose elements all follow from shapes.
 fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     let ty = graph.ty(value);
     let content = graph.value(value).content.as_deref()?;

@@ -2,7 +2,7 @@
 //! ONNX's layout, `sqrt(var + eps)` is a number.
 //!
 //! A parameter that only gets another layout keeps its name. It stays as it is if it is large and
-//! also read in its own layout, and so do parameters that are only joined. What else is computed of
+//! also read in its own layout, and so do parameters that are only joined. What else is computed from
 //! parameters is named after the first of them and the operator.
 
 use onnx::{Node, Producer, ValueId};

@@ -53,7 +53,7 @@ fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node
         return None;
     }
     let rank = m.ty(value).rank() as i64;
-    // Rows of a softmax are computed alike, wherever they stand.
+    // All rows of a softmax are computed in the same way, wherever they are.
     let is_last = matches!(node.int("axis", -1), axis if axis == -1 || axis == rank - 1);
     if node.is("Softmax") && (!is_last || kept == 0) {
         return None;

@@ -44,6 +44,8 @@ mod sink_unit_axes;
 
 use crate::Rewrite;
 
+pub(crate) use arrange_product::Arranged;
+
 /// What makes the graph smaller and leaves its operators what they are.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
@@ -79,7 +81,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
 /// What lets products read their operands as they lie.
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
-/// What makes one operator of several.
+/// Rewrites that fuse several operators into one.
 pub(crate) static FUSE: &[&Rewrite] =
     &[&move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH, &matmul_add_to_gemm::REWRITE];
 
@@ -90,7 +92,7 @@ pub(crate) static MASKS: &[&Rewrite] = &[&add_mask::REWRITE, &cut_triangles::REW
 pub(crate) static MOVED: &[&Rewrite] =
     &[&cut_triangles::REWRITE, &move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH];
 
-/// What makes one operator of several around convolutions, once they have their layout.
+/// Rewrites that fuse operators around convolutions, once their layout is settled.
 pub(crate) static CONVOLVE: &[&Rewrite] =
     &[&conv_bias::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
 

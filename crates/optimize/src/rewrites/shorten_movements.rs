@@ -3,7 +3,7 @@
 
 use onnx::ValueId;
 
-use crate::movement::{Atoms, Chain, MOVEMENTS, cost, emit};
+use crate::movement::{Atoms, Chain, MOVEMENTS, cost, emit, least_cost};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -18,6 +18,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let nodes = whole.nodes[skipped..].to_vec();
         let source = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let chain = Chain { source, nodes };
+        let is_constant = graph.constant(source).is_some();
+        let now = chain.cost(graph, true);
+        // Whatever moves elements costs as much.
+        if now <= least_cost(is_constant) && m.ty(source).shape != m.ty(y).shape {
+            continue;
+        }
         let mut atoms = Atoms::default();
         let from = atoms.add(&m.ty(source).shape)?;
         let to = atoms.view(atoms.layout(from).clone());
@@ -25,8 +31,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             continue;
         }
         let Some(plan) = atoms.plan(atoms.layout(from), atoms.layout(to)) else { continue };
-        let is_constant = graph.constant(source).is_some();
-        if cost(&plan, is_constant) < chain.cost(graph, true) {
+        if cost(&plan, is_constant) < now {
             return Ok(vec![emit(m, source, &plan, &chain.nodes)?]);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use tensor::{DType, Storage, Tensor, Type};
@@ -12,11 +12,11 @@ use crate::error::ReadError;
 use crate::jax_names::{RANDOM, attr};
 use crate::weight::{Weight, fetched};
 
-/// The bytes of a NumPy array. The buffer holds a reference to the array, which does not change:
-/// JAX's arrays are immutable, and NumPy arrays that a traced function closes over are only read.
-pub(crate) struct NumpyBytes(PyBuffer<u8>);
+/// The bytes of an array. The buffer holds a reference to the array, which does not change: JAX's
+/// arrays are immutable, and NumPy arrays that a traced function closes over are only read.
+pub(crate) struct ArrayBytes(PyUntypedBuffer);
 
-impl Storage for NumpyBytes {
+impl Storage for ArrayBytes {
     fn bytes(&self) -> &[u8] {
         let (data, len) = (self.0.buf_ptr().cast::<u8>(), self.0.len_bytes());
         if len == 0 {
@@ -46,13 +46,12 @@ impl<'py> Reader<'_, 'py> {
         };
         let tensor = match element {
             Some(Element { dtype, axes }) if axes.is_empty() => {
-                let large = match array.getattr_opt(attr::nbytes(self.py))? {
-                    Some(bytes) => bytes.extract::<usize>().is_ok_and(|bytes| bytes >= LARGE),
-                    None => false,
-                };
-                match if large { self.elsewhere(array, dtype)? } else { None } {
-                    Some(tensor) => tensor,
-                    None => self.view(array, Some(dtype))?,
+                if let Some(tensor) = as_it_lies(array, dtype) {
+                    tensor
+                } else if let Some(tensor) = self.elsewhere(array, dtype)? {
+                    tensor
+                } else {
+                    self.view(array, Some(dtype))?
                 }
             }
             Some(Element { dtype, .. }) => {
@@ -87,6 +86,14 @@ impl<'py> Reader<'_, 'py> {
                 return Ok(tensor);
             }
         }
+        if let Some(dtype) = value.getattr_opt(attr::dtype(self.py))?
+            && let Element { dtype, axes } = self.element(&dtype)?
+            && dtype == ty.dtype
+            && axes.is_empty()
+            && let Some(tensor) = as_it_lies(value, dtype)
+        {
+            return Ok(tensor);
+        }
         self.view(value, Some(ty.dtype))
     }
 
@@ -109,6 +116,10 @@ impl<'py> Reader<'_, 'py> {
     /// while the model is written, one array at a time.
     fn elsewhere(&self, array: &Bound<'py, PyAny>, dtype: DType) -> Result<Option<Tensor>> {
         let py = self.py;
+        let bytes = array.getattr_opt(attr::nbytes(py))?;
+        if !bytes.is_some_and(|bytes| bytes.extract::<usize>().is_ok_and(|bytes| bytes >= LARGE)) {
+            return Ok(None);
+        }
         let fetch = py.import(DEVICES)?.call_method1("fetch_of", (array,))?;
         if fetch.is_none() {
             return Ok(None);
@@ -120,6 +131,17 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
+/// An array that shows its memory, without the help of NumPy: a model has thousands of them.
+fn as_it_lies(array: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
+    let buffer = PyUntypedBuffer::get(array).ok()?;
+    let is_swapped = matches!(buffer.format().to_bytes().first(), Some(b'>' | b'!'));
+    if !buffer.is_c_contiguous() || is_swapped {
+        return None;
+    }
+    let shape = buffer.shape().to_vec();
+    Tensor::new(dtype, &shape, stored(ArrayBytes(buffer), dtype)).ok()
+}
+
 /// The module that knows where arrays are.
 const DEVICES: &str = "jax2onnx._devices";
 
@@ -127,21 +149,21 @@ const DEVICES: &str = "jax2onnx._devices";
 const LARGE: usize = 1 << 16;
 
 /// The bytes of a NumPy array in C order.
-pub(crate) fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<NumpyBytes> {
+pub(crate) fn bytes_of(array: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let py = array.py();
     let numpy = py.import("numpy")?;
     let flat = numpy.call_method1(attr::ascontiguousarray(py), (array,))?;
     let flat = flat.call_method1(attr::reshape(py), (-1,))?;
     let bytes = flat.call_method1(attr::view(py), ("uint8",))?;
-    let buffer = PyBuffer::<u8>::get(&bytes)?;
+    let buffer = PyUntypedBuffer::get(&bytes)?;
     if !buffer.is_c_contiguous() {
         return Err(PyBufferError::new_err("NumPy returned a strided view"));
     }
-    Ok(NumpyBytes(buffer))
+    Ok(ArrayBytes(buffer))
 }
 
 /// The elements as ONNX stores them.
-pub(crate) fn stored(bytes: NumpyBytes, dtype: DType) -> Arc<dyn Storage> {
+pub(crate) fn stored(bytes: ArrayBytes, dtype: DType) -> Arc<dyn Storage> {
     match dtype.bits() {
         bits @ 1..8 => Arc::new(packed(bytes.bytes(), bits)),
         _ => Arc::new(bytes),

@@ -1,7 +1,7 @@
 //! Files: whose code they hold, and the names they are written under.
 //!
 //! A name says nothing about the machine. A file is named relative to the working directory or, if
-//! it lies elsewhere, as Python imports it (`pkg/layers.py`). No two files share a name.
+//! it is elsewhere, as Python imports it (`pkg/layers.py`). No two files share a name.
 
 use std::borrow::Cow;
 

@@ -54,7 +54,7 @@ impl<'py> Operand<'py> {
     }
 }
 
-/// The element type of the numbers that stand at `index` among `operands`: that of the operands
+/// The element type of the numbers at `index` among `operands`: that of the operands
 /// that must have the same type, or the only one that the operator takes there.
 pub(super) fn numbers_dtype(op: &Op, operands: &[Operand<'_>], index: usize) -> Option<DType> {
     let schema = schema::versions(op).last()?;

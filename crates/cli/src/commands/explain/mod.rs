@@ -28,7 +28,7 @@ pub(crate) use report::write;
 Examples:
   python serve.py 2>&1 | jax2onnx explain model.onnx
   jax2onnx explain model.onnx serve.log
-  jax2onnx explain model.onnx \"Non-zero status code returned while running Add node. Name:'/Add' …\"
+  jax2onnx explain model.onnx \"… while running Add node. Name:'/Add' …\"
   jax2onnx explain model.onnx /blocks.0/attn/q/MatMul/MatMulAddFusion")]
 pub(crate) struct Explain {
     /// The model file, as exported or as optimised by the runtime. Its weights are not loaded.

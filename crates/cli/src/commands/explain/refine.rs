@@ -70,7 +70,7 @@ const OPENVINO: &[(&str, &[&str])] = &[
     ("ShapeOf", &["Shape"]), ("StridedSlice", &["Slice"]), ("Eltwise", &["Add", "Sub", "Mul", "Div"]),
 ];
 
-/// Says so if OpenVINO made another operator of a node than its own.
+/// A note if OpenVINO turned a node into another operator.
 pub(super) fn other_operator(op: &str, node: &Node<'_>) -> Option<String> {
     let own = node.proto.op_type.as_str();
     let same = OPENVINO.iter().find(|(name, _)| *name == op).map(|(_, same)| *same);
@@ -79,11 +79,11 @@ pub(super) fn other_operator(op: &str, node: &Node<'_>) -> Option<String> {
             && (op.contains(own) || own.contains(op) || !op.starts_with(char::is_uppercase));
     (!is_same).then(|| {
         let (op, own) = (cut(op), cut(own));
-        format!("the message is about {op}, which OpenVINO may have made of this {own} or of a node beside it")
+        format!("the message is about {op}, which OpenVINO may have made from this {own} or from a node next to it")
     })
 }
 
-/// Says so if the message mentions another operator than the model has under that name.
+/// A note if the message mentions a different operator than the model has under that name.
 pub(super) fn stranger(op: &str, node: &Node<'_>) -> Option<String> {
     // Versions and domains are written in several ways, and the names of fused operators contain
     // those of their parts.

@@ -22,12 +22,12 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  jax2onnx show model.onnx                               nodes as a tree by module
-  jax2onnx show model.onnx --by line                     nodes by the line they came from
-  jax2onnx show model.onnx --node /blocks.0/attn/MatMul  one node with its whole stack
-  jax2onnx show model.onnx --json | jq '.nodes[].op'
-  jax2onnx show model.onnx --missed                      what is not one node, and why
-  jax2onnx show model.onnx --text                        ONNX text syntax")]
+  jax2onnx show model.onnx                       nodes as a tree by module
+  jax2onnx show model.onnx --by line             nodes by line of Python
+  jax2onnx show model.onnx --node /attn/Softmax  one node and its whole stack
+  jax2onnx show model.onnx --missed              what is not one node, and why
+  jax2onnx show model.onnx --text                ONNX text syntax
+  jax2onnx show model.onnx --json | jq '.nodes[].op'")]
 pub(crate) struct Show {
     /// The model file. Its weights are not loaded.
     model: PathBuf,

@@ -13,7 +13,7 @@ pub(in crate::rules) fn square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<
     unary(cx, x, |z| z.squared())
 }
 
-/// (1 + z)(1 - z), of which nothing cancels near 1
+/// (1 + z)(1 - z), in which nothing cancels near 1
 pub(in crate::rules) fn one_minus_square(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let more = Number::complex(z.re + 1.0, z.im());

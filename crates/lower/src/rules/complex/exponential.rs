@@ -16,7 +16,7 @@ pub(in crate::rules) fn exp2(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Pa
     unary(cx, x, |z| z.each(|part| part * LN_2).exp())
 }
 
-/// e^(x+iy) - 1 = (eˣ - 1) cos y - 2 sin²(y/2) + i eˣ sin y, of which nothing cancels.
+/// e^(x+iy) - 1 = (eˣ - 1) cos y - 2 sin²(y/2) + i eˣ sin y, in which nothing cancels.
 pub(in crate::rules) fn expm1(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     unary(cx, x, |z| {
         let (x, y) = (z.re, z.im());

@@ -83,7 +83,7 @@ fn scatter(cx: &mut Context<'_>, x: &[Parts], monoid: Monoid) -> Result<Vec<Part
     Ok(vec![result])
 }
 
-/// `operand` with the updates combined into what is at the places `at`, all of which differ.
+/// `operand` with the updates combined into its elements at `at`. No two places are the same.
 fn write(
     cx: &mut Context<'_>,
     operand: Parts,

@@ -20,7 +20,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
 
 /// The numbers of a floating-point type.
 struct Float {
-    /// The places of a number, after the first of which comes the point.
+    /// The significant binary digits of a number. The point comes after the first.
     places: i32,
     /// The logarithm of the smallest number.
     smallest: i32,

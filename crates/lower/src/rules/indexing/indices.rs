@@ -21,8 +21,8 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What the equation says. It may promise that there is no such window: should there be one,
-    /// `broken` is what XLA does.
+    /// What the equation says. It may promise that there is no such window; `broken` is what XLA
+    /// does if there is one nevertheless.
     pub(crate) fn read(cx: &Context<'_>, broken: Mode) -> Result<Self> {
         let name: Arc<str> = cx.param("mode")?;
         match &*name {
@@ -155,7 +155,8 @@ pub(crate) fn windows(
     let last = cx.rank(starts) - 1;
     let inserted: Vec<i64> = (0..sizes.len()).map(|i| (last + i) as i64).collect();
     let width = cx.shape(starts)[last].as_known().and_then(|n| usize::try_from(n).ok());
-    let width = width.ok_or_else(|| RuleError::Internal("vectors of no length".to_owned()))?;
+    let width =
+        width.ok_or_else(|| RuleError::Internal("the index vectors have no length".to_owned()))?;
     let mut moved = cx.unsqueeze(starts, &inserted)?;
     if sizes.iter().all(|size| *size == Dim::Known(1)) {
         return Ok(moved);

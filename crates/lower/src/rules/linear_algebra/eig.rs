@@ -66,8 +66,8 @@ fn turned(cx: &mut Context<'_>, x: Parts) -> Result<Parts> {
     matrix::reversed(cx, x, -1)
 }
 
-/// The eigenvalues (…, 1, n) of a real matrix, of which those are real that no more than rounding
-/// errors keep away from the real line.
+/// The eigenvalues (…, 1, n) of a real matrix. Those with an imaginary part no larger than rounding
+/// errors become real.
 fn realigned(cx: &mut Context<'_>, values: Parts, triangle: Parts) -> Result<Parts> {
     let Some(im) = values.im() else { return Ok(values) };
     let (_, n) = matrix::sides(cx, values);

@@ -71,8 +71,8 @@ fn triangle(cx: &mut Context<'_>, x: Parts, k: i64, upper: bool) -> Result<Parts
     x.each(cx, |cx, part| Ok(cx.op("Trilu", &[part, k], attrs! { upper: upper })?))
 }
 
-/// The Hermitian matrices of which one triangle is given. Their diagonals are real, whatever the
-/// imaginary parts say.
+/// The Hermitian matrices that have the given triangles. Their diagonals are real: imaginary parts
+/// there are ignored.
 #[track_caller]
 pub(crate) fn hermitian(cx: &mut Context<'_>, x: Parts, is_lower: bool) -> Result<Parts> {
     let (half, strict) = match is_lower {

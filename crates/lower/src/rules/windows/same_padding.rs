@@ -31,8 +31,8 @@ impl Padded<'_> {
     }
 }
 
-/// Whether operators on `dtype` are left to pad by themselves. Those on other types are made of
-/// slices in the end, which want numbers.
+/// Whether operators on `dtype` do the padding themselves. Those on other types are replaced by
+/// slices later, which need numbers.
 pub(crate) fn is_padded_by_operator(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }

@@ -117,8 +117,8 @@ impl Window {
         monoid.reduce(cx, x, &axes)
     }
 
-    /// The kernel size and the padding of an axis, if pooling can have them: it wants every window
-    /// to hold an element of the array.
+    /// The kernel size and the padding of an axis, if pooling supports them: every
+    /// window must contain an element of the array.
     fn poolable(&self, axis: usize, extent: &Dim) -> Option<(i64, i64, i64)> {
         let size = self.size[axis].as_known()?;
         let (low, high) = (self.low[axis].as_known()?, self.high[axis].as_known()?);
@@ -255,7 +255,7 @@ pub(crate) fn chooses_otherwise(eqn: &Equation<'_>) -> bool {
     window.choosing(array).is_none()
 }
 
-/// The order (batch, channel, moving axes…) that ONNX's pooling wants.
+/// The order (batch, channel, moving axes…) that ONNX's pooling expects.
 #[derive(Debug)]
 pub(crate) struct Layout {
     perm: Vec<usize>,

@@ -48,6 +48,12 @@ fn attentions() {
         "Attention" "f32[b,8,t,64]", "f32[b,2,s,64]", "f32[b,2,s,32]" {} => "f32[b,8,t,32]";
         "Attention" "f32[b,t,512]", "f32[b,s,128]", "f32[b,s,64]", "bool[t,s]" { q_num_heads: 8, kv_num_heads: 2 } => "f32[b,t,256]";
         "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]", "f32[b,8,p,64]" {} => "f32[b,8,1,64]; f32[b,8,p + 1,64]; f32[b,8,p + 1,64]; f32[b,8,1,p + 1]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]", "f32[b,8,q,64]" {} => "Attention: the cache is f32[b,8,p,64] and f32[b,8,q,64]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,4,p,64]", "f32[b,8,p,64]" {} => "Attention: the cache is f32[b,4,p,64] and f32[b,8,p,64]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]", "f32[b,8,p,32]" {} => "Attention: the cache is f32[b,8,p,64] and f32[b,8,p,32]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[c,8,p,64]", "f32[b,8,p,64]" {} => "Attention: the cache is f32[c,8,p,64] and f32[b,8,p,64]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,p,64]", "f32[b,p,64]" {} => "Attention: the cache is f32[b,p,64] and f32[b,p,64]";
+        "Attention" "f32[b,8,1,64]", "f32[b,8,1,64]", "f32[b,8,1,64]", "-", "f32[b,8,p,64]" {} => "Attention: inputs 4 and 5 must be given together";
         "Attention" "f32[b,8,t,64]", "f32[b,3,s,64]", "f32[b,3,s,64]" {} => "Attention: f32[b,8,t,64], f32[b,3,s,64] and f32[b,3,s,64] do not fit";
         "Attention" "f32[b,8,t,64]", "f32[b,8,s,64]", "f32[b,8,s,64]", "i32[t,s]" {} => "Attention: the mask is i32[t,s], but must be bool or f32";
         "Attention" "f32[b,t,512]", "f32[b,t,512]", "f32[b,t,512]" {} => "Attention: attribute `q_num_heads` is missing";

@@ -14,7 +14,7 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
-        // The low bits, taken apart from the cast: onnxruntime makes one cast of two in a row, and
+        // The low bits, taken apart from the cast: onnxruntime merges two casts in a row, and
         // one from double precision does not wrap.
         let mask = b.int(DType::I64, (1 << dtype.bits()) - 1)?;
         let low = b.op("BitwiseAnd", &[sum, mask], Attrs::new())?;

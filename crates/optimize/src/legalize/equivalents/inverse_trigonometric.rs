@@ -24,7 +24,7 @@ fn adjacent(x: Num<'_>) -> Num<'_> {
     ((1.0 - x) * (1.0 + x)).sqrt()
 }
 
-/// The angle of the point on the unit circle, of which `op` at `x` is an approximation.
+/// The angle of a point on the unit circle. The result of `op` at `x` approximates it.
 fn refine<'f>(op: &'static str, x: Num<'f>, (across, up): (Num<'f>, Num<'f>)) -> Num<'f> {
     let start = x.in_single(op);
     let (sin, cos) = (start.sin(), start.cos());

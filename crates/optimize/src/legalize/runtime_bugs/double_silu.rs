@@ -1,6 +1,6 @@
 //! `x * sigmoid(a * x)` in double precision is `-(-x * sigmoid(a * x))`.
 //!
-//! onnxruntime's `QuickGeluFusion` makes one node of it, which has no kernel for doubles: the model
+//! onnxruntime's `QuickGeluFusion` turns it into one node, which has no kernel for doubles: the model
 //! cannot be loaded.
 
 use onnx::{Attrs, Graph, NodeId, ValueId};

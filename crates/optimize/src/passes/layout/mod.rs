@@ -1,5 +1,5 @@
 //! One layout for what lies between convolutions. JAX's networks keep channels last and ONNX's
-//! operators want them second, so every convolution arrives between two transposes. Operators that
+//! operators expect them second, so every convolution arrives between two transposes. Operators that
 //! can work either way are moved to the other side of their transposes wherever fewer elements are
 //! then moved around.
 //!
@@ -158,7 +158,7 @@ struct Readers {
     candidates: Vec<Place>,
     /// A transpose to the order in question.
     transposed: bool,
-    /// Somebody who wants it as it is.
+    /// Any reader that needs the present order.
     others: bool,
 }
 

@@ -421,7 +421,7 @@ fn masking(
         check_bias(found.m, *bias, layout, roles)?;
     }
     let Some((mask, layout)) = mask else { return Ok(Masking::Added) };
-    let fill = found.number("fill").ok_or("masked scores are no number")?;
+    let fill = found.number("fill").ok_or("masked scores are not replaced by a number")?;
     if fill > FAR_BELOW {
         return Err(missed("masked scores are not far below the others"));
     }
@@ -580,6 +580,6 @@ fn masked(
 }
 
 fn number(m: &mut Match<'_>, dtype: DType, value: f64) -> Result<ValueId, Skip> {
-    let tensor = Tensor::scalar(dtype, value).ok_or("the constant has no such type")?;
+    let tensor = Tensor::scalar(dtype, value).ok_or("the type cannot represent the constant")?;
     Ok(m.tensor(tensor))
 }

@@ -1,4 +1,4 @@
-//! Rotary embeddings: which axis holds the positions, what stands beside it, and tables of cosines and
+//! Rotary embeddings: which axis holds the positions, what is next to it, and tables of cosines and
 //! sines with one row for each position.
 
 use onnx::{Node, ValueId, attrs};
@@ -34,7 +34,7 @@ struct Table {
     placement: Placement,
 }
 
-/// ONNX wants `[batch, positions, heads·features]` or `[batch, heads, positions, features]`.
+/// ONNX expects `[batch, positions, heads·features]` or `[batch, heads, positions, features]`.
 pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let mut shape = found.shape()?;
     let pairs = found.has("pair");

@@ -1,6 +1,6 @@
 //! Recurrent layers: scans whose bodies are the cells of `LSTM`, `GRU` or `RNN`.
 //!
-//! `patterns/cells.txt` says what a cell makes of its gates. The gates are sums of products in many
+//! `patterns/cells.txt` says what a cell computes from its gates. The gates are sums of products in many
 //! spellings (one matrix for all of them or one for each, for the input and the state or for both),
 //! which `affine` takes apart and `weights` puts together in ONNX's order.
 
@@ -138,7 +138,7 @@ impl Round {
         let (hidden, cell) = match *state.as_slice() {
             [hidden] if !has_cell => (hidden, None),
             [a, b] if has_cell => {
-                // The hidden state is computed of the cell.
+                // The hidden state is computed from the cell.
                 let reads = |from: Carried, value| {
                     let tanh = graph.producer(from.next).map(|id| graph.node(id))?;
                     let mut operands = tanh.inputs.iter().flatten();
@@ -150,7 +150,7 @@ impl Round {
                 match (reads(a, b.next), reads(b, a.next)) {
                     (Some(_), None) => (a, Some(b)),
                     (None, Some(_)) => (b, Some(a)),
-                    _ => return Err("no state is computed of the other".into()),
+                    _ => return Err("no state is computed from the other".into()),
                 }
             }
             _ => return Err("the state is another".into()),
@@ -262,7 +262,7 @@ impl Round {
             let weights = std::mem::take(&mut parts[0].1);
             parts[0] = ("W", weights.beside(&b.numbers, features), vec![1, rows, features + 1]);
             let pads = m.i64s(&[0, 0, 0, 0, 0, 1]);
-            let one = Tensor::scalar(dtype, 1.0).ok_or("the type has no one")?;
+            let one = Tensor::scalar(dtype, 1.0).ok_or("the type cannot represent 1")?;
             let one = m.tensor(one);
             sequence = m.op("Pad", &[sequence, pads, one], Attrs::new())?;
         }
@@ -278,7 +278,8 @@ impl Round {
                 [parameter] if is_own(parameter) => Some(parameter),
                 _ => None,
             };
-            let tensor = weights.into_tensor(dtype, &shape).ok_or("the type has no weights")?;
+            let tensor =
+                weights.into_tensor(dtype, &shape).ok_or("the type cannot hold weights")?;
             made.push(Some(match (sole, name) {
                 (Some(parameter), _) => m.rename(parameter, tensor),
                 (None, Some(name)) => m.named(name, tensor),
@@ -318,7 +319,7 @@ impl Round {
     }
 }
 
-/// Whether nothing but the loop reads a value, directly or by way of what is computed of it alone.
+/// Whether nothing but the loop reads a value, directly or through what is computed from it alone.
 fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     graph.value(value).uses().all(|place| match place {
         onnx::Use::Operand(id, _) => {

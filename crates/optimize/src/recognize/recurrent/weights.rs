@@ -93,7 +93,7 @@ impl Rows {
         rounded(&self.numbers, dtype, shape)
     }
 
-    /// A name for what was made of the parameters: that of their module, and `what`.
+    /// A name for what was computed from the parameters: that of their module, and `what`.
     pub(super) fn name(&self, graph: &Graph, what: &str) -> Option<String> {
         let names: Vec<&str> =
             self.parameters.iter().map(|value| graph.value(*value).name.as_str()).collect();
@@ -115,7 +115,7 @@ fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
     Tensor::new(dtype, shape, Arc::new(bytes)).ok()
 }
 
-/// The tensor that `value` holds in every run, and the parameters that it is made of.
+/// The tensor that `value` holds in every run, and the parameters that it is computed from.
 fn evaluate(graph: &Graph, value: ValueId, parameters: &mut Vec<ValueId>) -> Option<Tensor> {
     if let Some(tensor) = graph.constant(value) {
         if !graph.value(value).name.is_empty() && !parameters.contains(&value) {

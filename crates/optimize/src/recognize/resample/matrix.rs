@@ -69,7 +69,7 @@ impl Filter {
         self.kernel == Kernel::Cubic && self.antialias == Some(false)
     }
 
-    /// The column of element `new` of `to`, made of `from`.
+    /// The column of element `new` of `to`, built from `from`.
     fn column(self, from: usize, to: usize, new: usize) -> Vec<f64> {
         #[expect(clippy::cast_precision_loss, reason = "sizes of images are small")]
         let (from_size, to_size, new) = (from as f64, to as f64, new as f64);

@@ -162,7 +162,7 @@ impl Chain {
             Some(sizes) => m.i64s(&sizes),
             None => {
                 let last = sizes[2..].iter().copied().collect::<Option<Vec<i64>>>();
-                let last = last.ok_or_else(|| Skip::Missed("a size is not known".to_owned()))?;
+                let last = last.ok_or_else(|| Skip::Missed("a size is unknown".to_owned()))?;
                 let first = m.op("Shape", &[image], attrs! { start: 0, end: 2 })?;
                 let last = m.i64s(&last);
                 m.op("Concat", &[first, last], attrs! { axis: 0 })?

@@ -55,7 +55,7 @@ fn masks_and_biases_are_operands() {
         &format!("{scaled} n = Where (m, half, least) z = Add (u, n) {WEIGHED}"),
         "y = Attention <scale: float = 0.5> (q, k, v, n)",
     );
-    // It may be -inf for all keys, of which JAX makes NaN.
+    // It may be -inf for all keys, for which JAX computes NaN.
     assert_eq!(attends(&inputs, &format!("{scaled} z = Add (u, b) {WEIGHED}")), None);
 }
 

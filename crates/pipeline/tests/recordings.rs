@@ -1,0 +1,218 @@
+//! What recordings hold, what models say about themselves, and what errors tell.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fmt::Write as _;
+
+use pipeline::{Converted, Error, Lines, Places, Recording, record};
+use provenance::{Origins, Sources};
+
+const LINES: &str = r#"
+frames
+  0 user "model.py" "Model.__call__" 3:4 3:9
+  1 user "model.py" "Model.__call__" 4:4 4:9
+links
+  0 0
+  1 1
+stacks
+  #0 0
+  #1 1
+"#;
+
+/// A program of one input `a` and one output `z`, with lines.
+fn program(header: &str, input: &str, eqns: &str) -> String {
+    format!("{header}\n{{ lambda ; a:{input}. let\n{eqns}\n  in (z,) }}{LINES}")
+}
+
+fn parsed(text: &str) -> Recording {
+    Recording::parse(text, 1 << 20).unwrap()
+}
+
+fn converted(text: &str) -> (Converted, Recording, Origins) {
+    let (mut recording, mut origins) = (parsed(text), Origins::default());
+    let converted = recording.convert(None, &mut origins).unwrap();
+    (converted, recording, origins)
+}
+
+fn metadata(text: &str) -> String {
+    let mut all = String::new();
+    for prop in &converted(text).0.model.proto.metadata_props {
+        writeln!(all, "{}: {}", prop.key, prop.value).unwrap();
+    }
+    all
+}
+
+const SIN: &str = "    z:f32[B] = sin a :: \"wave\" #0";
+
+#[test]
+fn options_are_recorded() {
+    for option in [
+        "opset=21",
+        "target=\"any\"",
+        "target=\"onnxruntime-web\"",
+        "operators=\"Gelu=native\"",
+        "weights=\"*=int8:32\"",
+        "assume=\"no_nan\"",
+        "stacktrace=\"minimal\"",
+        "source_map=True",
+        "input_types=(\"float16\",)",
+        "true_by_default=(0,)",
+    ] {
+        let (input, eqns) = match option.starts_with("true") {
+            true => ("bool[]", "    z:bool[] = not a"),
+            false => ("f32[B]", SIN),
+        };
+        let text = program(&format!("model[\n  {option}\n]"), input, eqns);
+        let recording = parsed(&text);
+        let Recording { program, boundary, options, stacks, .. } = &recording;
+        let sources = Sources { text: None, embed: false };
+        let lines = Lines { stacks, entry: None, function: None, sources };
+        let recorded = record(program, boundary, options, &lines, true);
+        assert!(recorded.contains(option), "{option}: {recorded}");
+        let again = parsed(&recorded);
+        let lines = Lines { stacks: &again.stacks, ..lines };
+        let twice = record(&again.program, &again.boundary, &again.options, &lines, true);
+        assert_eq!(recorded, twice);
+    }
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let recording = parsed(&program("", "f32[B]", SIN));
+    let Recording { program, boundary, options, stacks, .. } = &recording;
+    let sources = Sources { text: None, embed: false };
+    let lines = Lines { stacks, entry: None, function: None, sources };
+    let recorded = record(program, boundary, options, &lines, true);
+    for option in ["opset", "target", "operators", "weights", "assume", "input_types", "function"] {
+        assert!(recorded.contains(&format!("  {option}=None\n")), "{option}: {recorded}");
+    }
+}
+
+#[test]
+fn rules_of_users_are_not_recorded() {
+    let problem = |eqns: &str| {
+        let text = program("", "f32[B]", eqns);
+        Recording::parse(&text, 1 << 20).unwrap_err().to_string()
+    };
+    assert_eq!(
+        problem("    z:f32[B] = sin a :: external"),
+        "`sin` is lowered by rules written in Python, which a recording does not hold"
+    );
+    assert_eq!(
+        problem("    b:f32[B] = sin a :: external\n    z:f32[B] = cos b :: external"),
+        "`sin`, `cos` are lowered by rules written in Python, which a recording does not hold"
+    );
+}
+
+#[test]
+fn models_say_what_they_need() {
+    assert_eq!(metadata(&program("", "f32[B]", SIN)), "");
+    let constrained = program("where \"B >= 4\"", "f32[B]", SIN);
+    assert_eq!(metadata(&constrained), "pkg.jax2onnx.constraints: B >= 4\n");
+    let options = program(
+        "model[\n  inputs=(\"x\",)\n  target=\"onnxruntime-web\"\n  operators=\"Gelu=native\"\n  \
+         weights=\"*=int8:32\"\n  assume=\"no_nan\"\n  input_types=(\"float16\",)\n]",
+        "f32[B]",
+        SIN,
+    );
+    insta::assert_snapshot!(metadata(&options), @"
+    pkg.jax2onnx.operators: Gelu=native
+    pkg.jax2onnx.weight_formats: *=int8:32
+    pkg.jax2onnx.target: onnxruntime-web
+    pkg.jax2onnx.assume: no_nan
+    pkg.jax2onnx.types: x=float32
+    ");
+}
+
+#[test]
+fn lines_are_written_if_any_detail_or_a_map_is_asked_for() {
+    let lines = |header: &str| {
+        let (converted, ..) = converted(&program(header, "f32[B]", SIN));
+        let keys = converted.model.proto.metadata_props.iter().map(|prop| prop.key.clone());
+        let node = &converted.model.proto.graph.as_ref().unwrap().node[0];
+        let (keys, on_nodes) = (keys.collect::<Vec<_>>(), !node.metadata_props.is_empty());
+        (keys, on_nodes, converted.source_map.is_some())
+    };
+    let digest = vec!["pkg.jax2onnx.sourcemap.digest".to_owned()];
+    let map = vec!["pkg.jax2onnx.sourcemap".to_owned()];
+    assert_eq!(lines(""), (vec![], false, false));
+    assert_eq!(lines("model[stacktrace=\"minimal\"]"), (vec![], true, false));
+    assert_eq!(lines("model[source_map=True]"), (digest, false, true));
+    assert_eq!(lines("model[stacktrace=\"sourcemap\"]"), (map, true, true));
+}
+
+/// Twice the same operator on one line, and once on the next.
+const THREE: &str = "    b:f64[2] = erf a :: \"\" #0\n    c:f64[2] = erf b :: \"\" #0\n    \
+                     z:f64[2] = erf c :: \"\" #1";
+
+#[test]
+fn what_a_gpu_leaves_to_the_cpu_is_listed_once_for_each_line() {
+    let eqns = "    b:i32[2] = population_count a :: \"\" #0\n    \
+                c:i32[2] = population_count b :: \"\" #0\n    \
+                z:i32[2] = population_count c :: \"\" #1";
+    let text = program("model[target=\"webgpu\"]", "i32[2]", eqns);
+    let (converted, mut recording, origins) = converted(&text);
+    let stacks = &mut recording.stacks;
+    let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
+    let lines = places.fallbacks(&converted.fallbacks);
+    assert!(converted.fallbacks.len() > lines.len());
+    let mut distinct = lines.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), lines.len());
+    assert!(lines.iter().any(|line| line.ends_with(" at model.py:3")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.ends_with(" at model.py:4")), "{lines:?}");
+}
+
+#[test]
+fn what_is_nearly_an_operator_is_said_with_its_line() {
+    let eqns = "    b:f32[C] = reduce_sum[axes=(0,)] a :: \"\" #0\n    \
+                c:f32[1,C] = broadcast_in_dim[shape=(1, dim \"C\") broadcast_dimensions=(1,)] b :: \"\" #0\n    \
+                d:f32[1,C] = div c 3.0:f32[] :: \"\" #0\n    \
+                e:f32[3,C] = sub a d :: \"\" #0\n    \
+                f:f32[3,C] = square e :: \"\" #0\n    \
+                g:f32[C] = reduce_sum[axes=(0,)] f :: \"\" #0\n    \
+                h:f32[1,C] = broadcast_in_dim[shape=(1, dim \"C\") broadcast_dimensions=(1,)] g :: \"\" #0\n    \
+                i:f32[1,C] = div h 3.0:f32[] :: \"\" #0\n    \
+                j:f32[1,C] = add i 1e-05:f32[] :: \"\" #0\n    \
+                k:f32[1,C] = rsqrt[accuracy=None] j :: \"\" #0\n    \
+                z:f32[3,C] = mul[out_dtype=None] e k :: \"\" #1";
+    let text = program("model[operators=\"*=native\" stacktrace=\"minimal\"]", "f32[3,C]", eqns);
+    let (converted, mut recording, origins) = converted(&text);
+    let stacks = &mut recording.stacks;
+    let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
+    let missed: Vec<String> = converted.missed.iter().map(|one| places.missed(one)).collect();
+    insta::assert_snapshot!(
+        missed.join("\n"),
+        @"LayerNormalization at model.py:4 stays elementary: the axes are not the last ones"
+    );
+    let model = &converted.model.proto;
+    let written = model.metadata_props.iter().find(|prop| prop.key == provenance::MISSED).unwrap();
+    assert_eq!(written.value, missed.join("\n"));
+}
+
+#[test]
+fn errors_of_graphs_say_what_to_do() {
+    let (_, mut recording, origins) = converted(&program("", "f64[2]", THREE));
+    let stacks = &mut recording.stacks;
+    let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
+    let mut report = String::new();
+    for error in [
+        onnx::Error::TooDeep { origin: None },
+        onnx::Error::TooLarge(1 << 32),
+        onnx::Error::Graph("a value has no name".to_owned()),
+        onnx::Error::OpsetUnsupported { given: 7, oldest: 13, newest: 28 },
+    ] {
+        let (family, diagnostic) = places.diagnose(Error::Onnx(error));
+        writeln!(report, "{}{}", family.class_name(), diagnostic.render(&|_, _| None)).unwrap();
+    }
+    insta::assert_snapshot!(report, @r#"
+    UnsupportedError[nested-too-deep] graphs are nested too deeply: protobuf readers allow 100 nested messages, or about 30 nested conditions and loops
+      help: nest fewer conditions and loops
+    InvalidInputError[model-too-large] the model takes 4294967296 bytes in one file, which is more than protobuf's limit of 2 GiB; save it with external data
+      help: export with return_mode="file" and the standard export mode, which put weights into a file beside the model
+    InternalError[invalid-graph] invalid graph: a value has no name
+      help: this is a bug in jax2onnx, not in your code; please report it with the file that `record="model.jaxpr"` writes
+    InvalidInputError[invalid-option] opset 7 is not supported; choose one from 13 to 28
+    "#);
+}

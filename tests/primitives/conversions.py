@@ -1,0 +1,371 @@
+"""Programs whose finished model is of interest: what is recognised, and what other opsets and
+targets need. By name: a function, the options of the export, and the operands.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import image, lax
+
+from primitives.operands import Programs, f32, f64, i8, i32, spec, symbolic
+
+NATIVE: dict[str, Any] = {"operators": "native"}
+OLDEST: dict[str, Any] = {"opset": 13}
+WEB: dict[str, Any] = {"target": "onnxruntime-web"}
+FEATURES, UNITS = 2, 3
+
+
+def weights(*shape: int, start: int = 0) -> Any:
+    """Small numbers with short names, all different."""
+    return jnp.asarray((np.arange(np.prod(shape)) + start).reshape(shape) / 64, jnp.float32)
+
+
+# --- recurrent layers
+
+
+def lstm(reverse: bool = False) -> Callable[..., Any]:
+    w, r, b = weights(FEATURES, 4 * UNITS), weights(UNITS, 4 * UNITS, start=24), weights(4 * UNITS)
+
+    def step(state: Any, x: Any) -> Any:
+        hidden, cell = state
+        i, f, g, o = jnp.split(x @ w + hidden @ r + b, 4, axis=-1)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), hidden
+
+    return lambda h, c, x: lax.scan(step, (h, c), x, reverse=reverse)
+
+
+def lstm_of_single_gates(x: Any) -> Any:
+    """A product for each gate and operand, and two biases."""
+    gates = [
+        (weights(FEATURES, UNITS, start=i), weights(UNITS, UNITS, start=2 * i), weights(UNITS))
+        for i in range(4)
+    ]
+
+    def step(state: Any, x: Any) -> Any:
+        hidden, cell = state
+        i, f, g, o = ((x @ w + b) + (hidden @ r + 2 * b) for w, r, b in gates)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), hidden
+
+    zeros = jnp.zeros((x.shape[1], UNITS))
+    return lax.scan(step, (zeros, zeros), x)
+
+
+def lstm_of_vectors(xs: Any) -> Any:
+    """A matrix times a vector, for one sequence."""
+    w, r, b = weights(4 * UNITS, FEATURES), weights(4 * UNITS, UNITS), weights(4 * UNITS)
+
+    def step(state: Any, x: Any) -> Any:
+        hidden, cell = state
+        i, f, g, o = jnp.split(w @ x + r @ hidden + b, 4)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), hidden
+
+    return lax.scan(step, (jnp.zeros(UNITS), jnp.zeros(UNITS)), xs)
+
+
+def lstm_that_stacks_cells(x: Any) -> Any:
+    """Stays a scan: the layer of ONNX does not return these."""
+    zeros = jnp.zeros((x.shape[1], UNITS))
+    w, r = weights(FEATURES, 4 * UNITS), weights(UNITS, 4 * UNITS)
+
+    def step(state: Any, x: Any) -> Any:
+        hidden, cell = state
+        i, f, g, o = jnp.split(x @ w + hidden @ r, 4, axis=-1)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), cell
+
+    return lax.scan(step, (zeros, zeros), x)
+
+
+def gru(reset_first: bool) -> Callable[..., Any]:
+    w, r, b = weights(FEATURES, 3 * UNITS), weights(UNITS, 3 * UNITS), weights(3 * UNITS, start=5)
+
+    def step(hidden: Any, x: Any) -> Any:
+        wz, wr, wh = jnp.split(x @ w + b, 3, axis=-1)
+        rz, rr, rh = jnp.split(r, 3, axis=-1)
+        z = jax.nn.sigmoid(wz + hidden @ rz)
+        reset = jax.nn.sigmoid(wr + hidden @ rr)
+        inner = (reset * hidden) @ rh if reset_first else reset * (hidden @ rh)
+        hidden = (1 - z) * jnp.tanh(wh + inner) + z * hidden
+        return hidden, hidden
+
+    return lambda h, x: lax.scan(step, h, x)
+
+
+def rnn(activation: Callable[[Any], Any]) -> Callable[..., Any]:
+    w, r, b = weights(FEATURES, UNITS), weights(UNITS, UNITS, start=3), weights(UNITS)
+
+    def step(hidden: Any, x: Any) -> Any:
+        hidden = activation(x @ w + b + hidden @ r)
+        return hidden, hidden
+
+    return lambda h, x: lax.scan(step, h, x)
+
+
+SEQUENCE, STATE = f32(4, 1, FEATURES), f32(1, UNITS)
+
+RECURRENT: Programs = {
+    "scan.lstm": (lstm(), {}, STATE, STATE, SEQUENCE),
+    "scan.lstm_backwards": (lstm(reverse=True), {}, STATE, STATE, SEQUENCE),
+    "scan.lstm_of_any_size": (
+        lambda x: lstm()(*[jnp.zeros((x.shape[1], UNITS))] * 2, x),
+        {},
+        symbolic(f"t, b, {FEATURES}"),
+    ),
+    "scan.lstm_of_single_gates": (lstm_of_single_gates, {}, SEQUENCE),
+    "scan.lstm_of_vectors": (lstm_of_vectors, {}, f32(4, FEATURES)),
+    "scan.lstm_of_batches": (jax.vmap(lstm_of_vectors), {}, f32(2, 4, FEATURES)),
+    "scan.lstm_that_stacks_cells": (lstm_that_stacks_cells, NATIVE, SEQUENCE),
+    "scan.gru": (gru(reset_first=False), NATIVE, STATE, SEQUENCE),
+    "scan.gru_with_reset_first": (gru(reset_first=True), NATIVE, STATE, SEQUENCE),
+    "scan.rnn": (rnn(jnp.tanh), NATIVE, STATE, SEQUENCE),
+    "scan.rnn_of_relu": (rnn(jax.nn.relu), NATIVE, STATE, SEQUENCE),
+}
+
+
+# --- resized images
+
+
+def resized(*size: Any, method: str = "linear", antialias: bool = True) -> Callable[..., Any]:
+    return lambda x: image.resize(x, (x.shape[0], *size), method, antialias=antialias)
+
+
+def shifted(x: Any) -> Any:
+    """Stays products: pixels are in other places than those of `Resize`."""
+    scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.25])
+    return image.scale_and_translate(x, (1, 6, 8, 2), (1, 2), scale, translation, "linear")
+
+
+NHWC, NCHW = f32(1, 3, 4, 2), f32(1, 2, 3, 4)
+RESIZE: dict[str, Any] = {"operators": {"Resize": "native"}}
+
+RESIZED: Programs = {
+    "dot_general.resized_image": (resized(6, 8, 2), RESIZE, NHWC),
+    "dot_general.resized_channels_first": (resized(2, 6, 10), RESIZE, NCHW),
+    "dot_general.resized_by_cubes": (resized(6, 8, 2, method="cubic"), RESIZE, NHWC),
+    "dot_general.shrunk_image": (resized(2, 3, 2), RESIZE, NHWC),
+    "dot_general.shrunk_without_smoothing": (resized(2, 3, 2, antialias=False), RESIZE, NHWC),
+    "dot_general.resized_along_one_axis": (resized(3, 8, 2), RESIZE, NHWC),
+    "dot_general.resized_batches": (resized(6, 8, 2), RESIZE, symbolic("b, 3, 4, 2")),
+    "dot_general.resized_by_lanczos": (resized(6, 4, 2, method="lanczos3"), RESIZE, NHWC),
+    "dot_general.shifted_image": (shifted, RESIZE, NHWC),
+}
+
+
+# --- rotary embeddings
+
+HEAD = 8
+
+
+def tables(positions: Any, features: int = HEAD, double: bool = False) -> Any:
+    angles = positions[..., None] / 100 ** (jnp.arange(0, features, 2) / features)
+    angles = jnp.concatenate([angles, angles], -1) if double else angles
+    return jnp.cos(angles)[..., None, :], jnp.sin(angles)[..., None, :]
+
+
+def turned(a: Any, b: Any, cos: Any, sin: Any) -> Any:
+    return a * cos - b * sin, b * cos + a * sin
+
+
+def halves(x: Any, positions: Any) -> Any:
+    return jnp.concatenate(turned(*jnp.split(x, 2, -1), *tables(positions)), -1)
+
+
+def rotated_halves(x: Any, positions: Any) -> Any:
+    cos, sin = tables(positions, double=True)
+    n = x.shape[-1] // 2
+    return x * cos + jnp.concatenate([-x[..., n:], x[..., :n]], -1) * sin
+
+
+def neighbours(x: Any, positions: Any) -> Any:
+    pair = turned(x[..., ::2], x[..., 1::2], *tables(positions))
+    return jnp.stack(pair, -1).reshape(x.shape)
+
+
+def pairs(x: Any, positions: Any) -> Any:
+    y = x.reshape(*x.shape[:-1], HEAD // 2, 2)
+    return jnp.stack(turned(y[..., 0], y[..., 1], *tables(positions)), -1).reshape(x.shape)
+
+
+def repeated(x: Any, positions: Any) -> Any:
+    cos, sin = (table.repeat(2, -1) for table in tables(positions))
+    return x * cos + jnp.stack((-x[..., 1::2], x[..., ::2]), -1).reshape(x.shape) * sin
+
+
+def partly(x: Any, positions: Any) -> Any:
+    n = HEAD // 2
+    front = turned(*jnp.split(x[..., :n], 2, -1), *tables(positions, n))
+    return jnp.concatenate([*front, x[..., n:]], -1)
+
+
+def looked_up(x: Any, positions: Any) -> Any:
+    angles = np.arange(6)[:, None] / 100 ** (np.arange(HEAD // 2) / (HEAD // 2))
+    table = jnp.asarray(np.concatenate([np.sin(angles), np.cos(angles)], -1), jnp.float32)
+    sin, cos = jnp.split(table[positions][..., None, :], 2, -1)
+    return jnp.concatenate(turned(*jnp.split(x, 2, -1), cos, sin), -1)
+
+
+def counted(x: Any) -> Any:
+    return halves(x, jnp.arange(x.shape[1])[None])
+
+
+QUERIES, POSITIONS = f32(2, 3, 2, HEAD), i32(2, 3)
+
+ROTARY: Programs = {
+    f"mul.rotary_{spelling.__name__}": (spelling, NATIVE, QUERIES, POSITIONS)
+    for spelling in (halves, rotated_halves, neighbours, pairs, repeated, partly, looked_up)
+}
+ROTARY |= {
+    "mul.rotary_without_positions": (counted, NATIVE, QUERIES),
+    "mul.rotary_of_any_length": (
+        counted,
+        NATIVE,
+        symbolic(f"b, t, 2, {HEAD}"),
+    ),
+    "mul.rotary_after_a_transpose": (
+        lambda x, p: halves(x, p).transpose(0, 2, 1, 3),
+        NATIVE,
+        QUERIES,
+        POSITIONS,
+    ),
+}
+
+
+# --- attention and normalisation
+
+
+def attention(q: Any, k: Any, v: Any, *mask: Any, causal: bool = False) -> Any:
+    """Queries, keys and values are (batch, positions, heads, features)."""
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1])
+    if causal:
+        allowed = jnp.tril(jnp.ones((q.shape[1], k.shape[1]), bool))
+        scores = jnp.where(allowed, scores, -1e30)
+    if mask:
+        scores = jnp.where(mask[0], scores, jnp.finfo(scores.dtype).min)
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores, -1), v)
+
+
+def grouped(q: Any, k: Any, v: Any) -> Any:
+    repeat = q.shape[2] // k.shape[2]
+    return attention(q, jnp.repeat(k, repeat, 2), jnp.repeat(v, repeat, 2), causal=True)
+
+
+def normalised(x: Any, axes: Any, epsilon: float = 1e-5) -> Any:
+    mean = x.mean(axes, keepdims=True)
+    variance = jnp.square(x - mean).mean(axes, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + epsilon)
+
+
+def group_norm(x: Any) -> Any:
+    n, h, w, c = x.shape
+    y = normalised(x.reshape(n, h, w, 2, c // 2), (1, 2, 4)).reshape(x.shape)
+    return y * weights(c, start=1) + weights(c)
+
+
+def rms_norm(x: Any) -> Any:
+    return x * lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6) * weights(4, start=1)
+
+
+HEADS = f32(2, 3, 2, 4)
+
+NORMALISED: Programs = {
+    "dot_general.attention": (attention, NATIVE, HEADS, HEADS, HEADS),
+    "dot_general.causal_attention": (
+        lambda *x: attention(*x, causal=True),
+        NATIVE,
+        HEADS,
+        HEADS,
+        HEADS,
+    ),
+    "dot_general.masked_attention": (
+        attention,
+        NATIVE,
+        HEADS,
+        HEADS,
+        HEADS,
+        spec(jnp.bool_, 2, 1, 3, 3),
+    ),
+    "dot_general.grouped_attention": (grouped, NATIVE, f32(2, 3, 4, 4), HEADS, HEADS),
+    "rsqrt.layer_norm": (
+        lambda x: normalised(x, -1) * weights(4, start=1) + weights(4),
+        NATIVE,
+        f32(2, 3, 4),
+    ),
+    "rsqrt.layer_norm_of_two_axes": (
+        lambda x: normalised(x, (1, 2)) * weights(3, 4, start=1),
+        NATIVE,
+        f32(2, 3, 4),
+    ),
+    "rsqrt.rms_norm": (rms_norm, NATIVE, f32(2, 3, 4)),
+    "rsqrt.instance_norm": (
+        lambda x: normalised(x, (1, 2)) * weights(4, start=1) + weights(4),
+        NATIVE,
+        f32(2, 3, 3, 4),
+    ),
+    "rsqrt.group_norm": (group_norm, NATIVE, f32(2, 3, 3, 4)),
+}
+
+
+# --- types that a runtime lacks, older opsets and other targets
+
+
+def pooled(x: Any, padding: str = "SAME") -> Any:
+    def windows(x: Any) -> Any:
+        return lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), padding)
+
+    return windows(x) / windows(jnp.ones_like(x))
+
+
+def upsampled(x: Any, k: Any) -> Any:
+    return lax.conv_transpose(x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def convolved(x: Any, k: Any) -> Any:
+    return lax.conv_general_dilated(
+        x, k, (2, 1), "SAME", rhs_dilation=(1, 2), dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def bits_of(dtype: Any) -> Callable[..., Any]:
+    return lambda x: lax.bitcast_convert_type(x, dtype)
+
+
+IMAGE = f64(1, 5, 5, 2)
+
+TARGETED: Programs = {
+    "reduce_window_sum.average_of_doubles": (pooled, {}, IMAGE),
+    "reduce_window_sum.average": (pooled, {}, f32(1, 5, 5, 2)),
+    "conv_general_dilated.upsampled_doubles": (upsampled, {}, IMAGE, f64(3, 3, 2, 2)),
+    "conv_general_dilated.upsampled": (upsampled, {}, f32(1, 5, 5, 2), f32(3, 3, 2, 2)),
+    "conv_general_dilated.doubles": (convolved, {}, IMAGE, f64(3, 3, 2, 2)),
+    "conv_general_dilated.bytes": (convolved, {}, i8(1, 5, 5, 2), i8(3, 3, 2, 2)),
+    "bitcast_convert_type.oldest": (bits_of(jnp.int32), OLDEST, f32(3)),
+    "bitcast_convert_type.oldest_to_float": (bits_of(jnp.float32), OLDEST, i32(3)),
+    "and.oldest": (lambda x, y: (x & y) ^ (x | ~y), OLDEST, i32(3), i32(3)),
+    "reduce_max.oldest": (lambda x: x.max(1) + x.mean(1) + jnp.prod(x, 1), OLDEST, f32(2, 3)),
+    "pad.oldest": (lambda x: jnp.pad(x, ((0, 0), (1, 2))), OLDEST, f32(2, 3)),
+    "split.oldest": (lambda x: jnp.split(x, 3, 1), OLDEST, f32(2, 6)),
+    "iota.oldest_triangle": (
+        lambda x: jnp.tril(x) + jnp.triu(x, 1),
+        OLDEST,
+        symbolic("b, b"),
+    ),
+    "logistic.oldest": (lambda x: (jax.nn.silu(x), jax.nn.hard_swish(x)), OLDEST, f32(3)),
+    "sort.oldest": (lambda x: jnp.sort(x, -1), OLDEST, f32(2, 3)),
+    "max.web": (lambda x, y: (jnp.maximum(x, y), x.min(), x.max()), WEB, i32(2, 3), i32(2, 3)),
+    "reduce_sum.web": (lambda x: (x.sum(1), jnp.prod(x, 1)), WEB, i32(2, 3)),
+    "rem.web": (lambda x, y: lax.rem(x, y), WEB, i32(3), i32(3)),
+    "conv_general_dilated.web": (convolved, WEB, f32(1, 5, 5, 2), f32(3, 3, 2, 2)),
+    "gather.web": (lambda x, i: x[i], WEB, f32(4, 3), i32(2)),
+}
+
+PROGRAMS: Programs = {**RECURRENT, **RESIZED, **ROTARY, **NORMALISED, **TARGETED}

@@ -93,7 +93,7 @@ fn a_pattern_without_a_match_lists_the_largest_weights() {
         "s = Constant <value_ints = [0]> () e = Constant <value_ints = [2]> () y = Slice",
     );
     let mut graph = graph(&text, &mut origins);
-    let weights = Weights { formats: vec![("v".to_owned(), INT4)] };
+    let weights = Weights { formats: vec![("v".to_owned(), vec![INT4])], for_others: false };
     let error = shrink(&mut graph, &mut origins, &weights, 23).unwrap_err();
     let super::Error::NoMatch { largest, .. } = error else { panic!("{error}") };
     assert_eq!(largest, ["w", "other", "small"]);

@@ -35,13 +35,16 @@ _INSTEAD: dict[type[Exception], str] = {
 }
 
 
+_SLICE = (
+    "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed size, "
+    "or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
+)
+
 # The same for what JAX and Python raise as plain errors, by a part of the message.
 _PLAIN: dict[str, str] = {
     "Shapes must be 1D sequences of concrete values": _INSTEAD[jax.errors.ConcretizationTypeError],
-    "Slice entries must be static integers": (
-        "the shape of a result cannot depend on values: use jax.lax.dynamic_slice with a fixed "
-        "size, or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
-    ),
+    "Slice entries must be static integers": _SLICE,
+    "Array slice indices must have static start/stop/step": _SLICE,
     "was not hashable": (
         "this argument decides what is computed, so it has to be a Python number, not one that is "
         "known only when the model runs"

@@ -43,6 +43,9 @@ const STEPS: [Step; 14] = [
     Step::Fusions(CONVOLVE),
 ];
 
+/// How many of the steps, the first ones, only fold, share and remove.
+const CLEANING: usize = 4;
+
 /// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
 /// what one step prepared for an earlier one; the bound keeps the whole linear.
 const ROUNDS: usize = 3;
@@ -58,7 +61,9 @@ pub fn optimize(
     repeat(&mut edit, options)?;
     // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
     if options.fuse && runner::run(&mut edit, "masks", MASKS.iter().copied())? == Changed::Yes {
-        repeat(&mut edit, options)?;
+        for step in &STEPS[..CLEANING] {
+            run(&mut edit, step)?;
+        }
     }
     // Fusions look for what was computed from parameters, so that comes first.
     if runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())? == Changed::Yes {

@@ -1,13 +1,15 @@
 //! Evaluation of operators on constants. What a runtime may compute otherwise is not evaluated:
-//! transcendental functions, overflow, NaN.
+//! overflow, NaN, and transcendental functions, which are apart (`functions`).
 
 mod cast;
 mod elementwise;
 mod fill;
+mod functions;
 mod known;
 mod layout;
 mod numbers;
 
+pub use functions::{FUNCTIONS, function};
 pub use known::{elements, known};
 
 use tensor::{DType, Tensor};

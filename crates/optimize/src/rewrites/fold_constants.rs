@@ -54,17 +54,8 @@ fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
 }
 
 fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
-    let (graph, node) = (m.graph(), m.root());
-    let values = || node.inputs.iter().flatten().map(|value| graph.value(*value));
-    if !values().all(|value| matches!(value.producer(), Producer::Constant(_))) {
-        return Err("an operand is not a constant".into());
-    }
-    if values().any(|value| !value.name.is_empty()) {
-        return Err("a parameter keeps its name".into());
-    }
-    let inputs: Vec<_> =
-        node.inputs.iter().map(|input| input.and_then(|value| graph.constant(value))).collect();
-    let ty = m.ty(result);
+    let inputs = constants(m)?;
+    let (node, ty) = (m.root(), m.ty(result));
     let shape = folded_shape(ty)?;
     let limit = match makes_mask(m, node, ty.dtype) {
         true => ty.dtype.byte_len(MASK_LIMIT),
@@ -76,6 +67,36 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
     Ok(fold::evaluate(&operation)?)
+}
+
+/// The operands of the root, if all of them are constants without names.
+fn constants<'m>(m: &'m Match<'_>) -> Result<Vec<Option<&'m Tensor>>, Skip> {
+    let (graph, node) = (m.graph(), m.root());
+    let values = || node.inputs.iter().flatten().map(|value| graph.value(*value));
+    if !values().all(|value| matches!(value.producer(), Producer::Constant(_))) {
+        return Err("an operand is not a constant".into());
+    }
+    if values().any(|value| !value.name.is_empty()) {
+        return Err("a parameter keeps its name".into());
+    }
+    let tensor = |input: &Option<ValueId>| input.and_then(|value| graph.constant(value));
+    Ok(node.inputs.iter().map(tensor).collect())
+}
+
+/// Functions of constants, whose last bits are up to who computes them.
+pub(crate) static FUNCTIONS: Rewrite =
+    Rewrite { name: "fold_functions", roots: fold::FUNCTIONS, try_at: try_function };
+
+fn try_function(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let inputs = constants(m)?;
+    let ty = m.ty(m.result()?);
+    let shape = folded_shape(ty)?;
+    if !is_within(ty.dtype, &shape, LIMIT) {
+        return Err("the result is large".into());
+    }
+    let operation = Operation { node: m.root(), inputs: &inputs, dtype: ty.dtype, shape: &shape };
+    let tensor = fold::function(&operation)?;
+    Ok(vec![m.tensor(tensor)])
 }
 
 /// The shape of a result, if it is known.
@@ -104,7 +125,7 @@ fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
+    use super::{FUNCTIONS, REWRITE};
     use crate::testing::{rewrites_to, stays};
 
     fn folds_to(body: &str, expected: &str) {
@@ -254,6 +275,34 @@ mod tests {
             }",
         ] {
             stays(&REWRITE, text);
+        }
+    }
+
+    #[test]
+    fn functions_are_rounded_once() {
+        let folds = |body: &str, expected: &str| {
+            let graph = |body: &str| format!("g () => (float[2] y) {{ {body} y = Identity (b) }}");
+            rewrites_to(&FUNCTIONS, &graph(body), &graph(expected));
+        };
+        folds(
+            "a = Constant <value = float[2] {0, 1}> () b = Exp (a)",
+            "b = Constant <value = float[2] {1, 2.7182817}> ()",
+        );
+        folds(
+            "a = Constant <value = float {10000}> () e = Constant <value = float[2] {-1, 0.5}> ()
+                b = Pow (a, e)",
+            "b = Constant <value = float[2] {0.0001, 100}> ()",
+        );
+    }
+
+    #[test]
+    fn functions_without_a_number_for_a_result_and_those_of_doubles_stay() {
+        for text in [
+            "g () => (float y) { a = Constant <value = float {-1}> () y = Log (a) }",
+            "g () => (double y) { a = Constant <value = double {1}> () y = Exp (a) }",
+            "g () => (float[1] y) <float[1] v = {3}> { y = Exp (v) }",
+        ] {
+            stays(&FUNCTIONS, text);
         }
     }
 }

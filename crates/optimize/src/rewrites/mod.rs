@@ -82,8 +82,12 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// Rewrites that fuse several operators into one.
-pub(crate) static FUSE: &[&Rewrite] =
-    &[&move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH, &matmul_add_to_gemm::REWRITE];
+pub(crate) static FUSE: &[&Rewrite] = &[
+    &fold_constants::FUNCTIONS,
+    &move_blocks::DEPTH_TO_SPACE,
+    &move_blocks::SPACE_TO_DEPTH,
+    &matmul_add_to_gemm::REWRITE,
+];
 
 /// What hides numbers in less time than a choice.
 pub(crate) static MASKS: &[&Rewrite] = &[&add_mask::REWRITE, &cut_triangles::REWRITE];

@@ -247,7 +247,9 @@ def test_real_schur(matrix):
         for i in np.flatnonzero(below):
             block = one[i : i + 2, i : i + 2]
             np.testing.assert_allclose(block[0, 0] / size, block[1, 1] / size, atol=1e-6)
-            assert np.sign(block[0, 1]) * np.sign(block[1, 0]) <= 0, "real eigenvalues have no block"
+            assert np.sign(block[0, 1]) * np.sign(block[1, 0]) <= 0, (
+                "real eigenvalues have no block"
+            )
 
 
 def test_real_schur_of_what_is_not_finite():

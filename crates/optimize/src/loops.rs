@@ -53,9 +53,13 @@ impl Loop {
         is_whole.then_some(Self { id, body, carried, control, condition })
     }
 
-    /// All loops, inner before outer.
-    pub(crate) fn all(graph: &Graph) -> Vec<Self> {
-        graph.all_nodes().into_iter().rev().filter_map(|id| Self::at(graph, id)).collect()
+    /// All loops, inner before outer. What is done to one may remove or change others, so each is to be
+    /// looked up when its turn comes.
+    pub(crate) fn all(graph: &Graph) -> Vec<NodeId> {
+        let mut nodes = graph.all_nodes();
+        nodes.retain(|id| Self::at(graph, *id).is_some());
+        nodes.reverse();
+        nodes
     }
 
     /// The values that it carries.

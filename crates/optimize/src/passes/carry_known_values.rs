@@ -13,7 +13,8 @@ pub(crate) const PASS: Pass = Pass { name: "carry_known_values", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    for found in Loop::all(edit.graph()) {
+    for id in Loop::all(edit.graph()) {
+        let Some(found) = Loop::at(edit.graph(), id) else { continue };
         let Some(known) = Known::of(edit.graph(), &found) else { continue };
         if !edit.spend(PASS.name) {
             return Ok(changed);

@@ -12,7 +12,8 @@ pub(crate) const PASS: Pass = Pass { name: "drop_loop_state", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    for found in Loop::all(edit.graph()) {
+    for id in Loop::all(edit.graph()) {
+        let Some(found) = Loop::at(edit.graph(), id) else { continue };
         let graph = edit.graph();
         let state = found.state(graph);
         let needed = needed(graph, &found, &state);
@@ -66,6 +67,31 @@ fn needed(graph: &Graph, found: &Loop, state: &[Carried]) -> Vec<bool> {
 mod tests {
     use super::PASS;
     use crate::testing::passes_to;
+
+    #[test]
+    fn a_loop_may_go_with_what_another_one_carries_for_nothing() {
+        let inner = "Loop (n, k, x) < body = b (int64 i, bool c, float a) => (bool d, float f) {
+            d = Identity (c) f = Mul (a, a) } >";
+        passes_to(
+            &PASS,
+            &format!(
+                "g (float x, float w) => (float y) {{
+                    n = Constant <value_int = 3> ()
+                    k = Constant <value = bool {{1}}> ()
+                    s = {inner}
+                    u, y = Loop (n, k, s, w) < body = body (int64 j, bool e, float p, float q)
+                        => (bool r, float t, float v) {{
+                        r = Identity (e) t = Mul (p, p) v = Mul (q, q) }} >
+                }}"
+            ),
+            "g (float x, float w) => (float y) {
+                n = Constant <value_int = 3> ()
+                k = Constant <value = bool {1}> ()
+                y = Loop (n, k, w) < body = body (int64 j, bool e, float q)
+                    => (bool r, float v) { r = Identity (e) v = Mul (q, q) } >
+            }",
+        );
+    }
 
     #[test]
     fn what_stays_the_same_is_not_carried() {

@@ -11,7 +11,8 @@ pub(crate) const PASS: Pass = Pass { name: "hoist_invariants", run };
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     // What leaves an inner loop may leave the outer one as well.
-    for found in Loop::all(edit.graph()) {
+    for at in Loop::all(edit.graph()) {
+        let Some(found) = Loop::at(edit.graph(), at) else { continue };
         for id in edit.graph().nodes_of(found.body).collect::<Vec<_>>() {
             if !is_invariant(edit.graph(), &found, id) {
                 continue;

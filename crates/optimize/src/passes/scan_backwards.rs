@@ -11,7 +11,8 @@ pub(crate) const PASS: Pass = Pass { name: "scan_backwards", run };
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    for found in Loop::all(edit.graph()) {
+    for id in Loop::all(edit.graph()) {
+        let Some(found) = Loop::at(edit.graph(), id) else { continue };
         let node = edit.graph().node(found.id);
         if !node.is("Scan")
             || node.attr("scan_input_axes").is_some()

@@ -162,6 +162,8 @@ INTERRUPTS_ITSELF = textwrap.dedent(
 
     _result.PLACEMENT[False] = sys.argv[2]
     export(1.0, 64)
+    # A shell may have started the tests in the background, where it ignores the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     writing = threading.Lock()
     writing.acquire()
     threading.Thread(target=interrupt).start()

@@ -19,13 +19,14 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.graph().assumptions.contains(Assumption::NoNan) {
         return Err("NaN may be hidden".into());
     }
-    let Masked { x, fill, .. } = Masked::at(m)?;
+    let masked = Masked::at(m)?;
+    let Masked { x, fill, .. } = masked;
     let has_range = matches!(m.ty(x).dtype, DType::F32 | DType::F64 | DType::BF16);
     if fill != f64::NEG_INFINITY && !(has_range && fill <= SWALLOWS) {
         return Err("what is masked would not swallow what it is added to".into());
     }
     check_softmax(m)?;
-    let added = added(m)?;
+    let added = added(m, &masked)?;
     Ok(vec![m.op("Add", &[x, added], Attrs::new())?])
 }
 

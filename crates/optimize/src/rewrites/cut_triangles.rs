@@ -16,7 +16,8 @@ use crate::{Match, Rewrite, Skip};
 pub(crate) static REWRITE: Rewrite = Rewrite { name: "Trilu", roots: &["Where"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let Masked { mask, x, is_shown, fill } = Masked::at(m)?;
+    let masked = Masked::at(m)?;
+    let Masked { mask, x, is_shown, fill } = masked;
     let ty = m.ty(x).clone();
     check_movement(m.forms(), "Trilu", ty.dtype)?;
     let triangle = Triangle::of(m.graph(), mask, &ty.shape).ok_or("the mask is not a triangle")?;
@@ -25,7 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Ok(vec![cut(m, x, kept)?]);
     }
     check_softmax(m)?;
-    let added = added(m)?;
+    let added = added(m, &masked)?;
     let cut = cut(m, x, kept)?;
     Ok(vec![m.op("Add", &[cut, added], Attrs::new())?])
 }

@@ -8,7 +8,8 @@ use crate::{Match, Rewrite, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "keep_reduced_axes", roots: &["Reshape", "Unsqueeze"], try_at };
 
-const REDUCTIONS: &[&str] = &[
+/// The operators that reduce axes.
+pub(crate) const REDUCTIONS: &[&str] = &[
     "ArgMax",
     "ArgMin",
     "ReduceL1",

@@ -34,8 +34,8 @@ impl Masked {
 }
 
 /// What is added instead of a choice, if that is a constant or smaller than what it is added to.
-pub(super) fn added(m: &mut Match<'_>) -> Result<ValueId, Skip> {
-    let Masked { mask, x, is_shown, .. } = Masked::at(m)?;
+pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip> {
+    let Masked { mask, x, is_shown, .. } = *masked;
     if m.constant(mask).is_none() && m.ty(mask).shape == m.ty(x).shape {
         return Err("the mask is as large as what it hides".into());
     }

@@ -45,6 +45,7 @@ mod sink_unit_axes;
 use crate::Rewrite;
 
 pub(crate) use arrange_product::Arranged;
+pub(crate) use keep_reduced_axes::REDUCTIONS;
 
 /// What makes the graph smaller and leaves its operators what they are.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[

@@ -8,26 +8,10 @@ use tensor::Dim;
 
 use super::Bug;
 use crate::legalize::{Error, Target, Work};
+use crate::rewrites::REDUCTIONS;
 
-pub(super) static BUG: Bug = Bug {
-    name: "axes_from_the_end",
-    target: Target::OnnxRuntime,
-    roots: &[
-        "ArgMax",
-        "ArgMin",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-    ],
-    avoid,
-};
+pub(super) static BUG: Bug =
+    Bug { name: "axes_from_the_end", target: Target::OnnxRuntime, roots: REDUCTIONS, avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph.node(id);

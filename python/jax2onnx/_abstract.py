@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from jax2onnx._checkpoint import Parameter
-from jax2onnx._objects import global_names, has_dict, instance_dict, slots
+from jax2onnx._objects import global_variables, has_dict, instance_dict, slots
 from jax2onnx._parameters import Tree, tree_of
 from jax2onnx.errors import InvalidInputError
 
@@ -144,10 +144,8 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Any]]:
             yield functools.partial(setattr, cell, "cell_contents"), cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-    namespace = function.__globals__
-    for name in dict.fromkeys(global_names(function.__code__)):
-        if name in namespace:
-            yield functools.partial(dict.__setitem__, namespace, name), namespace[name]
+    for name, value in global_variables(function):
+        yield functools.partial(dict.__setitem__, function.__globals__, name), value
 
 
 def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:

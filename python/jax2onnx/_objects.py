@@ -1,11 +1,15 @@
 """Reads what objects store without running any of their code."""
 
 import functools
+import sysconfig
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# Code in these folders is not the user's, and refers to globals of its own.
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
@@ -59,3 +63,11 @@ def global_names(code: types.CodeType) -> Iterator[str]:
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             yield from global_names(const)
+
+
+def global_variables(function: Any) -> Iterator[tuple[str, Any]]:
+    """The global variables that a function and the functions inside it may read."""
+    namespace = function.__globals__
+    for name in dict.fromkeys(global_names(function.__code__)):
+        if name in namespace:
+            yield name, namespace[name]

@@ -6,7 +6,6 @@ same parameter `blocks.3.q.kernel`. Parameters are found by the identity of thei
 
 import functools
 import os
-import sysconfig
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,13 +17,10 @@ import numpy as np
 from jax2onnx import _frameworks, _jax
 from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
-from jax2onnx._objects import cells, global_names, once_per_type
+from jax2onnx._objects import INSTALLED, cells, global_variables, once_per_type
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
-
-# Code in these folders refers to its own globals, not to the user's model.
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
 @dataclass
@@ -204,12 +200,10 @@ class _Roots:
         for name, value in cells(function):
             yield from self._of(name, value)
         code = getattr(function, "__code__", None)
-        if code is None or not (own or not code.co_filename.startswith(_INSTALLED)):
+        if code is None or not (own or not code.co_filename.startswith(INSTALLED)):
             return
-        namespace = function.__globals__
-        for name in global_names(code):
-            if name in namespace:
-                yield from self._of(name, namespace[name])
+        for name, value in global_variables(function):
+            yield from self._of(name, value)
 
 
 def _is_method(value: Any) -> bool:

@@ -1,15 +1,15 @@
 """Says what to do if the function needs the value of an array while it is traced."""
 
 import os
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
 
+from jax2onnx._objects import INSTALLED
+
 _PACKAGE = os.path.dirname(__file__) + os.sep
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 # What to do instead, by the error of JAX.
 _INSTEAD: dict[type[Exception], str] = {
@@ -82,7 +82,7 @@ def _place(error: Exception) -> str:
     found = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith((_PACKAGE, *_INSTALLED, "<"))
+        if not frame.filename.startswith((_PACKAGE, *INSTALLED, "<"))
     ]
     if not found:
         return ""

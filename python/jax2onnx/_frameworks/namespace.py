@@ -1,15 +1,11 @@
 """Functions with other values in place of some of their global variables."""
 
 import dis
-import sysconfig
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jax2onnx._objects import global_names
-
-# Code in these folders has its own globals, not the user's.
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+from jax2onnx._objects import INSTALLED, global_variables
 
 
 class Namespace(dict[str, Any]):
@@ -33,12 +29,9 @@ class Namespace(dict[str, Any]):
 
 def globals_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """The global variables that a function of the user may read."""
-    if function.__code__.co_filename.startswith(_INSTALLED):
+    if function.__code__.co_filename.startswith(INSTALLED):
         return
-    namespace = function.__globals__
-    for name in dict.fromkeys(global_names(function.__code__)):
-        if name in namespace:
-            yield name, namespace[name]
+    yield from global_variables(function)
 
 
 def assigns_globals(code: types.CodeType) -> bool:

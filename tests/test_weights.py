@@ -155,7 +155,10 @@ def test_integers_of_jax_stay_what_they_are(dtype, scales, tmp_path):
     bits = 4 if dtype == "int4" else 8
     assert len(values.raw_data) == rows * columns * bits // 8
     assert "MatMulNBits" in optimised(packed, tmp_path)
-    np.testing.assert_allclose(run(packed, x), model(x), rtol=1e-5, atol=1e-5)
+    expected = np.asarray(model(x))
+    # Large terms cancel in some sums, and every processor adds them in its own order.
+    rounding = 1e-6 * np.abs(expected).max()
+    np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
     # What is widened has the same bits, so a product without optimisations has them, too.
     off = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     one, other = (

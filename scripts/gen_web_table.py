@@ -53,6 +53,9 @@ HEADER = """\
 
 use super::{{Runs, numbers, row, small, terms}};
 
+/// The newest opset that it loads.
+pub(super) const NEWEST: i64 = {newest};
+
 """
 
 Case = tuple[str, str, tuple[int, ...], str]
@@ -158,7 +161,7 @@ def main() -> None:
         "GPU": "What the WebGPU build runs on the GPU.",
     }
     parts = [table(name, docs[name], rows) for name, rows in tables.items()]
-    OUT.write_text(HEADER.format(version=version) + "\n".join(parts))
+    OUT.write_text(HEADER.format(version=version, newest=LOADED) + "\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -73,6 +73,20 @@ def test_what_the_gpu_does_not_run_is_said_by_line() -> None:
         to_onnx(fn, [X], target="webgpu", opset=23)
 
 
+def test_a_target_does_not_load_every_opset() -> None:
+    for target in ("onnxruntime-web", "webgpu"):
+        with pytest.raises(InvalidInputError, match="loads opsets up to 26, not 28"):
+            to_onnx(jnp.exp, [X], target=target, opset=28)
+    # No newer opset helps where the target lacks a type at all of them.
+    with pytest.raises(UnsupportedError, match="cannot compute `Cast` on f64"):
+        to_onnx(
+            lambda x: x + jax.random.normal(jax.random.key(0), x.shape),
+            [X],
+            target="webgpu",
+            opset=17,
+        )
+
+
 def test_the_default_opset_follows_the_target() -> None:
     def version(target: Any) -> int:
         return to_onnx(jnp.exp, [X], target=target).opset_import[0].version

@@ -202,6 +202,11 @@ impl Places<'_> {
                 let code = "unsupported-by-target";
                 (Family::Unsupported, Diagnostic { code, message, places, help: None })
             }
+            legalize::Error::OpsetTooNew { newest, .. } => {
+                let help = Some(format!("ask for opset {newest} or older, or for another target"));
+                let (code, places) = ("opset-too-new", Vec::new());
+                (Family::InvalidInput, Diagnostic { code, message, places, help })
+            }
             legalize::Error::Graph(error) => self.building(&error),
         }
     }

@@ -161,6 +161,16 @@ pub enum Runtime {
     WebGpu,
 }
 
+impl Runtime {
+    /// The newest opset that it loads. onnxruntime loads even newer ones than it guarantees to run, if asked to.
+    pub fn newest_opset(self) -> i64 {
+        match self {
+            Runtime::OnnxRuntime => NEWEST,
+            Runtime::Web | Runtime::WebGpu => web::NEWEST,
+        }
+    }
+}
+
 /// What a build of onnxruntime-web runs of some versions of an operator.
 #[derive(Debug)]
 struct Runs {

@@ -2,6 +2,9 @@
 
 use super::{Runs, numbers, row, small, terms};
 
+/// The newest opset that it loads.
+pub(super) const NEWEST: i64 = 26;
+
 /// What the WebAssembly build runs of the operators for which it lacks types.
 #[rustfmt::skip]
 pub(super) static WASM: &[Runs] = &[

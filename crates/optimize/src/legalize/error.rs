@@ -22,6 +22,16 @@ pub enum Error {
         /// Where the node came from.
         origin: OriginId,
     },
+    /// The target does not load models of the opset.
+    #[error("{target} loads opsets up to {newest}, not {opset}")]
+    OpsetTooNew {
+        /// What it should have run on.
+        target: Target,
+        /// The opset that was asked for, or that the model needs.
+        opset: i64,
+        /// The newest one that the target loads.
+        newest: i64,
+    },
     /// The graph, or a node that was to be added to it, is invalid: a bug in this project.
     #[error(transparent)]
     Graph(#[from] onnx::Error),

@@ -42,6 +42,10 @@ pub fn legalize(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
+    let newest = target.newest_opset();
+    if opset > newest {
+        return Err(Error::OpsetTooNew { target, opset, newest });
+    }
     let mut work = Work { graph, origins, opset, target };
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
@@ -165,7 +169,7 @@ impl Work<'_> {
                 binding.is_ok_and(|b| self.target.accepts(schema, self.graph, node, &b))
             })
         };
-        let needs = (self.opset + 1..=schema::NEWEST).find(accepts)?;
+        let needs = (self.opset + 1..=self.target.newest_opset()).find(accepts)?;
         let (op, origin) = (node.op.name.to_owned(), Some(node.origin));
         let reason = Some(format!("for {dtype}"));
         Some(onnx::Error::OpsetTooOld { op, needs, given: self.opset, reason, origin }.into())

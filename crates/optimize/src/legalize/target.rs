@@ -55,6 +55,11 @@ impl Target {
         }
     }
 
+    /// The newest opset that it loads.
+    pub(super) fn newest_opset(self) -> i64 {
+        self.runtime().map_or(schema::NEWEST, Runtime::newest_opset)
+    }
+
     /// The operators that it leaves to the CPU, while it computes the elementary form itself.
     pub fn leaves_to_cpu(self) -> &'static [&'static str] {
         match self {

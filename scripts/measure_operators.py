@@ -3,8 +3,9 @@
 Each operator is exported from JAX twice, as one node and spelled out, and both models run in turns.
 The table that `operators="auto"` follows is `crates/optimize/src/recognize/measured.rs`:
 
-    python scripts/measure_operators.py            prints the figures and writes the table
-    python scripts/measure_operators.py Relu Gelu  measures these only and leaves the table alone
+    python scripts/measure_operators.py            prints the figures and writes the table,
+                                                   and that of errors in docs/operators.md
+    python scripts/measure_operators.py Relu Gelu  measures these only and leaves both alone
     python scripts/measure_operators.py --errors   measures errors only, for docs/operators.md
 
 Run it on a quiet machine. A gain is the time of the elementary form divided by that of the native
@@ -19,7 +20,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,12 +142,26 @@ def _recurrent(cell: Callable[..., Any], gates: int, count: int) -> Any:
     return lambda x: layer(x, True), lambda x: layer(x, False)
 
 
+def _masked_softmax(x: Any) -> Any:
+    # Scores are computed: only then can a mask work in place.
+    heads = x.reshape(1, 128, 64, 8)
+    scores = jnp.einsum("bthd,bshd->bhts", heads, heads) * 0.25
+    hidden = jnp.finfo(x.dtype).min
+    return jax.nn.softmax(jnp.where(jnp.tri(128, dtype=bool), scores, hidden))
+
+
+def _moved(split: tuple[int, ...], perm: tuple[int, ...], to: tuple[int, ...]) -> Any:
+    return lambda x: x.reshape(split).transpose(perm).reshape(to)
+
+
 # The operator, the attribute that tells its forms apart, and a function that is spelled out by JAX;
 # or two of them, if the native form is spelled otherwise.
 CASES: dict[tuple[str, str], Any] = {
     ("Attention", ""): _attention,
     ("Celu", ""): lambda x: jax.nn.celu(x, 2.0),
     ("Clip", ""): lambda x: jnp.clip(x, -1, 2),
+    ("DepthToSpace", ""): _moved((4, 2, 2, 16, 16, 16), (0, 3, 4, 1, 5, 2), (4, 16, 32, 32)),
+    ("DepthToSpace", "CRD"): _moved((4, 16, 2, 2, 16, 16), (0, 1, 4, 2, 5, 3), (4, 16, 32, 32)),
     ("Elu", ""): jax.nn.elu,
     ("Gelu", ""): lambda x: jax.nn.gelu(x, approximate=False),
     ("Gelu", "tanh"): jax.nn.gelu,
@@ -177,10 +192,16 @@ CASES: dict[tuple[str, str], Any] = {
     ("Softmax", ""): jax.nn.softmax,
     ("Softplus", ""): jax.nn.softplus,
     ("Softsign", ""): jax.nn.soft_sign,
+    ("SpaceToDepth", ""): _moved((4, 64, 8, 2, 8, 2), (0, 3, 5, 1, 2, 4), (4, 256, 8, 8)),
+    ("Trilu", ""): lambda x: jnp.tril(x.reshape(4, 128, 128)),
+    ("Trilu", "softmax"): _masked_softmax,
 }
 
 # Operators that others are made of.
-PARTS = {"Attention": {"Softmax": "native"}}
+PARTS = {"Attention": {"Softmax": "native"}, "Trilu": {"Softmax": "native"}}
+
+# What is moved has to be a picture from the start.
+SHAPES = {"DepthToSpace": (4, 64, 16, 16), "SpaceToDepth": (4, 64, 16, 16)}
 
 
 def _slope(x: Any) -> Any:
@@ -205,14 +226,16 @@ class Row:
         return f'    row("{self.operator}", "{self.variant}", {self.dtype}, {figures}),'
 
 
-def export(fn: Callable[[Any], Any], dtype: np.dtype[Any], operators: Any) -> Any:
+def export(
+    fn: Callable[[Any], Any], shape: tuple[int, ...], dtype: np.dtype[Any], operators: Any
+) -> Any:
     """The function as a model. What numpy does not know is cast at the ends."""
     double = dtype == np.float64
     if dtype == ml_dtypes.bfloat16:
         small = fn
         fn = lambda x: small(x.astype(jnp.bfloat16)).astype(jnp.float32)  # noqa: E731
-    spec = jax.ShapeDtypeStruct(SHAPE, jnp.float16 if dtype == np.float16 else jnp.float32)
-    inputs = [SHAPE if double else spec]
+    spec = jax.ShapeDtypeStruct(shape, jnp.float16 if dtype == np.float16 else jnp.float32)
+    inputs = [shape if double else spec]
     return jax2onnx.to_onnx(fn, inputs, operators=operators, enable_double_precision=double)
 
 
@@ -233,12 +256,12 @@ def boundary(x: np.ndarray) -> np.ndarray:
 
 def gain(elementary: Any, native: Any, threads: int, x: np.ndarray) -> float:
     """How many times as fast the native form is."""
-    runs = [session(elementary, threads), session(native, threads)]
     best = [np.inf, np.inf]
-    for run in runs:
-        run(x)
     for _ in range(ROUNDS):
-        for i, run in enumerate(runs):
+        for i, model in enumerate((elementary, native)):
+            # One at a time: idle threads of another session would keep cores busy.
+            run = session(model, threads)
+            run(x)
             begin = time.perf_counter()
             for _ in range(3):
                 run(x)
@@ -289,20 +312,26 @@ def spellings(fns: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 def both_forms(operator: str, fns: Any) -> Iterator[tuple[str, np.dtype[Any], tuple[Any, Any]]]:
     """Models with and without the operator, for each type that has a native form."""
     fn, native_fn = spellings(fns)
+    shape = shape_of(operator)
     for name, dtype in DTYPES.items():
         rest = {"*": "elementary", **PARTS.get(operator, {})}
-        native = export(native_fn, dtype, rest | {operator: "native"})
+        native = export(native_fn, shape, dtype, rest | {operator: "native"})
         if operator in {node.op_type for node in native.graph.node}:
-            yield name, dtype, (export(fn, dtype, rest), native)
+            yield name, dtype, (export(fn, shape, dtype, rest), native)
 
 
-def sample(index: int, dtype: np.dtype[Any]) -> np.ndarray:
-    return np.random.default_rng(index).standard_normal(SHAPE).astype(dtype)
+def shape_of(operator: str) -> tuple[int, ...]:
+    return SHAPES.get(operator, SHAPE)
 
 
-def error_of(fn: Callable[[Any], Any], forms: Any, dtype: np.dtype[Any]) -> float:
+def sample(index: int, operator: str, dtype: np.dtype[Any]) -> np.ndarray:
+    numbers = np.random.default_rng(index).standard_normal(shape_of(operator))
+    return numbers.astype(dtype)
+
+
+def error_of(operator: str, fn: Callable[[Any], Any], forms: Any, dtype: np.dtype[Any]) -> float:
     """The median of the relative errors of several samples."""
-    errors = [relative_error(fn, forms, sample(i, dtype)) for i in range(SAMPLES)]
+    errors = [relative_error(fn, forms, sample(i, operator, dtype)) for i in range(SAMPLES)]
     return float(np.median(errors))
 
 
@@ -311,8 +340,8 @@ def measure(operator: str, variant: str, fns: Any) -> Iterator[Row]:
     fn, _ = spellings(fns)
     for name, dtype, (elementary, native) in both_forms(operator, fns):
         forms = [session(model, 1) for model in (elementary, native)]
-        x = boundary(sample(0, dtype))
-        odd = specials(dtype)
+        x = boundary(sample(0, operator, dtype))
+        odd = specials(dtype).reshape(shape_of(operator))
         with jax.enable_x64(dtype == np.float64):
             expected = np.asarray(jax.jit(fn)(jnp.asarray(odd)))
         yield Row(
@@ -321,7 +350,7 @@ def measure(operator: str, variant: str, fns: Any) -> Iterator[Row]:
             name,
             gain(elementary, native, 1, x),
             gain(elementary, native, os.cpu_count() or 1, x),
-            error_of(fn, forms, dtype),
+            error_of(operator, fn, forms, dtype),
             same_kind(forms[1](boundary(odd)), expected),
         )
 
@@ -383,23 +412,28 @@ static TABLE: &[Row] = &[
 """
 
 
-def write_errors() -> None:
-    """Measures the error of every fused form, and writes the table in the documentation."""
-    lines = [f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |"]
-    lines.append("|---" * (len(DTYPES) + 1) + "|")
-    for (operator, variant), fns in sorted(CASES.items(), key=lambda case: case[0]):
-        found = {}
+def errors() -> Iterator[tuple[str, str, str, float]]:
+    """The operator, its variant, the type and the error of every fused form."""
+    for (operator, variant), fns in CASES.items():
         fn, _ = spellings(fns)
         for name, dtype, models in both_forms(operator, fns):
-            found[name] = error_of(fn, [session(model, 1) for model in models], dtype)
+            forms = [session(model, 1) for model in models]
+            yield operator, variant, name, error_of(operator, fn, forms, dtype)
+
+
+def write_errors(found: Iterable[tuple[str, str, str, float]]) -> None:
+    """Writes the table in the documentation."""
+    known = {(operator, variant, dtype): error for operator, variant, dtype, error in found}
+    lines = [f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |"]
+    lines.append("|---" * (len(DTYPES) + 1) + "|")
+    for operator, variant in sorted(CASES, key=lambda case: (case[0].lower(), case[1])):
         cells = []
         for name in DTYPES:
-            error = found.get(name)
+            error = known.get((operator, variant, name))
             text = "–" if error is None else f"{error:.2f}" if error < 100 else f"{error:.0e}"
             cells.append(f"**{text}**" if error is not None and error > MOST_ERROR else text)
         title = f"`{operator}`, {variant}" if variant else f"`{operator}`"
         lines.append(f"| {title} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
     before, _, rest = DOCS.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     table = "\n".join(lines)
@@ -413,7 +447,7 @@ def main() -> int:
     parser.add_argument("--errors", action="store_true", help="write the table of errors only")
     options = parser.parse_args()
     if options.errors:
-        write_errors()
+        write_errors(errors())
         return 0
     chosen = options.operators
     rows = []
@@ -432,6 +466,7 @@ def main() -> int:
     if not chosen:
         body = "\n".join(row.rust() for row in rows)
         TABLE.write_text(f"{HEAD.format(version=ort.__version__)}{body}\n];\n")
+        write_errors((row.operator, row.variant, row.dtype, row.error) for row in rows)
     return 0
 
 

@@ -125,10 +125,20 @@ pub(super) fn check_form(
 }
 
 /// Whether the user, the opset and the runtime want `op` as one node, which only moves elements: it is
-/// exact, whatever they are.
-pub(crate) fn check_movement(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
-    if forms.of(op) == Form::Elementary {
-        return Err("the elementary form was requested".into());
+/// exact, whatever they are. Integers are moved as float32 is.
+pub(crate) fn check_movement(
+    forms: &Forms,
+    op: &'static str,
+    variant: &str,
+    dtype: DType,
+) -> Result<(), Skip> {
+    let timed = if dtype.is_float() { dtype } else { DType::F32 };
+    match forms.of(op) {
+        Form::Elementary => return Err("the elementary form was requested".into()),
+        Form::Auto if !measured::is_better(op, variant, timed) => {
+            return Err("the elementary form is better in the runtime".into());
+        }
+        Form::Auto | Form::Native => {}
     }
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;

@@ -19,12 +19,13 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let masked = Masked::at(m)?;
     let Masked { mask, x, is_shown, fill } = masked;
     let ty = m.ty(x).clone();
-    check_movement(m.forms(), "Trilu", ty.dtype)?;
     let triangle = Triangle::of(m.graph(), mask, &ty.shape).ok_or("the mask is not a triangle")?;
     let kept = if is_shown { triangle } else { triangle.complement() };
     if fill == 0.0 && fill.is_sign_positive() {
+        check_movement(m.forms(), "Trilu", "", ty.dtype)?;
         return Ok(vec![cut(m, x, kept)?]);
     }
+    check_movement(m.forms(), "Trilu", "softmax", ty.dtype)?;
     check_softmax(m)?;
     let added = added(m, &masked)?;
     let cut = cut(m, x, kept)?;

@@ -65,6 +65,7 @@ class _Common(TypedDict, total=False):
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"]
     operators: Form | Mapping[str, Form]
     assume: Assumption | Sequence[Assumption]
+    compute: str | Mapping[str, str] | None
     weights: str | Mapping[str, str] | None
     checkpoint: Checkpoint | Path | None
     stacktrace_metadata: Level | None
@@ -140,6 +141,7 @@ def to_onnx(
     normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
     operators: Form | Mapping[str, Form] = "auto",
     assume: Assumption | Sequence[Assumption] = (),
+    compute: str | Mapping[str, str] | None = None,
     weights: str | Mapping[str, str] | None = None,
     checkpoint: Checkpoint | Path | None = None,
     stacktrace_metadata: Level | None = None,
@@ -221,6 +223,12 @@ def to_onnx(
             "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
             which become integers fit into them. Results are JAX's as long as that holds, and
             undefined otherwise. The model's metadata says what it assumes.
+        compute: Computes in "float16" or "bfloat16" what the function computes in float32: products
+            and what only handles their results. Sums, norms, exponentials and products that no
+            other product follows stay in float32, which "float16:all" lifts. A mapping says it of
+            places: `{"head": "float32", "model.py:30": "float32", "*": "float16"}`. Keys are
+            modules with all that is in them, lines, functions or parameters, and patterns of them;
+            the first that matches decides. Inputs and outputs keep their types.
         weights: Stores weights in fewer bits: "float16" or "bfloat16" for those with two or more
             axes, "int8" or "int4" for the matrices of products, in blocks of 32 that share a scale.
             "uint8" and "uint4" have a zero point as well; "int4:64" sets the size of blocks. A
@@ -267,6 +275,7 @@ def to_onnx(
         normalization_mode=normalization_mode,
         operators=operators,
         assume=assume,
+        compute=compute,
         weights=weights,
         stacktrace_metadata=stacktrace_metadata,
         source_map=source_map,
@@ -426,6 +435,7 @@ def convert(
             operators=dict(options.operators),
             normalization_mode=options.normalization_mode,
             assume=list(options.assume),
+            compute=list(options.compute),
             weights=list(options.weights),
             in_set=shared is not None,
             target=options.target,

@@ -26,6 +26,7 @@ __all__ = [
     "convert",
     "expansions",
     "explain",
+    "is_precision",
     "is_weight_format",
     "main",
     "operators",
@@ -73,8 +74,8 @@ class Model:
         """The operators that were nearly recognised, and why not, if that was asked for."""
 
     @property
-    def unmatched(self) -> list[str]:
-        """The patterns in `weights` that match no parameter, for a model in a set."""
+    def unmatched(self) -> list[tuple[str, str]]:
+        """The options with patterns that match nothing, and those, for a model in a set."""
 
     @property
     def fallbacks(self) -> list[str]:
@@ -332,6 +333,7 @@ def convert(
     operators: dict[str, str],
     normalization_mode: str,
     assume: list[str],
+    compute: list[tuple[str, str]],
     weights: list[tuple[str, str]],
     in_set: bool,
     target: str,
@@ -382,6 +384,9 @@ class Safetensors:
         """The names of all tensors, in alphabetical order."""
     def get(self, name: str) -> Weight | None:
         """The tensor of that name; None if there is none."""
+
+def is_precision(text: str) -> bool:
+    """Whether a model can compute in what a text names: `float16`, `float16:all`."""
 
 def is_weight_format(text: str) -> bool:
     """Whether weights can be stored in the formats that a text names: `int4:64,float16`."""

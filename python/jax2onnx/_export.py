@@ -42,6 +42,7 @@ def run(
     target: str | None,
     stacktrace: str | None,
     assume: Sequence[str],
+    compute: Sequence[str],
     weights: Sequence[str],
     missed: bool,
     record: Path | None,
@@ -57,8 +58,9 @@ def run(
             options["target"] = target
         if assume:
             options["assume"] = list(assume)
-        if weights:
-            options["weights"] = _weights(weights)
+        for name, texts in (("compute", compute), ("weights", weights)):
+            if texts:
+                options[name] = _patterns(name, texts)
         if record is not None:
             options |= {"record": record, "record_weights": record_weights}
         args, kwargs = _inputs(inputs, double=bool(options.get("enable_double_precision")))
@@ -234,14 +236,14 @@ def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None)
     return options
 
 
-def _weights(texts: Sequence[str]) -> dict[str, str]:
-    """Patterns and formats from texts such as `head.*=int8` and `int4`."""
+def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Patterns and what they ask for, from texts such as `head.*=int8` and `int4`."""
     formats: dict[str, str] = {}
     for text in texts:
         pattern, _, stored = text.rpartition("=")
         pattern = pattern or "*"
         if pattern in formats:
-            raise _wrong(f"two options --weights are about `{pattern}`", "")
+            raise _wrong(f"two options --{option} are about `{pattern}`", "")
         formats[pattern] = stored
     return formats
 

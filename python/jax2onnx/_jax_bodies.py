@@ -96,6 +96,7 @@ def converted(closed: Any) -> "Model | None":
             operators={},
             normalization_mode="auto",
             assume=[],
+            compute=[],
             weights=[],
             in_set=False,
             target="onnxruntime",

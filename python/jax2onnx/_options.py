@@ -4,7 +4,7 @@ import difflib
 import operator
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
@@ -45,6 +45,7 @@ class Options:
     operators: Mapping[str, str]
     normalization_mode: str
     assume: Sequence[str] = ()
+    compute: Sequence[tuple[str, str]] = ()
     weights: Sequence[tuple[str, str]] = ()
     target: str = "onnxruntime"
     source_text: bool = False
@@ -104,9 +105,12 @@ def check_options(
     functions: object,
     operators: object,
     assume: object,
+    compute: object = None,
     weights: object = None,
 ) -> Options:
     """Raises on the first option that is wrong."""
+    from jax2onnx import _core
+
     if not isinstance(model_name, str) or not is_text(model_name):
         raise _invalid("model_name", model_name, "pass a non-empty string")
     mode = _choice("return_mode", return_mode, RETURN_MODES)
@@ -150,7 +154,20 @@ def check_options(
         operators=_operators(operators),
         normalization_mode=_choice("normalization_mode", normalization_mode, NORMALIZATION_MODES),
         assume=_assumptions(assume),
-        weights=_weights(weights),
+        compute=_patterns(
+            "compute",
+            compute,
+            _core.is_precision,
+            "types are float16, bfloat16 and float32; 'float16:all' has no exceptions",
+        ),
+        weights=_patterns(
+            "weights",
+            weights,
+            _core.is_weight_format,
+            "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a "
+            "block size, a power of two from 16 on: 'int4:64'; of several, such as 'int4,float16', "
+            "the first suitable one is taken",
+        ),
         target=_target(target, export),
         source_text=bool(source_text),
         absolute_paths=_choice("paths", paths, PATHS) == "absolute",
@@ -244,26 +261,19 @@ def _assumptions(value: object) -> list[str]:
     return found
 
 
-def _weights(value: object) -> list[tuple[str, str]]:
-    """Patterns of the names of parameters, and how those are stored."""
-    from jax2onnx import _core
-
+def _patterns(
+    option: str, value: object, is_valid: Callable[[str], bool], help: str
+) -> list[tuple[str, str]]:
+    """Patterns of names, and what is asked for what they match; a text is about everything."""
     if value is None:
         return []
-    formats = value if isinstance(value, Mapping) else {"*": value}
-    for pattern, text in formats.items():
+    entries = value if isinstance(value, Mapping) else {"*": value}
+    for pattern, text in entries.items():
         if not isinstance(pattern, str) or not is_text(pattern) or "\n" in pattern:
-            raise _invalid("weights", value, "patterns are names, such as 'blocks.*.kernel'")
-        if not isinstance(text, str) or not _core.is_weight_format(text):
-            name = "weights" if value is text else f"weights[{pattern!r}]"
-            raise _invalid(
-                name,
-                text,
-                "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may "
-                "have a block size, a power of two from 16 on: 'int4:64'; of several, such as "
-                "'int4,float16', the first suitable one is taken",
-            )
-    return list(formats.items())
+            raise _invalid(option, value, "patterns are names, such as 'blocks.*.kernel'")
+        if not isinstance(text, str) or not is_valid(text):
+            raise _invalid(option if value is text else f"{option}[{pattern!r}]", text, help)
+    return list(entries.items())
 
 
 def _target(value: object, export: str) -> str:

@@ -26,6 +26,12 @@ _FILES = {
     "source_map": "source_map",
 }
 
+# What the patterns of an option match, and how to find it.
+_MATCHED = {
+    "compute": ("module, line, function or parameter", "`jax2onnx show` lists modules and lines"),
+    "weights": ("parameter", "`jax2onnx show --parameters` lists them"),
+}
+
 # Those of `to_onnx` that `convert` takes as they are.
 _CONVERTED = [
     name
@@ -85,9 +91,9 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
     """The models of a set, by name."""
     _check_files(entries)
     shared = SharedParameters()
-    # How many functions have a pattern of weights, and in how many it matches none.
-    asked: Counter[str] = Counter()
-    unmatched: Counter[str] = Counter()
+    # How many functions have a pattern, by option, and in how many it matches nothing.
+    asked: Counter[tuple[str, str]] = Counter()
+    unmatched: Counter[tuple[str, str]] = Counter()
     for name, entry in entries.items():
         try:
             made = convert(
@@ -102,18 +108,20 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
         except Exception as error:
             error.add_note(f"This concerns `{name}`.")
             raise
-        asked.update(pattern for pattern, _ in entry.options.weights)
+        asked.update(("compute", pattern) for pattern, _ in entry.options.compute)
+        asked.update(("weights", pattern) for pattern, _ in entry.options.weights)
         unmatched.update(made.model.unmatched)
         yield name, made.model
         if entry.options.source_map is not None:
             _result.save_source_map(made.model, entry.options.source_map)
 
-    for pattern, count in unmatched.items():
-        if count == asked[pattern]:
+    for (option, pattern), count in unmatched.items():
+        if count == asked[option, pattern]:
+            kind, help = _MATCHED[option]
             raise InvalidInputError(
-                "unsuitable-weights",
-                f"`weights` names `{pattern}`, which matches no parameter of {_those(count)}",
-                help="patterns match whole names; `jax2onnx show --parameters` lists them",
+                f"unsuitable-{option}",
+                f"`{option}` names `{pattern}`, which matches no {kind} of {_those(count)}",
+                help=f"patterns match whole names; {help}",
             )
 
 

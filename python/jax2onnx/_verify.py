@@ -153,7 +153,8 @@ def _options(runnable: Runnable, functions: str) -> Options:
         source_text=True,
         assume=_text(runnable, "assume").split(),
         target=_text(runnable, "target") or "onnxruntime",
-        weights=_weights(runnable),
+        compute=_patterns(runnable, "compute"),
+        weights=_patterns(runnable, "weight_formats"),
     )
 
 
@@ -161,10 +162,10 @@ def _metadata(runnable: Runnable) -> dict[str, str]:
     return {entry.key: entry.value for entry in runnable.proto.metadata_props}
 
 
-def _weights(runnable: Runnable) -> list[tuple[str, str]]:
-    """How weights are stored, as the model's metadata tells: `blocks.*=int4:32` a line."""
-    entries = (line.rpartition("=") for line in _text(runnable, "weight_formats").splitlines())
-    return [(pattern, stored) for pattern, _, stored in entries]
+def _patterns(runnable: Runnable, key: str) -> list[tuple[str, str]]:
+    """Patterns and what was asked for them, as metadata tells: `blocks.*=int4:32` a line."""
+    entries = (line.rpartition("=") for line in _text(runnable, key).splitlines())
+    return [(pattern, asked) for pattern, _, asked in entries]
 
 
 def _text(runnable: Runnable, key: str) -> str:

@@ -5,6 +5,7 @@
 //! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
 //! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
 
+pub mod compute;
 mod edit;
 mod error;
 pub mod legalize;
@@ -25,6 +26,7 @@ mod testing;
 mod tests;
 mod triangle;
 pub mod weights;
+mod wildcard;
 
 pub use edit::Editor;
 pub use error::{Error, Problem};

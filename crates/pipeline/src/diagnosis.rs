@@ -2,7 +2,7 @@
 
 use lower::Missing;
 use optimize::legalize::{self, Fallback};
-use optimize::{Missed, weights};
+use optimize::{Missed, compute, weights};
 use provenance::{
     CallId, Diagnostic, FrameKind, OriginId, Origins, Place, ScopeId, StackId, Stacks,
 };
@@ -91,6 +91,7 @@ impl Places<'_> {
             Error::Lower(error) => self.lowering(error),
             Error::Optimize(error) => self.optimizing(&error),
             Error::Legalize(error) => self.legalizing(error),
+            Error::Compute(error) => self.computing(error),
             Error::Weights(error) => self.storing(error),
             Error::Onnx(error) => self.building(&error),
         }
@@ -209,6 +210,31 @@ impl Places<'_> {
             }
             legalize::Error::Graph(error) => self.building(&error),
         }
+    }
+
+    /// The diagnostic for a model that cannot compute as asked for.
+    fn computing(&mut self, error: compute::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        let help = match error {
+            compute::Error::Graph(error) => return self.building(&error),
+            compute::Error::NoMatch { names, .. } => {
+                format!("patterns match whole names, such as: {}", names.join(", "))
+            }
+            compute::Error::Nothing { target: Some(target), dtype, .. } => format!(
+                "{target} has no products in {}; target=\"any\" allows what ONNX allows",
+                dtype.numpy_name()
+            ),
+            compute::Error::Nothing { last: true, dtype, .. } => format!(
+                "products that no other product follows stay in float32 unless you write \"{}:all\"",
+                dtype.numpy_name()
+            ),
+            compute::Error::Nothing { .. } => {
+                "products and what handles their results can; the model must compute in float32"
+                    .to_owned()
+            }
+        };
+        let (places, help) = (Vec::new(), Some(help));
+        (Family::InvalidInput, Diagnostic { code: "unsuitable-compute", message, places, help })
     }
 
     /// The diagnostic for weights that cannot be stored as asked for.

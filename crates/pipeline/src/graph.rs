@@ -6,9 +6,9 @@ use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
 };
 use optimize::{Form, Forms, Missed, Verify};
-use provenance::{Detail, Origins};
+use provenance::{Detail, Origins, Stacks};
 
-use crate::{Error, Options};
+use crate::{Error, Options, Unmatched};
 
 /// A finished graph.
 pub(crate) struct Built {
@@ -19,8 +19,8 @@ pub(crate) struct Built {
     pub(crate) missed: Vec<Missed>,
     /// What a GPU leaves to the CPU.
     pub(crate) fallbacks: Vec<Fallback>,
-    /// Patterns of weights that match none.
-    pub(crate) unmatched: Vec<String>,
+    /// Patterns that match nothing, by option.
+    pub(crate) unmatched: Unmatched,
 }
 
 /// The finished graph of a program. It is verified once; if it is not valid, it is built again and
@@ -29,13 +29,14 @@ pub(crate) fn build(
     program: &Program,
     boundary: &Boundary,
     options: &Options,
+    stacks: &Stacks,
     origins: &mut Origins,
 ) -> Result<Built, Error> {
     let verify = optimize::Options::default().verify;
-    match attempt(program, boundary, options, verify, origins) {
+    match attempt(program, boundary, options, (stacks, verify), origins) {
         Err(Error::Onnx(_)) if verify > Verify::EachPass => {
             *origins = Origins::default();
-            attempt(program, boundary, options, Verify::EachPass, origins)
+            attempt(program, boundary, options, (stacks, Verify::EachPass), origins)
         }
         done => done,
     }
@@ -45,7 +46,7 @@ fn attempt(
     program: &Program,
     boundary: &Boundary,
     options: &Options,
-    verify: Verify,
+    (stacks, verify): (&Stacks, Verify),
     origins: &mut Origins,
 ) -> Result<Built, Error> {
     let mut lowered = lower::lower(program, boundary, &options.lowering, origins)?;
@@ -75,6 +76,8 @@ fn attempt(
         }
         None => required_opset(graph, target)?,
     };
+    let compute = &options.compute;
+    let unmatched = optimize::compute::narrow(graph, origins, stacks, compute, opset, target)?;
     legalize(graph, origins, opset, target)?;
     if graph.value_count() > before {
         // Nodes were replaced one by one, so equal nodes are merged now. Nothing is fused again.
@@ -84,7 +87,10 @@ fn attempt(
         optimize::optimize(graph, origins, &clean_up)?;
     }
     avoid_bugs(graph, origins, opset, target)?;
-    let unmatched = optimize::weights::shrink(graph, origins, &options.weights, opset)?;
+    let unmatched = Unmatched {
+        compute: unmatched,
+        weights: optimize::weights::shrink(graph, origins, &options.weights, opset)?,
+    };
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;

@@ -11,6 +11,7 @@ mod recording;
 use jaxpr::Program;
 use lower::Boundary;
 use onnx::Graph;
+use optimize::compute::{self, Compute};
 use optimize::legalize::{self, Fallback};
 use optimize::weights::{self, Weights};
 use optimize::{Forms, Missed};
@@ -39,6 +40,8 @@ pub struct Options {
     pub lowering: lower::Options,
     /// Which operators become one node.
     pub forms: Forms,
+    /// What is computed in which precision.
+    pub compute: Compute,
     /// Which weights are stored how.
     pub weights: Weights,
     /// Whether to report operators that were nearly recognised.
@@ -56,6 +59,7 @@ impl Default for Options {
             source_map: false,
             lowering: lower::Options::default(),
             forms: Forms::auto(Target::default().opset()),
+            compute: Compute::default(),
             weights: Weights::default(),
             report_missed: false,
             fuel: None,
@@ -101,8 +105,17 @@ pub struct Converted {
     pub missed: Vec<Missed>,
     /// What the target's GPU leaves to the CPU.
     pub fallbacks: Vec<Fallback>,
-    /// Patterns of weights that match none, if that is allowed.
-    pub unmatched: Vec<String>,
+    /// Patterns that match nothing, if that is allowed.
+    pub unmatched: Unmatched,
+}
+
+/// Patterns that match nothing, by option.
+#[derive(Clone, Debug, Default)]
+pub struct Unmatched {
+    /// Those of places to compute in small floats.
+    pub compute: Vec<String>,
+    /// Those of weights.
+    pub weights: Vec<String>,
 }
 
 /// Why a program cannot be converted.
@@ -117,6 +130,9 @@ pub enum Error {
     /// The target or the opset cannot express it.
     #[error(transparent)]
     Legalize(#[from] legalize::Error),
+    /// It cannot compute as asked for.
+    #[error(transparent)]
+    Compute(#[from] compute::Error),
     /// The weights cannot be stored as asked for.
     #[error(transparent)]
     Weights(#[from] weights::Error),
@@ -134,7 +150,7 @@ pub fn convert(
     origins: &mut Origins,
 ) -> Result<Converted, Error> {
     let Built { lowered, opset, missed, fallbacks, unmatched } =
-        graph::build(program, boundary, options, origins)?;
+        graph::build(program, boundary, options, lines.stacks, origins)?;
     if options.writes_lines() {
         origins.merge_callers(lines.stacks);
     }

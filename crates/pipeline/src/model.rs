@@ -12,6 +12,9 @@ use crate::{Lines, Options, Target, diagnosis};
 /// Key of the chosen forms of operators in the model's metadata.
 const OPERATORS: &str = "pkg.jax2onnx.operators";
 
+/// Key of what is computed in which precision, in the model's metadata.
+const COMPUTE: &str = "pkg.jax2onnx.compute";
+
 /// Key of how weights are stored, in the model's metadata.
 const FORMATS: &str = "pkg.jax2onnx.weight_formats";
 
@@ -60,6 +63,7 @@ pub(crate) fn encode(
     });
     let mut model_metadata = options.metadata.clone();
     model_metadata.extend(options.forms.to_text().map(|text| (OPERATORS.to_owned(), text)));
+    model_metadata.extend(options.compute.to_text().map(|text| (COMPUTE.to_owned(), text)));
     model_metadata.extend(options.weights.to_text().map(|text| (FORMATS.to_owned(), text)));
     if options.target != Target::default() {
         model_metadata.push((TARGET.to_owned(), options.target.name().to_owned()));

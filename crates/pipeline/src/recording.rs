@@ -9,6 +9,7 @@ use jaxpr::{FromParam, Param, ParamError, Params, Program};
 use lower::Boundary;
 use onnx::Assumptions;
 use optimize::Forms;
+use optimize::compute::Compute;
 use optimize::weights::Weights;
 use provenance::{Detail, Frame, FrameKind, Origins, Sources, Span, StackId, Stacks, WEIGHTS};
 use tensor::{DType, Type};
@@ -60,7 +61,7 @@ pub enum RecordingError {
     },
 }
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "made_by",
     "name",
     "inputs",
@@ -74,6 +75,7 @@ const FIELDS: [&str; 19] = [
     "opset",
     "target",
     "operators",
+    "compute",
     "weights",
     "assume",
     "stacktrace",
@@ -120,6 +122,7 @@ pub fn record(
             target => text(target.name()),
         },
         options.forms.to_text().map_or(Param::None, |forms| text(&forms)),
+        options.compute.to_text().map_or(Param::None, |compute| text(&compute)),
         options.weights.to_text().map_or(Param::None, |weights| text(&weights)),
         match options.lowering.assumptions.to_string() {
             none if none.is_empty() => Param::None,
@@ -169,6 +172,10 @@ impl Recording {
         let forms = forms.as_deref().unwrap_or_default();
         let forms = Forms::parse(forms, opset.unwrap_or(target.opset()))
             .ok_or_else(|| wrong("operators", "forms such as `Gelu=native`", forms))?;
+        let compute: Option<Arc<str>> = field(&header, "compute")?;
+        let compute = compute.as_deref().unwrap_or_default();
+        let compute = Compute::parse(compute)
+            .ok_or_else(|| wrong("compute", "precisions such as `*=float16`", compute))?;
         let formats: Option<Arc<str>> = field(&header, "weights")?;
         let formats = formats.as_deref().unwrap_or_default();
         let weights = Weights::parse(formats)
@@ -180,6 +187,7 @@ impl Recording {
             opset,
             target,
             forms,
+            compute,
             weights,
             lowering: lower::Options { assumptions, ..lower::Options::default() },
             detail,

@@ -51,6 +51,7 @@ fn options_are_recorded() {
         "target=\"any\"",
         "target=\"onnxruntime-web\"",
         "operators=\"Gelu=native\"",
+        "compute=\"blocks.*=float16:all\\n*=bfloat16\"",
         "weights=\"*=int8:32\"",
         "assume=\"no_nan\"",
         "stacktrace=\"minimal\"",
@@ -83,7 +84,7 @@ fn what_is_left_out_has_its_default() {
     let sources = Sources { text: None, embed: false };
     let lines = Lines { stacks, entry: None, function: None, sources };
     let recorded = record(program, boundary, options, &lines, true);
-    for option in ["opset", "target", "operators", "weights", "assume", "input_types", "function"] {
+    for option in ["opset", "target", "operators", "compute", "weights", "assume"] {
         assert!(recorded.contains(&format!("  {option}=None\n")), "{option}: {recorded}");
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use lower::Boundary;
 use onnx::Assumption;
+use optimize::compute::{Compute, Precision};
 use optimize::weights::Weights;
 use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
@@ -29,14 +30,14 @@ use crate::rules::{self, Registered, Shared};
 /// call to the converter, `function` the file, name and first line of the function it converts.
 /// The equations are listed in the file `calls`, and the program is written to the file `record`, with
 /// the values of weights if `record_weights` says so. `in_set` says that there are other models, which
-/// a pattern in `weights` may be about.
+/// a pattern in `compute` or `weights` may be about.
 /// `fuel` is how many changes the optimiser may make, for tests: zero means none.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
     outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
     absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
-    normalization_mode, assume, weights, in_set, target, report_missed,
+    normalization_mode, assume, compute, weights, in_set, target, report_missed,
     fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
@@ -67,6 +68,7 @@ pub(crate) fn convert(
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
     assume: Vec<String>,
+    compute: Vec<(String, String)>,
     weights: Vec<(String, String)>,
     in_set: bool,
     target: &str,
@@ -75,7 +77,8 @@ pub(crate) fn convert(
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
     let written = detail != Detail::Off || source_map || calls.is_some() || record.is_some();
-    let resolve = written || results;
+    // Patterns may be about lines.
+    let resolve = written || results || !compute.is_empty();
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
@@ -87,6 +90,10 @@ pub(crate) fn convert(
     let lowering = lower::Options { external, record: results, assumptions };
     let target = Target::find(target).unwrap_or_default();
     let forms = forms(&operators, normalization_mode, opset.unwrap_or(target.opset()));
+    let precisions = compute.iter().map(|(pattern, text)| match Precision::parse(text) {
+        Some(precision) => Ok((pattern.clone(), precision)),
+        None => Err(error::precision(py, text)),
+    });
     let formats = weights.iter().map(|(pattern, text)| match Weights::parse_formats(text) {
         Some(formats) => Ok((pattern.clone(), formats)),
         None => Err(error::format(py, text)),
@@ -99,6 +106,7 @@ pub(crate) fn convert(
         metadata: Vec::new(),
         lowering,
         forms,
+        compute: Compute { precisions: precisions.collect::<PyResult<_>>()?, for_others: in_set },
         weights: Weights { formats: formats.collect::<PyResult<_>>()?, for_others: in_set },
         report_missed,
         fuel,

@@ -125,6 +125,17 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     }
 }
 
+/// The exception for a type that models cannot be made to compute in.
+pub(crate) fn precision(py: Python<'_>, text: &str) -> PyErr {
+    let diagnostic = Diagnostic {
+        code: "invalid-option",
+        message: format!("nothing computes in {text:?}"),
+        places: vec![],
+        help: Some("precisions are float16, bfloat16 and float32".to_owned()),
+    };
+    raise(py, Family::InvalidInput, &diagnostic)
+}
+
 /// The exception for a format of weights that there is not.
 pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use optimize::compute::Precision;
 use optimize::weights::Weights;
 use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 use pyo3::prelude::*;
@@ -32,6 +33,12 @@ pub(crate) fn forms(
 #[pyfunction]
 pub(crate) fn is_weight_format(text: &str) -> bool {
     Weights::parse_formats(text).is_some()
+}
+
+/// Whether a model can compute in what a text names, such as `float16`.
+#[pyfunction]
+pub(crate) fn is_precision(text: &str) -> bool {
+    Precision::parse(text).is_some()
 }
 
 /// The names of what models can be made for.

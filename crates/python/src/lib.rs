@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
-    use super::forms::{assumptions, is_weight_format, operators, targets};
+    use super::forms::{assumptions, is_precision, is_weight_format, operators, targets};
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
@@ -121,6 +121,7 @@ fn run_export(py: Python<'_>, export: cli::Export) -> PyResult<u8> {
     options.set_item("target", export.target)?;
     options.set_item("stacktrace", export.stacktrace)?;
     options.set_item("assume", export.assume)?;
+    options.set_item("compute", export.compute)?;
     options.set_item("weights", export.weights)?;
     options.set_item("missed", export.missed)?;
     options.set_item("record", export.record)?;

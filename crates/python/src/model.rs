@@ -29,7 +29,7 @@ pub(crate) struct Model {
     missed: Vec<String>,
     written: AtomicU64,
     fallbacks: Vec<String>,
-    unmatched: Vec<String>,
+    unmatched: Vec<(&'static str, String)>,
 }
 
 impl Model {
@@ -55,9 +55,11 @@ impl Model {
         Self { fallbacks, ..self }
     }
 
-    /// The model together with the patterns of weights that match none.
-    pub(crate) fn with_unmatched(self, unmatched: Vec<String>) -> Self {
-        Self { unmatched, ..self }
+    /// The model together with the patterns that match nothing.
+    pub(crate) fn with_unmatched(self, unmatched: pipeline::Unmatched) -> Self {
+        let compute = unmatched.compute.into_iter().map(|pattern| ("compute", pattern));
+        let weights = unmatched.weights.into_iter().map(|pattern| ("weights", pattern));
+        Self { unmatched: compute.chain(weights).collect(), ..self }
     }
 
     /// The model together with what became of the equations.
@@ -139,9 +141,9 @@ impl Model {
         self.fallbacks.clone()
     }
 
-    /// The patterns in `weights` that match no parameter, for a model in a set.
+    /// The options with patterns that match nothing, and those, for a model in a set.
     #[getter]
-    fn unmatched(&self) -> Vec<String> {
+    fn unmatched(&self) -> Vec<(&'static str, String)> {
         self.unmatched.clone()
     }
 

@@ -6,7 +6,7 @@ use onnx::{Graph, Producer, ValueId};
 use pipeline::Places;
 use provenance::{CallId, Diagnostic, Emitter, Origins, ScopeId, Stacks};
 use pyo3::prelude::*;
-use tensor::Type;
+use tensor::{DType, Type};
 
 use crate::error::source_lines;
 
@@ -55,7 +55,10 @@ pub(crate) fn entries(results: &lower::Results, graph: &Graph, origins: &Origins
 fn find(value: ValueId, ty: &Type, graph: &Graph, origins: &Origins) -> Option<Value> {
     let found = graph.replacement(value);
     let new = graph.ty(found);
-    if ty.dtype.component() != new.dtype || ty.rank() != new.rank() {
+    let (before, after) = (ty.dtype.component(), new.dtype);
+    // A model may compute in smaller floats than the program.
+    let is_rounded = before == DType::F32 && matches!(after, DType::F16 | DType::BF16);
+    if before != after && !is_rounded || ty.rank() != new.rank() {
         return None;
     }
     let emitter = match graph.value(found).producer() {

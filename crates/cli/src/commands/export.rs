@@ -44,6 +44,12 @@ pub struct Export {
     /// `no_nan` or `casts_in_range`. The model says so in its metadata.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
+    /// Computes in `float16` or `bfloat16`, except for sums, norms, exponentials and the last
+    /// products, which stay in `float32`; `float16:all` has no exceptions. PATTERN= says it of the
+    /// modules, lines (`model.py:30`), functions or parameters that match; the first option that
+    /// matches decides.
+    #[arg(long, value_name = "[PATTERN=]TYPE")]
+    pub compute: Vec<String>,
     /// Stores weights in fewer bits: `float16`, `bfloat16`, `int8` or `int4`, unsigned with a zero
     /// point (`uint4`), in blocks of a given size (`int4:64`). PATTERN= says it of the parameters
     /// whose names match; the first option that matches decides, and `keep` leaves them alone.

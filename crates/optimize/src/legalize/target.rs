@@ -25,7 +25,7 @@ pub enum Target {
 }
 
 /// One set of element types per constraint of an operator.
-pub(super) type Row = SmallVec<[Types; 4]>;
+pub(crate) type Row = SmallVec<[Types; 4]>;
 
 impl Target {
     /// All of them, by the names that users give.
@@ -115,7 +115,7 @@ impl Target {
     }
 
     /// The combinations of element types that it accepts for a node.
-    pub(super) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
+    pub(crate) fn rows(self, schema: &'static Schema, graph: &Graph, node: &Node) -> Vec<Row> {
         let Some(runtime) = self.runtime() else {
             return vec![schema.types.iter().map(|c| c.allowed).collect()];
         };

@@ -5,7 +5,6 @@
 //! onnxruntime runs as one node on the integers (`MatMulNBits`). Floats are widened by `Cast`, which
 //! runtimes do once when they load the model. The elements are computed while the model is written.
 
-mod pattern;
 mod quantized;
 mod readers;
 #[cfg(test)]
@@ -15,7 +14,7 @@ use onnx::{Builder, Graph, NodeId, Source, ValueId, attrs};
 use provenance::{Origins, Stage};
 use tensor::{Blocks, DType, Quantized, ReduceError};
 
-use pattern::matches;
+use crate::wildcard::matches;
 use readers::{Reader, casts, readers};
 
 /// How a weight is stored.

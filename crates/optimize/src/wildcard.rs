@@ -1,7 +1,7 @@
 //! Patterns of names: `*` stands for any text, `?` for any character.
 
 /// Whether all of `name` is what `pattern` describes.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);

@@ -1,0 +1,222 @@
+//! Makes nodes compute in small floats, with casts where others read or give float32.
+
+use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId, attrs};
+use provenance::{OriginId, Origins, Stage};
+use rustc_hash::FxHashMap;
+use tensor::{DType, Tensor};
+
+use super::plan::{Converted, Plan, widened};
+
+/// Constants up to this many elements are cast, which is computed at once; larger ones are rounded
+/// while they are written.
+const FOLDED: usize = 4096;
+
+/// Converts the nodes of a plan.
+pub(super) fn convert(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    plan: &Plan,
+    opset: i64,
+) -> onnx::Result<()> {
+    let order = graph.all_nodes();
+    let planned = || order.iter().filter_map(|id| Some((*id, *plan.get(id)?)));
+    let mut operands = Vec::new();
+    for (id, dtype) in planned() {
+        let node = graph.node(id);
+        let Some(converted) = Converted::of(graph, node, opset) else { continue };
+        let inputs = node.inputs.iter().enumerate().filter(|(i, _)| converted.reads(*i));
+        operands.extend(inputs.filter_map(|(i, value)| Some((id, i, (*value)?, dtype))));
+    }
+    let small = operands.iter().map(|(id, i, _, dtype)| ((*id, *i), *dtype)).collect();
+    let mut work = Work::new(graph, origins, small);
+    // Results first, so that operands find them in the type that they have from now on.
+    for (id, dtype) in planned() {
+        for value in work.graph.node(id).outputs.clone() {
+            if work.graph.ty(value).dtype == DType::F32 {
+                work.graph.value_mut(value).ty.dtype = dtype;
+            }
+        }
+    }
+    for (id, index, value, dtype) in operands {
+        let small = work.small(value, dtype, id)?;
+        work.graph.set_input(id, index, Some(small));
+    }
+    for (id, dtype) in planned() {
+        keep_softmax_wide(work.graph, id);
+        for value in work.graph.node(id).outputs.clone() {
+            if work.graph.ty(value).dtype == dtype {
+                work.widen(value, id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Attention is several operators in one, of which the products are small.
+fn keep_softmax_wide(graph: &mut Graph, id: NodeId) {
+    if graph.node(id).is("Attention") && graph.node(id).attr("softmax_precision").is_none() {
+        let wide: Attrs = attrs! { softmax_precision: DType::F32 };
+        graph.node_mut(id).attrs.extend(wide);
+    }
+}
+
+struct Work<'a> {
+    graph: &'a mut Graph,
+    origins: &'a mut Origins,
+    /// The outermost block around each block: the main graph or the body of a function.
+    roots: FxHashMap<BlockId, BlockId>,
+    /// The node behind each node, as they were.
+    next: FxHashMap<NodeId, NodeId>,
+    /// The operands that are read in a small type, by node and position.
+    read_small: FxHashMap<(NodeId, usize), DType>,
+    made: FxHashMap<(ValueId, DType, BlockId), ValueId>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        graph: &'a mut Graph,
+        origins: &'a mut Origins,
+        read_small: FxHashMap<(NodeId, usize), DType>,
+    ) -> Self {
+        let (mut roots, mut next) = (FxHashMap::default(), FxHashMap::default());
+        // Outer blocks come first.
+        for block in graph.live_blocks() {
+            let root = *roots.entry(block).or_insert(block);
+            let nodes: Vec<NodeId> = graph.nodes_of(block).collect();
+            next.extend(nodes.windows(2).map(|pair| (pair[0], pair[1])));
+            for inner in nodes.iter().flat_map(|id| graph.node(*id).blocks()) {
+                roots.insert(inner, root);
+            }
+        }
+        Self { graph, origins, roots, next, read_small, made: FxHashMap::default() }
+    }
+
+    /// `value`, which `reader` reads, in the small type.
+    fn small(&mut self, value: ValueId, dtype: DType, reader: NodeId) -> onnx::Result<ValueId> {
+        if self.graph.ty(value).dtype == dtype {
+            return Ok(value);
+        }
+        if let Some(from) = widened(self.graph, value, dtype) {
+            return Ok(from);
+        }
+        let here = self.graph.node(reader).block();
+        let block = match (self.graph.producer(value), self.input_of(value)) {
+            (Some(id), _) => self.graph.node(id).block(),
+            (None, Some(block)) => block,
+            (None, None) => self.roots.get(&here).copied().unwrap_or(here),
+        };
+        if let Some(known) = self.made.get(&(value, dtype, block)) {
+            return Ok(*known);
+        }
+        let origin = self.graph.node(reader).origin;
+        let small = match self.graph.constant(value).cloned() {
+            Some(tensor) => self.constant(value, &tensor, dtype, block, origin)?,
+            None => {
+                let before = match self.graph.producer(value) {
+                    Some(id) => self.next.get(&id).copied(),
+                    None => self.graph.nodes_of(block).next(),
+                };
+                self.builder(block, before, origin).cast(value, dtype)?
+            }
+        };
+        self.made.insert((value, dtype, block), small);
+        Ok(small)
+    }
+
+    /// The block that `value` is an input of.
+    fn input_of(&self, value: ValueId) -> Option<BlockId> {
+        match self.graph.value(value).producer() {
+            onnx::Producer::Input(block) => Some(*block),
+            _ => None,
+        }
+    }
+
+    /// A constant in the small type. One that is large and read in small floats only is stored so.
+    fn constant(
+        &mut self,
+        value: ValueId,
+        tensor: &Tensor,
+        dtype: DType,
+        block: BlockId,
+        origin: OriginId,
+    ) -> onnx::Result<ValueId> {
+        let name = self.graph.value(value).name.clone();
+        let in_file = !name.is_empty() || tensor.len() > FOLDED || !tensor.is_known();
+        if in_file && self.is_small_everywhere(value, dtype) {
+            let called = if name.is_empty() { "a constant" } else { &name };
+            let rounded = tensor.rounded(dtype, called);
+            let rounded = rounded.map_err(|error| onnx::Error::Graph(error.to_string()))?;
+            let small = self.graph.add_constant(rounded);
+            self.graph.value_mut(value).name.clear();
+            self.graph.value_mut(small).name = name;
+            return Ok(small);
+        }
+        let before = self.graph.nodes_of(block).next();
+        let small = self.builder(block, before, origin).cast(value, dtype)?;
+        if !name.is_empty() {
+            self.graph.value_mut(small).name = format!("{name}/{}", dtype.numpy_name());
+        }
+        Ok(small)
+    }
+
+    /// Whether all that reads a constant reads it in the small type.
+    fn is_small_everywhere(&self, value: ValueId, dtype: DType) -> bool {
+        self.graph.value(value).uses().all(|place| match place {
+            Use::Operand(id, index) => self.read_small.get(&(id, index)) == Some(&dtype),
+            Use::Output(..) => false,
+        })
+    }
+
+    /// Casts a small result of `id` for those who read float32.
+    fn widen(&mut self, value: ValueId, id: NodeId) -> onnx::Result<()> {
+        let uses: Vec<Use> = self.graph.value(value).uses().collect();
+        let reads_wide = |place: &Use| match place {
+            // A cast to any type gives the same from the small type.
+            Use::Operand(reader, index) => {
+                !self.read_small.contains_key(&(*reader, *index))
+                    && !self.graph.node(*reader).is("Cast")
+            }
+            Use::Output(..) => true,
+        };
+        let wide: Vec<Use> = uses.into_iter().filter(reads_wide).collect();
+        if wide.is_empty() {
+            return Ok(());
+        }
+        let node = self.graph.node(id);
+        let (block, origin, next) = (node.block(), node.origin, self.next.get(&id).copied());
+        let result = self.builder(block, next, origin).cast(value, DType::F32)?;
+        for place in wide {
+            match place {
+                Use::Operand(reader, index) => self.graph.set_input(reader, index, Some(result)),
+                Use::Output(block, index) => {
+                    let name = std::mem::take(&mut self.graph.value_mut(value).name);
+                    if !name.is_empty() {
+                        self.graph.value_mut(result).name = name;
+                    }
+                    let mut outputs = self.graph.block(block).outputs().to_vec();
+                    outputs[index] = result;
+                    self.graph.set_outputs(block, &outputs);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn builder(
+        &mut self,
+        block: BlockId,
+        before: Option<NodeId>,
+        primary: OriginId,
+    ) -> Builder<'_> {
+        Builder {
+            graph: self.graph,
+            origins: self.origins,
+            name: "compute_in_small_floats",
+            stage: Stage::Rewrite,
+            site: None,
+            source: Source::Replacing { primary, others: Vec::new() },
+            block,
+            before,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Which nodes compute in which small float.
+
+use onnx::schema::{self, Arity, Binding, Schema, Types};
+use onnx::{Graph, Node, NodeId, Use, ValueId};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use tensor::DType;
+
+use super::classes::Class;
+use super::range::fits;
+use super::{Precision, last_products};
+use crate::legalize::Target;
+
+/// The nodes that compute in a small float, and in which.
+pub(super) type Plan = FxHashMap<NodeId, DType>;
+
+/// What a node's operand is to a node that would compute in a small float.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operand {
+    /// A value of that type.
+    Small,
+    /// A constant that fits.
+    Fits,
+    /// A value that would have to be rounded.
+    Wide,
+}
+
+/// Decides for each node, given what was asked for it. Products come first; whatever lies between two of
+/// them and only handles their results goes with them.
+pub(super) fn plan(
+    graph: &Graph,
+    asked: &FxHashMap<NodeId, Precision>,
+    opset: i64,
+    target: Target,
+) -> Plan {
+    let last = last_products::find(graph);
+    let mut planner = Planner { graph, asked, last, opset, target, plan: Plan::default() };
+    // Bodies come after what they are in: all that a node reads is decided before it.
+    let nodes = graph.all_nodes();
+    for id in &nodes {
+        planner.forwards(*id);
+    }
+    for id in nodes.iter().rev() {
+        planner.backwards(*id);
+    }
+    planner.plan
+}
+
+/// Why none of some nodes computes in a small type.
+pub(super) struct Obstacles {
+    /// There are products, and no other ones follow them.
+    pub(super) last: bool,
+    /// There are products, and this has no kernels for them.
+    pub(super) target: Option<Target>,
+}
+
+pub(super) fn obstacles(
+    graph: &Graph,
+    nodes: &[NodeId],
+    dtype: DType,
+    opset: i64,
+    target: Target,
+) -> Obstacles {
+    let asked = FxHashMap::default();
+    let last = last_products::find(graph);
+    let planner = Planner { graph, asked: &asked, last, opset, target, plan: Plan::default() };
+    let products = nodes.iter().filter(|id| Class::of(graph.node(**id)) == Class::Product);
+    let runs = |id: &NodeId| {
+        let node = graph.node(*id);
+        let converted = Converted::of(graph, node, opset);
+        converted.is_some_and(|converted| planner.accepts(node, &converted, dtype))
+    };
+    let (able, unable): (Vec<NodeId>, Vec<NodeId>) = products.copied().partition(runs);
+    Obstacles { last: !able.is_empty(), target: (!unable.is_empty()).then_some(target) }
+}
+
+struct Planner<'a> {
+    graph: &'a Graph,
+    asked: &'a FxHashMap<NodeId, Precision>,
+    last: FxHashSet<NodeId>,
+    opset: i64,
+    target: Target,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    /// A node is small if its operands are.
+    fn forwards(&mut self, id: NodeId) {
+        let Some((dtype, all)) = self.asked(id) else { return };
+        let node = self.graph.node(id);
+        let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
+        let operands = || converted.operands(node).map(|value| self.operand(value, dtype));
+        let fit = || converted.operands(node).all(|value| self.fits(value, dtype));
+        let is_small = match Class::of(node) {
+            Class::Product => (all || !self.last.contains(&id)) && fit(),
+            Class::Wide if !all => false,
+            Class::Light | Class::Movement | Class::Wide => {
+                operands().any(|o| o == Operand::Small) && operands().all(|o| o != Operand::Wide)
+            }
+        };
+        if is_small && self.accepts(node, &converted, dtype) {
+            self.plan.insert(id, dtype);
+        }
+    }
+
+    /// What is read in float32 only is computed there as well: it costs no more casts. What is moved
+    /// and then read in the small type only is rounded first, so that less is moved.
+    fn backwards(&mut self, id: NodeId) {
+        let Some((dtype, all)) = self.asked(id) else { return };
+        let node = self.graph.node(id);
+        let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
+        let mut uses = node.outputs.iter().flat_map(|value| self.graph.value(*value).uses());
+        match (Class::of(node), self.plan.contains_key(&id)) {
+            (Class::Light, true) => {
+                if !all && !uses.any(|place| self.wants(place, dtype)) {
+                    self.plan.remove(&id);
+                }
+            }
+            (Class::Movement, false) => {
+                let mut operands = converted.operands(node);
+                if uses.all(|place| self.wants(place, dtype))
+                    && operands.all(|value| self.operand_fits(value, dtype))
+                    && self.accepts(node, &converted, dtype)
+                {
+                    self.plan.insert(id, dtype);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The small type that was asked for a node, and whether for all that it could be.
+    fn asked(&self, id: NodeId) -> Option<(DType, bool)> {
+        let asked = self.asked.get(&id)?;
+        (asked.dtype != DType::F32).then_some((asked.dtype, asked.all))
+    }
+
+    /// Whether a place reads the small type.
+    fn wants(&self, place: Use, dtype: DType) -> bool {
+        let Use::Operand(id, index) = place else { return false };
+        let node = self.graph.node(id);
+        if node.is("Cast") {
+            return self.graph.ty(node.outputs[0]).dtype == dtype;
+        }
+        self.plan.get(&id) == Some(&dtype)
+            && Converted::of(self.graph, node, self.opset).is_some_and(|c| c.reads(index))
+    }
+
+    fn operand(&self, value: ValueId, dtype: DType) -> Operand {
+        if self.graph.constant(value).is_some() {
+            return if self.operand_fits(value, dtype) { Operand::Fits } else { Operand::Wide };
+        }
+        let Some(id) = self.graph.producer(value) else { return Operand::Wide };
+        let is_small = self.plan.get(&id) == Some(&dtype) || widened(self.graph, value, dtype).is_some();
+        if is_small { Operand::Small } else { Operand::Wide }
+    }
+
+    /// Whether an operand is no constant that the small type cannot hold.
+    fn operand_fits(&self, value: ValueId, dtype: DType) -> bool {
+        self.graph.constant(value).is_none_or(|tensor| fits(tensor, dtype))
+    }
+
+    /// The same for an operand of a product. Parameters are not looked at here: reading them all would
+    /// take long, and the numbers are checked when they are written.
+    fn fits(&self, value: ValueId, dtype: DType) -> bool {
+        !self.graph.value(value).name.is_empty() || self.operand_fits(value, dtype)
+    }
+
+    /// Whether the target runs a node in the small type.
+    fn accepts(&self, node: &Node, converted: &Converted, dtype: DType) -> bool {
+        let Ok(binding) = Binding::new(converted.schema, self.graph, node) else { return false };
+        let types = binding.types().enumerate();
+        let types = types.map(|(i, have)| if converted.has(i) { Types::of(dtype) } else { have });
+        let types: SmallVec<[Types; 4]> = types.collect();
+        let rows = self.target.rows(converted.schema, self.graph, node);
+        let mut allowed = types.iter().zip(converted.schema.types);
+        allowed.all(|(have, constraint)| have.is_subset(constraint.allowed))
+            && rows.iter().any(|row| types.iter().zip(row).all(|(have, set)| have.is_subset(*set)))
+    }
+}
+
+/// The type constraints of a node that change with the type in which it computes: those of its results.
+pub(super) struct Converted {
+    schema: &'static Schema,
+    constraints: SmallVec<[usize; 2]>,
+}
+
+impl Converted {
+    /// Those of a node that computes in float32; `None` if there are none.
+    pub(super) fn of(graph: &Graph, node: &Node, opset: i64) -> Option<Self> {
+        let newest = || schema::versions(&node.op).last();
+        let schema = schema::find(&node.op, opset).or_else(newest)?;
+        let mut constraints = SmallVec::new();
+        for (i, output) in node.outputs.iter().enumerate() {
+            let param = schema.output(i)?;
+            if matches!(param.arity, Arity::Mixed(_)) {
+                return None;
+            }
+            if graph.ty(*output).dtype == DType::F32 && !constraints.contains(&param.types) {
+                constraints.push(param.types);
+            }
+        }
+        (!constraints.is_empty()).then_some(Self { schema, constraints })
+    }
+
+    fn has(&self, constraint: usize) -> bool {
+        self.constraints.contains(&constraint)
+    }
+
+    /// Whether the operand at `index` is converted.
+    pub(super) fn reads(&self, index: usize) -> bool {
+        self.schema.input(index).is_some_and(|param| self.has(param.types))
+    }
+
+    /// The operands that are converted.
+    fn operands<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = ValueId> + use<'n> {
+        let inputs = node.inputs.iter().enumerate();
+        inputs.filter_map(|(i, value)| value.filter(|_| self.reads(i)))
+    }
+}
+
+/// The small value that `value` was cast from, if it was.
+pub(super) fn widened(graph: &Graph, value: ValueId, dtype: DType) -> Option<ValueId> {
+    let node = graph.node(graph.producer(value)?);
+    let from = node.input(0).filter(|_| node.is("Cast"))?;
+    (graph.ty(from).dtype == dtype && graph.ty(value).dtype == DType::F32).then_some(from)
+}

@@ -1,0 +1,53 @@
+//! Which constants a small float can hold without changing their meaning.
+
+use tensor::{DType, Tensor};
+
+/// Whether every number of a constant stays a number, and none that is not zero becomes zero or loses
+/// digits for being tiny. Infinities stay what they are. Contents that nobody has read yet are
+/// parameters: they are checked when they are written.
+pub(super) fn fits(tensor: &Tensor, dtype: DType) -> bool {
+    if tensor.dtype() != DType::F32 || !tensor.is_in_memory() {
+        return true;
+    }
+    let Some(bytes) = tensor.bytes() else { return true };
+    let (smallest, largest) = limits(dtype);
+    bytes.as_chunks::<4>().0.iter().all(|number| {
+        let size = f32::from_le_bytes(*number).abs();
+        !size.is_finite() || size == 0.0 || (smallest..=largest).contains(&size)
+    })
+}
+
+/// The smallest number with all its digits, and the largest.
+fn limits(dtype: DType) -> (f32, f32) {
+    match dtype {
+        DType::F16 => (6.103_515_6e-5, 65504.0),
+        DType::BF16 => (f32::MIN_POSITIVE, 3.389_531_4e38),
+        _ => (0.0, f32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(number: f64, dtype: DType) -> bool {
+        fits(&Tensor::scalar(DType::F32, number).unwrap(), dtype)
+    }
+
+    #[test]
+    fn masks_that_would_become_infinite_do_not_fit() {
+        for number in [-1e30, f64::from(f32::MIN), 65520.0, 1e-6] {
+            assert!(!fit(number, DType::F16), "{number}");
+        }
+        for number in [f64::NEG_INFINITY, f64::NAN, 0.0, -0.0, 65504.0, -1e4, 1e-4] {
+            assert!(fit(number, DType::F16), "{number}");
+        }
+    }
+
+    #[test]
+    fn only_the_largest_floats_do_not_fit_bfloat16() {
+        assert!(!fit(f64::from(f32::MIN), DType::BF16));
+        assert!(fit(-1e30, DType::BF16));
+        assert!(fit(1e-30, DType::BF16));
+    }
+}

@@ -235,7 +235,7 @@ def test_a_struct_in_two_places_is_an_error(tmp_path):
     struct = jax.ShapeDtypeStruct((16, 16), jnp.float32)
     path = write(tmp_path / "m.safetensors", {"0": np.zeros((16, 16), np.float32)})
     both = [struct, struct]
-    with pytest.raises(InvalidInputError, match="is in several places"):
+    with pytest.raises(InvalidInputError, match="several parameters share the ShapeDtypeStruct"):
         to_onnx(lambda x: x @ both[0] @ both[1], [X], checkpoint=path)
 
 

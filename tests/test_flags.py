@@ -293,7 +293,7 @@ def test_too_many_flags():
     def fn(x, **flags):
         return x + sum(1 for flag in flags.values() if flag)
 
-    with pytest.raises(InvalidInputError, match="asks 5 flags"):
+    with pytest.raises(InvalidInputError, match="branches on 5 flags"):
         to_onnx(fn, [(3, 8)], {f"f{i}": True for i in range(5)})
 
 

@@ -327,11 +327,11 @@ def wrong_cache(input_ids, position_ids, cache):
 @pytest.mark.parametrize(
     ("decode", "cache", "about", "message"),
     [
-        (wrong_cache, PAIR, ABOUT, "the leaf `1.1` of the cache goes out as float32[batch, 2, "),
+        (wrong_cache, PAIR, ABOUT, "the leaf `1.1` of the cache is returned as float32[batch, 2, "),
         (decoder(Style()), PAIR, described(eos=50), "the special token `eos` is 50"),
         (decoder(Style()), PAIR, described(bos=-1), "the special token `bos` is -1"),
         (decoder(Style()), PAIR, described(layers=3), "the cache has no key for layer 2 of 3"),
-        (decoder(Style()), PAIR, described(heads=3), "there are 3 heads, but 2 heads of keys"),
+        (decoder(Style()), PAIR, described(heads=3), "`heads` is 3, which is not a multiple of 2"),
         (decoder(Style()), PAIR, described(head_size=9), "the last axis is not the head size of 9"),
         (decoder(Style()), PAIR, described(vocabulary=51), "the logits are float32"),
         (decoder(Style()), PAIR, described(context_length=0), "`context_length` is 0"),

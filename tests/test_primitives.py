@@ -12,7 +12,7 @@ import pytest
 
 from checking import as_tensor, assert_close
 from conformance import report
-from jax2onnx import _core, _expand, to_onnx
+from jax2onnx import _core, _expand, _jax_bodies, to_onnx
 from jax2onnx._runtime import Runnable
 from primitives import GROUPS, other_versions, subject
 from primitives.operands import numbers, primitives, type_of
@@ -34,8 +34,9 @@ def test_every_row_has_a_program() -> None:
     assert rows == {subject(name) for name in (*PROGRAMS, *OTHERS)}
 
 
-def test_every_way_of_expanding_is_one_of_the_tables() -> None:
+def test_python_knows_the_ways_that_the_table_names() -> None:
     assert set(_expand.WAYS) == set(_core.expansions())
+    assert set(_jax_bodies.BODIES) == set(_core.controls())
 
 
 def test_the_page_has_the_table() -> None:

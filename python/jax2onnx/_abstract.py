@@ -54,8 +54,8 @@ class Abstract:
             if counts.get(id(struct), 0) > 1:
                 raise InvalidInputError(
                     "shared-parameter",
-                    f"the ShapeDtypeStruct of `{tree.name_of(struct)}` is in several places",
-                    help="make one for each parameter, as jax.eval_shape does",
+                    f"several parameters share the ShapeDtypeStruct of `{tree.name_of(struct)}`",
+                    help="create one for each parameter, as jax.eval_shape does",
                 )
 
     @contextmanager

@@ -282,7 +282,7 @@ class Against:
                         f"  diff:  {apart}",
                         "  Every compared value agrees when it is computed from the right "
                         "operands, so no node is wrong: small errors add up.",
-                        "  `by_line` and `by_module` have what each line and each module adds.",
+                        "  `by_line` and `by_module` show how much each line and each module adds.",
                         *said_skipped(self._skipped),
                     ]
                 )

@@ -7,8 +7,6 @@ are aligned run once, too, on whatever the flag has chosen; what lies between th
 Any alignment is right; a good one has less inside the `cond`s.
 """
 
-import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -19,13 +17,13 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._alignment import aligned
 from jax2onnx._equal_jaxprs import Keys
+from jax2onnx._functions import without_number
+from jax2onnx._primitives import called_by, fills
 
 # Values with at most this many elements may be computed even if the flag does not ask for them:
-# counters and keys that the steps of several modules have in common. So may these primitives.
+# counters and keys that the steps of several modules have in common. So may those that only fill
+# an array.
 _SMALL = 64
-_CHEAP = frozenset({"broadcast_in_dim", "iota"})
-
-_CALL_NUMBER = re.compile(r"^(jax2onnx\.function\|)\d+(\|)")
 
 Side = int
 BOTH: tuple[Side, Side] = (0, 1)
@@ -362,7 +360,7 @@ class _Reader:
             inputs = tuple(number(atom) for atom in eqn.invars)
             own = (*levels, *_jax.levels(eqn))
             key = self._keys.of_equation(eqn)
-            inner = called(eqn)
+            inner = called_by(eqn)
             if inner is not None and key not in self._others:
                 results = tuple(self._inline(inner, inputs, own))
             else:
@@ -380,32 +378,16 @@ class _Reader:
             self._keys.of_literal(atom) if _jax.is_literal(atom) else None for atom in eqn.invars
         )
         # Steps of different modules are not the same step.
-        alike = (key, literals, tuple(_anonymous_name(level) for level in levels))
+        alike = (key, literals, tuple(without_number(level.name) for level in levels))
         self.steps.append(_Step(eqn, inputs, results, alike, levels))
         return results
-
-
-def called(eqn: Any) -> Any:
-    """The jaxpr that an equation does nothing but call; None if it does something else."""
-    for name in _call_parameters().get(eqn.primitive.name, ()):
-        if name in eqn.params:
-            return eqn.params[name]
-    return None
-
-
-@functools.cache
-def _call_parameters() -> dict[str, Sequence[str]]:
-    """The primitives that do nothing but call a jaxpr, and the names of the parameter with it."""
-    from jax2onnx import _core
-
-    return {row.name: row.calls for row in _core.primitives() if row.calls}
 
 
 def _calls_in(jaxpr: Any, keys: Keys) -> set[object]:
     """The calls of a jaxpr, and those that remain of them if they are inlined."""
     found: set[object] = set()
     for eqn in jaxpr.eqns:
-        inner = called(eqn)
+        inner = called_by(eqn)
         if inner is not None:
             found.add(keys.of_equation(eqn))
             found |= _calls_in(_jax.open_jaxpr(inner), keys)
@@ -441,7 +423,7 @@ def _columns(one: list[_Step], other: list[_Step]) -> list[_Column]:
 
 
 def _is_small(eqn: Any) -> bool:
-    if eqn.effects or eqn.primitive.name in _CHEAP:
+    if eqn.effects or fills(eqn):
         return not eqn.effects
     sizes = [list(var.aval.shape) for var in eqn.outvars]
     known = all(isinstance(d, int) for shape in sizes for d in shape)
@@ -453,8 +435,3 @@ def _product(shape: Sequence[int]) -> int:
     for d in shape:
         size *= d
     return size
-
-
-def _anonymous_name(level: Any) -> str:
-    """A level of a name stack, without the number of the call."""
-    return _CALL_NUMBER.sub(r"\1\2", level.name)

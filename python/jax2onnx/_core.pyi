@@ -22,8 +22,11 @@ __all__ = [
     "Weight",
     "__version__",
     "assumptions",
+    "before_inlining",
     "beyond_models",
+    "controls",
     "convert",
+    "element_types",
     "expansions",
     "explain",
     "is_precision",
@@ -310,34 +313,34 @@ def convert(
     jaxpr: object,
     *,
     model_name: str,
-    opset: int | None,
     input_names: Sequence[str],
     output_names: Sequence[str],
     name_of: Callable[[object], str | None],
-    inputs_as_nchw: Sequence[int],
-    outputs_as_nchw: Sequence[int],
-    input_types: Mapping[int, str],
-    output_types: Mapping[int, str],
-    defaults: dict[int, bool],
-    detail: str,
-    source_map: bool,
-    embed_sources: bool,
-    absolute_paths: bool,
-    entry: object | None,
-    function: tuple[str, str, int] | None,
-    calls: str | None,
-    record: str | None,
-    record_weights: bool,
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
-    results: bool,
-    operators: dict[str, str],
-    normalization_mode: str,
-    assume: list[str],
-    compute: list[tuple[str, str]],
-    weights: list[tuple[str, str]],
-    in_set: bool,
+    detail: str,
     target: str,
-    report_missed: bool,
+    opset: int | None = None,
+    inputs_as_nchw: Sequence[int] = ...,
+    outputs_as_nchw: Sequence[int] = ...,
+    input_types: Mapping[int, str] = ...,
+    output_types: Mapping[int, str] = ...,
+    defaults: dict[int, bool] = ...,
+    source_map: bool = False,
+    embed_sources: bool = False,
+    absolute_paths: bool = False,
+    entry: object | None = None,
+    function: tuple[str, str, int] | None = None,
+    calls: str | None = None,
+    record: str | None = None,
+    record_weights: bool = False,
+    results: bool = False,
+    operators: dict[str, str] = ...,
+    normalization_mode: str = "auto",
+    assume: list[str] = ...,
+    compute: list[tuple[str, str]] = ...,
+    weights: list[tuple[str, str]] = ...,
+    in_set: bool = False,
+    report_missed: bool = False,
     fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
@@ -397,6 +400,11 @@ def targets() -> list[str]:
 def assumptions() -> list[str]:
     """The names of what `to_onnx` can be told to assume."""
 
+def element_types() -> list[tuple[str, str, str, int]]:
+    """The element types: their names in JAX for short, in numpy and in ONNX, and their codes in
+    ONNX.
+    """
+
 def operators() -> list[str]:
     """The operators whose form can be chosen, in alphabetical order."""
 
@@ -413,6 +421,14 @@ class Primitive:
         """The names that the parameter with the jaxpr may have, if it does nothing but call it."""
 
     @property
+    def control(self) -> str | None:
+        """How its equations run the jaxprs in their parameters, if not once each."""
+
+    @property
+    def fills(self) -> bool:
+        """Whether it fills arrays with few numbers."""
+
+    @property
     def without_complex(self) -> str | None:
         """Why its equations of complex numbers are not lowered; None if they are."""
 
@@ -426,11 +442,19 @@ def primitives() -> list[Primitive]:
 def beyond_models() -> dict[str, str]:
     """The primitives that need more than a model has, and what is known of each."""
 
+def controls() -> list[str]:
+    """The ways in which equations run the jaxprs in their parameters."""
+
 def expansions() -> list[str]:
     """The ways in which the table has JAX expand equations."""
 
 def explain(model: str | bytes, message: str) -> str | None:
     """What a runtime error means for a model, given as a file or bytes."""
+
+def before_inlining(name: str) -> str | None:
+    """The name that a node or a value of a function had in the function, if a runtime gave it
+    another one when it inlined the function.
+    """
 
 def same_values(one: bytes, other: bytes) -> dict[str, str]:
     """The names in the model `other` of the values of `one` that are computed in the same way: by

@@ -101,7 +101,7 @@ class Layout:
         tree = jax.tree_util.tree_structure(cache)
         if tree != self.tree:
             raise invalid(
-                "the function returns a cache of another structure than it takes",
+                "the function takes and returns caches of different structures",
                 f"it takes {self.tree} and returns {tree}",
             )
         found = {}
@@ -115,8 +115,9 @@ class Layout:
                 wanted = jax.ShapeDtypeStruct(tuple(shape), leaf.spec.dtype)
                 appended = " and has the new keys or values appended" if self.grows else ""
                 raise invalid(
-                    f"the leaf `{leaf.path}` of the cache goes out as {_text(value)}",
-                    f"it comes in as {_text(leaf.spec)}{appended}, so it has to be {_text(wanted)}",
+                    f"the leaf `{leaf.path}` of the cache is returned as {_text(value)}",
+                    f"it is passed as {_text(leaf.spec)}{appended}, so this should be "
+                    f"{_text(wanted)}",
                 )
             if leaf.layer is not None:
                 found[leaf.layer, leaf.kind] = value.transpose(leaf.order)
@@ -156,8 +157,8 @@ def layout_of(
         if rank != len(AXES) and not stacked:
             raise invalid(
                 f"the leaf `{path}` of the cache has rank {rank}",
-                "keys and values have the axes batch, heads, length and head size, and maybe the "
-                "layers before these",
+                "keys and values have the axes batch, heads, length and head size, and possibly "
+                "the layers in front",
             )
         if stacked and spec.shape[0] != layers:
             raise invalid(
@@ -217,8 +218,8 @@ def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str,
         found_kind = KINDS[int(parts.pop())]
     if found_kind is None:
         raise invalid(
-            f"the leaf `{path}` of the cache is neither a key nor a value by its name",
-            'say which leaf is what: cache_names={"{i}.a": "key", "{i}.b": "value"}',
+            f"it is unclear whether the leaf `{path}` of the cache holds keys or values",
+            'say what each leaf holds: cache_names={"{i}.a": "key", "{i}.b": "value"}',
         )
     numbers = [re.search(r"\d+$", part) for part in parts]
     layer = next((int(number[0]) for number in numbers if number), 0)
@@ -262,13 +263,13 @@ def _grows(leaves: Sequence[Leaf], past: Any) -> bool:
         fixed = next(leaf for leaf in held if leaf not in growing)
         raise invalid(
             f"the leaf `{growing[0].path}` of the cache grows, but `{fixed.path}` does not",
-            "runtimes append to all of the cache, or to nothing of it",
+            "runtimes append to the whole cache or to none of it",
         )
     indices = [leaf for leaf in leaves if leaf.kind == "index"]
     if growing and indices:
         raise invalid(
             f"the leaf `{indices[0].path}` says how much of the cache is used, but the cache grows",
-            "the length of a growing cache says it already",
+            "the length of a growing cache already says so",
         )
     return bool(growing)
 
@@ -283,7 +284,7 @@ def _check_complete(layout: Layout, layers: int) -> None:
                 raise invalid(
                     f"both `{found[layer, leaf.kind]}` and `{leaf.path}` are the {leaf.kind} of "
                     f"layer {layer}",
-                    'say which leaf is what: cache_names={"{i}.a": "key", "{i}.b": "value"}',
+                    'say what each leaf holds: cache_names={"{i}.a": "key", "{i}.b": "value"}',
                 )
             found[layer, leaf.kind] = leaf.path
     for layer in range(layers):
@@ -292,7 +293,7 @@ def _check_complete(layout: Layout, layers: int) -> None:
                 raise invalid(f"the cache has no {kind} for layer {layer} of {layers}", "")
     extra = [path for (layer, _), path in found.items() if layer >= layers]
     if extra:
-        raise invalid(f"the leaf `{extra[0]}` belongs to no layer below {layers}", "")
+        raise invalid(f"the leaf `{extra[0]}` does not belong to any of the {layers} layers", "")
 
 
 def _same(dim: Any, symbol: Any) -> bool:

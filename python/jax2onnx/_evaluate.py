@@ -6,10 +6,8 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _core, _jax
-
-# The primitives that do nothing but call a jaxpr, and the parameter that it is.
-_CALLS = {row.name: row.calls for row in _core.primitives() if row.calls}
+from jax2onnx import _jax
+from jax2onnx._primitives import called_by
 
 Path = tuple[int, ...]
 SizeOf = Callable[[str], int]
@@ -55,14 +53,6 @@ def _paths(jaxpr: Any, outer: Path) -> Iterator[Path]:
         yield (*outer, number)
         if (called := called_by(eqn)) is not None:
             yield from _paths(_jax.open_jaxpr(called), (*outer, number))
-
-
-def called_by(eqn: Any) -> Any:
-    """The jaxpr that an equation does nothing but call, if it is such a one."""
-    params = _CALLS.get(eqn.primitive.name)
-    if params is None:
-        return None
-    return next(eqn.params[param] for param in params if param in eqn.params)
 
 
 class _Frame:

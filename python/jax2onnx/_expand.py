@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax2onnx import _core, _jax, _keys, _maps, _one_device, _reductions
+from jax2onnx import _jax, _keys, _maps, _one_device, _reductions
 from jax2onnx._frameworks.equinox import reports_error
 from jax2onnx._keys import Expand, Function
+from jax2onnx._primitives import BEYOND_MODELS
 
 
 class Expansions:
@@ -66,10 +67,6 @@ def _scaled_product(eqn: Any) -> Function:
     return function
 
 
-# What is known of primitives that need more than a model has.
-_BEYOND = _core.beyond_models()
-
-
 def _implementation(eqn: Any) -> Function:
     """What a primitive of another library does, by an implementation that JAX can trace."""
 
@@ -79,7 +76,7 @@ def _implementation(eqn: Any) -> Function:
                 return _jax.function_of(traced)(*operands)
         raise NotImplementedError("it has no implementation that can be traced")
 
-    needs = _BEYOND.get(eqn.primitive.name)
+    needs = BEYOND_MODELS.get(eqn.primitive.name)
     if needs == "devices":
         return _one_device.shard_map(eqn)
     if needs == "python" and not eqn.effects and reports_error(_jax.callback_of(eqn)):

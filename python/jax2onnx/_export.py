@@ -20,15 +20,6 @@ from jax2onnx.errors import InvalidInputError, Jax2OnnxError
 
 FAILED, WRONG_USAGE = 1, 2
 
-_SHORT = {
-    "bf16": "bfloat16",
-    "f8e4m3fn": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"i{bits}": f"int{bits}" for bits in (4, 8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (4, 8, 16, 32, 64)},
-    **{f"c{bits}": f"complex{bits}" for bits in (64, 128)},
-}
 _INPUT = re.compile(r"(?:(?P<name>[^\W\d]\w*)=)?(?P<dtype>\w*)\[(?P<shape>[^\[\]]*)\]")
 
 
@@ -197,13 +188,14 @@ def _dtype(name: str, text: str, double: bool) -> Any:
     import jax
     import jax.numpy as jnp
 
-    from jax2onnx import _jax
+    from jax2onnx import _core, _jax
 
+    full = {short: long for short, long, *_ in _core.element_types()}
     try:
-        dtype = jnp.dtype(_SHORT.get(name, name or ("float64" if double else "float32")))
+        dtype = jnp.dtype(full.get(name, name or ("float64" if double else "float32")))
     except TypeError:
-        known = ", ".join([*_SHORT, "bool"])
-        raise _wrong(f"`{text}` has a type that JAX does not have", f"types are {known}") from None
+        known = ", ".join(full)
+        raise _wrong(f"`{text}` has an unknown element type", f"the types are {known}") from None
     with _jax.precision(double=double):
         traced = jax.dtypes.canonicalize_dtype(dtype)
     if traced != dtype:
@@ -243,7 +235,7 @@ def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
         pattern, _, stored = text.rpartition("=")
         pattern = pattern or "*"
         if pattern in formats:
-            raise _wrong(f"two options --{option} are about `{pattern}`", "")
+            raise _wrong(f"--{option} is given twice for `{pattern}`", "")
         formats[pattern] = stored
     return formats
 

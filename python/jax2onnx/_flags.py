@@ -57,9 +57,9 @@ def traced(
         listed = ", ".join(f"`{names[i]}`" for i in asked)
         raise InvalidInputError(
             "too-many-flags",
-            f"the function asks {len(asked)} flags for their value: {listed}",
-            help=f"that is a trace for each of their {2 ** len(asked)} combinations, and at most "
-            f"{2**_MOST_FLAGS} are made: fix some of them with functools.partial",
+            f"the function branches on {len(asked)} flags: {listed}",
+            help=f"each of their {2 ** len(asked)} combinations would have to be traced, and the "
+            f"limit is {2**_MOST_FLAGS}: fix some of them with functools.partial",
         )
     return asking.merged(asked, flags, given, names)
 

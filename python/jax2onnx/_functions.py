@@ -38,6 +38,10 @@ class Function:
 _classes: weakref.WeakKeyDictionary[type, Function] = weakref.WeakKeyDictionary()
 _decorated: list[str] = []
 
+# What the scope of a call begins with, before the number of the call. The compiled half reads both.
+_MARK = "jax2onnx.function"
+_NUMBERED = re.compile(rf"^{re.escape(_MARK)}\|\d+")
+
 _calls = itertools.count()
 _thread = threading.local()
 
@@ -48,9 +52,14 @@ def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> An
     In tracebacks, this frame is between the function and its caller.
     """
     flags = "u" * function.unique + "m" * function.module
-    parts = ("jax2onnx.function", str(next(_calls)), flags, function.namespace, function.name)
+    parts = (_MARK, str(next(_calls)), flags, function.namespace, function.name)
     with jax.named_scope("|".join(parts)):
         return call(*args, **kwargs)
+
+
+def without_number(scope: str) -> str:
+    """A scope that is the same for all calls of a function."""
+    return _NUMBERED.sub(rf"{_MARK}|", scope)
 
 
 class Functions:

@@ -10,25 +10,40 @@ from contextlib import contextmanager
 # and finds next to nothing.
 _OBJECTS_PER_COLLECTION = 50_000
 
-_lock = threading.Lock()
 
-# The settings that each running block found. The thresholds are the process's, so the first block
-# changes them and the last one restores them.
-_found: list[tuple[int, int, int]] = []
+class _Thresholds:
+    """The collector's thresholds. They belong to the process: the first of several blocks changes
+    them, and the last one restores what the first one found.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._blocks = 0
+        self._found = gc.get_threshold()
+
+    def raise_(self) -> None:
+        with self._lock:
+            if self._blocks == 0:
+                self._found = first, *others = gc.get_threshold()
+                if first:  # 0 is never
+                    gc.set_threshold(max(first, _OBJECTS_PER_COLLECTION), *others)
+            self._blocks += 1
+
+    def restore(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                gc.set_threshold(*self._found)
+
+
+_thresholds = _Thresholds()
 
 
 @contextmanager
 def collected_rarely() -> Iterator[None]:
     """Lets the garbage collector run rarely while the block runs, in any thread."""
-    with _lock:
-        first, *others = found = gc.get_threshold()
-        if not _found and first:  # 0 is never
-            gc.set_threshold(max(first, _OBJECTS_PER_COLLECTION), *others)
-        _found.append(found)
+    _thresholds.raise_()
     try:
         yield
     finally:
-        with _lock:
-            if len(_found) == 1:
-                gc.set_threshold(*_found[0])
-            _found.pop()
+        _thresholds.restore()

@@ -133,7 +133,7 @@ jax2onnx wrote it for [onnxruntime-genai](https://github.com/microsoft/onnxrunti
 
 {models}
 - `weights.data`: their weights
-- `genai_config.json`: what onnxruntime-genai has to know{
+- `genai_config.json`: the settings of onnxruntime-genai{
         chr(10) + "- the files of the tokenizer" if has_tokenizer else ""
     }
 
@@ -156,7 +156,7 @@ tokens = generator.get_sequence(0)
 
 
 def tokenizer_files(tokenizer: Any) -> list[tuple[str, bytes]]:
-    """The files of a tokenizer: those in a folder, or those that are listed."""
+    """The files of a tokenizer: those in a folder, or those listed."""
     paths = [tokenizer] if isinstance(tokenizer, str | os.PathLike) else list(tokenizer)
     found: list[str] = []
     for path in (str(os.fspath(path)) for path in paths):
@@ -166,7 +166,7 @@ def tokenizer_files(tokenizer: Any) -> list[tuple[str, bytes]]:
         here = [os.path.join(path, name) for name in _TOKENIZER_FILES]
         here = [file for file in here if os.path.isfile(file)]
         if not here:
-            raise _invalid(f"`{path}` has no files of a tokenizer", "such as tokenizer.json")
+            raise _invalid(f"`{path}` contains no tokenizer files", "such as tokenizer.json")
         found += here
     files = []
     for path in found:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from jax2onnx import _core, _jax
+from jax2onnx._primitives import control
 from jax2onnx._rules import registered
 from jax2onnx.errors import Jax2OnnxError
 
@@ -25,14 +26,13 @@ class Body:
 
 def rounds(eqn: Any, operands: Sequence[Any]) -> Iterator[Body]:
     """What an equation with a body runs, in order."""
-    name, params = eqn.primitive.name, eqn.params
-    if name == "scan":
-        yield from _scan(params, operands)
-    elif name == "while":
-        yield from _while(params, operands)
-    elif name == "cond":
-        number = min(max(int(operands[0]), 0), len(params["branches"]) - 1)
-        yield Body(f"branch {number} of", params["branches"][number], operands[1:])
+    if (how := control(eqn)) is not None:
+        yield from BODIES[how](eqn.params, operands)
+
+
+def _branch(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
+    number = min(max(int(operands[0]), 0), len(params["branches"]) - 1)
+    yield Body(f"branch {number} of", params["branches"][number], operands[1:])
 
 
 def _scan(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
@@ -66,6 +66,10 @@ def _while(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
         number += 1
 
 
+# What equations run, by the names that the table of primitives has for how they run it.
+BODIES = {"branches": _branch, "rounds": _scan, "while": _while}
+
+
 def converted(closed: Any) -> "Model | None":
     """A body as a model; None if it cannot be one."""
     jaxpr = closed.jaxpr
@@ -73,34 +77,14 @@ def converted(closed: Any) -> "Model | None":
         return _core.convert(
             closed,
             model_name="body",
-            opset=None,
             input_names=[f"in_{i}" for i in range(len(jaxpr.invars))],
             output_names=[f"out_{i}" for i in range(len(jaxpr.outvars))],
             name_of=lambda _: None,
-            inputs_as_nchw=[],
-            outputs_as_nchw=[],
-            input_types={},
-            output_types={},
-            defaults={},
-            detail="sourcemap",
-            source_map=False,
-            embed_sources=True,
-            absolute_paths=False,
-            entry=None,
-            function=None,
-            calls=None,
-            record=None,
-            record_weights=False,
             rules=registered(),
-            results=True,
-            operators={},
-            normalization_mode="auto",
-            assume=[],
-            compute=[],
-            weights=[],
-            in_set=False,
+            detail="sourcemap",
             target="onnxruntime",
-            report_missed=False,
+            embed_sources=True,
+            results=True,
         )
     except Jax2OnnxError:
         return None

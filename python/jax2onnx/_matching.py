@@ -11,15 +11,12 @@ from jax2onnx._runtime import is_float
 # Constants of at least this many bytes are known by their names.
 _LARGE = 1024
 
-# What onnxruntime writes before the names of what it inlines.
-_INLINED = "_inlfunc_"
-
 # Why a value is not compared.
 INSIDE = "is inside a function, whose results are compared"
 GONE = "became part of another operator"
 ABSENT = "has no counterpart in the model"
-RETYPED = "has another element type in the model"
-RESHAPED = "has another shape in the model"
+RETYPED = "has a different element type in the model"
+RESHAPED = "has a different shape in the model"
 NOT_A_TENSOR = "is not a tensor"
 UNFIT = "has operands beyond the range of the element type in the model"
 LEFT = "is computed from values without a counterpart"
@@ -71,14 +68,14 @@ def match(one: Graph, other: Graph, inputs: Sequence[tuple[str, str]]) -> dict[s
 def _inlined(
     one: Graph, other: Graph, found: Mapping[str, Match], taken: "set[str]"
 ) -> dict[str, Match]:
-    """Values of functions that onnxruntime inlined: the first call's in both graphs, and so on."""
+    """Values of functions that a runtime inlined: the first call's in both graphs, and so on."""
     ours, theirs = defaultdict(list), defaultdict(list)
     for name in one.makers:
         if ":/" in name:
             ours[name[name.rindex(":/") + 1 :]].append(name)
     for name in other.makers:
-        if _INLINED in name and "/" in name:
-            theirs[name[name.index("/") :]].append(name)
+        if (original := _core.before_inlining(name)) is not None:
+            theirs[original].append(name)
     pairs = [
         pair
         for name, calls in ours.items()

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jax2onnx import _core, _jax
-from jax2onnx._evaluate import called_by
+from jax2onnx import _jax
+from jax2onnx._primitives import BEYOND_MODELS, called_by
 
 Results = list[Any]
 
@@ -46,7 +46,7 @@ def _results(eqn: Any, operands: Results) -> Results:
 
 
 def _collective(primitive: Any) -> Callable[[Any, Results], Results] | None:
-    return _ALONE.get(_BEYOND.get(primitive.name, ""))
+    return _ALONE.get(BEYOND_MODELS.get(primitive.name, ""))
 
 
 def _same(_: Any, operands: Results) -> Results:
@@ -66,9 +66,6 @@ def _permuted(eqn: Any, operands: Results) -> Results:
     """A device that nobody sends anything to has zeros."""
     return operands if eqn.params["perm"] else [jnp.zeros_like(x) for x in operands]
 
-
-# What is known of primitives that need more than a model has.
-_BEYOND = _core.beyond_models()
 
 # What collectives give on the only device, by the names that the table of primitives has for it.
 _ALONE: dict[str, Callable[[Any, Results], Results]] = {

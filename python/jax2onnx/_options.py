@@ -34,16 +34,16 @@ class Options:
     model_name: str
     opset: int | None
     return_mode: str
-    path: str | None
-    self_contained: bool
     detail: str
-    source_map: str | None
-    calls: str | None
-    record: str | None
-    record_weights: bool
     functions: str
     operators: Mapping[str, str]
-    normalization_mode: str
+    path: str | None = None
+    self_contained: bool = False
+    source_map: str | None = None
+    calls: str | None = None
+    record: str | None = None
+    record_weights: bool = False
+    normalization_mode: str = "auto"
     assume: Sequence[str] = ()
     compute: Sequence[tuple[str, str]] = ()
     weights: Sequence[tuple[str, str]] = ()
@@ -233,8 +233,9 @@ def _operators(value: object) -> dict[str, str]:
         if name != "*" and name not in known:
             raise InvalidInputError(
                 "invalid-option",
-                f"`operators` names {name!r}, which has one form only",
-                help=f"the operators with a choice are: {', '.join(known)}; `*` is all others",
+                f"`operators` names {name!r}, which has only one form",
+                help=f"the operators with several forms are: {', '.join(known)}; "
+                "`*` means all others",
             )
         _choice(f'operators["{name}"]', form, FORMS)
     return dict(value)
@@ -254,8 +255,8 @@ def _assumptions(value: object) -> list[str]:
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidInputError(
                 "invalid-option",
-                f"`assume` names {name!r}, which is nothing to assume",
-                help=f"{hint}what can be assumed: {', '.join(known)}",
+                f"`assume` names {name!r}, which is not a known assumption",
+                help=f"{hint}the assumptions are: {', '.join(known)}",
             )
         found.append(name)
     return found

@@ -110,7 +110,7 @@ def dtypes(
                 raise InvalidInputError(
                     "invalid-option",
                     f"`{option}` makes `{name}` {dtype}, but the function has {inside}",
-                    help="integers and booleans can have another such type, floats another float",
+                    help="integers and booleans can replace each other, and floats other floats",
                 )
             if dtype != inside:
                 found[i] = dtype.name

@@ -91,7 +91,7 @@ def registered() -> list[tuple[str, Any, CodeType, tuple[str, str, int]]]:
 
 
 def _refuse(name: str, known: _Registered | None) -> None:
-    from jax2onnx import _core
+    from jax2onnx._primitives import has_rule
 
     if known is not None:
         raise InvalidInputError(
@@ -100,7 +100,7 @@ def _refuse(name: str, known: _Registered | None) -> None:
             place_of(known.place),
             help="pass override=True to replace it",
         )
-    if any(row.name == name for row in _core.primitives()):
+    if has_rule(name):
         raise InvalidInputError(
             "rule-exists",
             f"`{name}` has a built-in rule",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from jax2onnx import _core
 from jax2onnx._packages import require
 from jax2onnx.errors import InvalidInputError
 
@@ -22,25 +23,7 @@ NCHW = (0, 3, 1, 2)
 
 
 # ONNX's codes for the types of onnxruntime.
-NODE_TYPES = {
-    "tensor(float)": 1,
-    "tensor(uint8)": 2,
-    "tensor(int8)": 3,
-    "tensor(uint16)": 4,
-    "tensor(int16)": 5,
-    "tensor(int32)": 6,
-    "tensor(int64)": 7,
-    "tensor(bool)": 9,
-    "tensor(float16)": 10,
-    "tensor(double)": 11,
-    "tensor(uint32)": 12,
-    "tensor(uint64)": 13,
-    "tensor(bfloat16)": 16,
-    "tensor(float8e4m3fn)": 17,
-    "tensor(float8e4m3fnuz)": 18,
-    "tensor(float8e5m2)": 19,
-    "tensor(float8e5m2fnuz)": 20,
-}
+NODE_TYPES = {f"tensor({name})": code for _, _, name, code in _core.element_types()}
 
 
 def _is_flag(declared: Any) -> bool:

@@ -186,14 +186,14 @@ def _entries(functions: Mapping[str, Sequence[Any]], common: Mapping[str, Any]) 
         if other != name:
             raise _invalid(
                 f"the names `{other}` and `{name}` differ only in case",
-                "use names that are different files on every system",
+                "use names that stay different where case does not matter",
             )
     return found
 
 
 def _entry(name: object, value: Any, common: Mapping[str, Any]) -> Entry:
     if not isinstance(name, str) or not is_text(name) or {*name} & {*'/\\:*?"<>|\0'}:
-        raise _invalid(f"a function is named {name!r}", "use names that are names of files")
+        raise _invalid(f"a function is named {name!r}", "use names that are valid file names")
     if not isinstance(value, tuple | list) or len(value) not in (2, 3):
         raise _invalid(
             f"`{name}` is {value!r}", "pass (function, inputs) or (function, inputs, options)"

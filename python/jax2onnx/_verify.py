@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _jax, _result
+from jax2onnx import _core, _jax, _result
 from jax2onnx._against_jax import Against, Subject
 from jax2onnx._against_model import compare_models
 from jax2onnx._allclose import arguments
@@ -121,7 +121,7 @@ def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converte
         skeleton = _result.skeleton(made.model)
         shared = sum(name in names for node in skeleton.graph.node for name in node.output)
         # A runtime may have inlined all functions.
-        inlined = not functions and any("_inlfunc_" in name for name in names)
+        inlined = not functions and any(map(_core.before_inlining, names))
         if not inlined and functions == {f.domain for f in skeleton.functions}:
             return made
         found.append((shared, made))
@@ -140,16 +140,9 @@ def _options(runnable: Runnable, functions: str) -> Options:
         model_name=runnable.proto.graph.name or "model",
         opset=opsets.get(""),
         return_mode="proto",
-        path=None,
-        self_contained=False,
         detail="sourcemap",
-        source_map=None,
-        calls=None,
-        record=None,
-        record_weights=False,
         functions=functions,
         operators=_operators(runnable),
-        normalization_mode="auto",
         source_text=True,
         assume=_text(runnable, "assume").split(),
         target=_text(runnable, "target") or "onnxruntime",

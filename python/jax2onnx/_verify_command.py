@@ -66,7 +66,7 @@ def _read(path: Path, reference: Runnable) -> dict[str, np.ndarray]:
         return {name: arrays[number] for name, number in zip(names, numbered, strict=True)}
     raise InvalidInputError(
         "wrong-arguments",
-        f"`{path}` has no array `{missing[0]}`, but {', '.join(arrays) or 'none at all'}",
+        f"`{path}` has no array `{missing[0]}`; it has {', '.join(arrays) or 'none at all'}",
         help=f"the inputs are {', '.join(names)}",
     )
 

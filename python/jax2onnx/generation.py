@@ -80,8 +80,8 @@ class Description:
                 raise invalid(f"`{name}` is {value!r}", "pass a positive integer")
         if self.heads % (self.key_value_heads or self.heads):
             raise invalid(
-                f"there are {self.heads} heads, but {self.key_value_heads} heads of keys",
-                "each head of keys belongs to the same number of heads",
+                f"`heads` is {self.heads}, which is not a multiple of {self.key_value_heads}",
+                "each of the `key_value_heads` serves the same number of heads",
             )
         if not self.eos_tokens:
             raise invalid("`eos` is empty", "pass the token that ends a text")
@@ -152,8 +152,8 @@ def save(
         if option in options:
             raise invalid(
                 f"`{option}` is given",
-                "onnxruntime-genai knows inputs and outputs by name and type; there are "
-                "`cache_dtype` and `extra_inputs`",
+                "onnxruntime-genai expects certain names and types; use `cache_dtype` and "
+                "`extra_inputs` instead",
             )
     files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
     decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
@@ -317,7 +317,7 @@ class _Decoder:
         if len(others) > 1:
             listed = ", ".join(f"`{other}`" for other in others)
             raise invalid(
-                f"`{name}` has the arguments {listed}, and only one is the cache",
+                f"`{name}` has the arguments {listed}, but only one can be the cache",
                 "name others `attention_mask` or `position_ids`, or list them in `extra_inputs`",
             )
         return arguments, others[0] if others else None

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -44,6 +45,7 @@ PROGRAMS: Programs = {
     "name": (lambda x: checkpoint_name(x, "hidden"), X),
     "optimization_barrier": (lambda x, n: lax.optimization_barrier((x, n)), X, N),
     "sharding_constraint": (placed(explicit=False), X),
+    "layout_constraint": (lambda x: with_layout_constraint(x, Layout((1, 0))), X),
     "xla_metadata_value": (lambda x: set_xla_metadata(x * 2, origin="test"), X),
     "reshard": (placed(explicit=True), X),
     "dim_as_value": (lambda x: x * x.shape[0], BATCH),

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use provenance::StackId;
+use provenance::{FUNCTION_CALL, StackId};
 use rustc_hash::FxHashMap;
 
 use crate::results::share_results;
@@ -16,8 +16,7 @@ use crate::{Atom, Entered, Eqn, Function, Jaxpr, JaxprId, Param, Params, Program
 
 /// The primitive of an equation that calls a function, and its parameters: the jaxpr, the name, the
 /// namespace, and whether it is unique.
-pub const CALL: (&str, [&str; 4]) =
-    ("onnx_function", ["call_jaxpr", "name", "namespace", "unique"]);
+pub const CALL: (&str, [&str; 4]) = (FUNCTION_CALL, ["call_jaxpr", "name", "namespace", "unique"]);
 
 /// Gives the part of a stack that lies inside the call of the function at one depth and outside
 /// that at another.

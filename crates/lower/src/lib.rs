@@ -16,6 +16,6 @@ pub use external::{ExternalRule, ExternalRules};
 pub use parts::Parts;
 pub use results::{EqnResult, Results};
 pub use rules::{
-    Alone, BEYOND_MODELS, Beyond, EXPANSION, Equation, Expands, Expansion, Keys, Primitive, Rounds,
-    primitive, primitives,
+    Alone, BEYOND_MODELS, Beyond, Control, EXPANSION, Equation, Expands, Expansion, Keys,
+    Primitive, Rounds, primitive, primitives,
 };

@@ -14,8 +14,10 @@ mod stack;
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use fused::{Fused, OptimizedNode};
-pub use origin::{Call, CallId, Emitter, Origin, OriginId, Origins, ScopeId, Site, Stage};
-pub use renamed::{is_inlined, originals};
+pub use origin::{
+    Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,
+};
+pub use renamed::{before_inlining, from_inlined, inlined_prefix, is_inlined, originals};
 pub use render::{
     ALSO_FROM, CALLSITE, JAX_TRACEBACK, MISSED, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,
     WEIGHTS,

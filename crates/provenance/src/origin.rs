@@ -56,6 +56,9 @@ impl Stage {
     }
 }
 
+/// The primitive of equations that call a function of the model, and so what their rule is called.
+pub const FUNCTION_CALL: &str = "onnx_function";
+
 /// The location of the statement that emitted a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Site {
@@ -323,7 +326,7 @@ mod tests {
             stacks.resolve(stack, &[frame]);
             origins.call(Call { stack: Some(stack), caller })
         };
-        let e = emitter("onnx_function");
+        let e = emitter(FUNCTION_CALL);
         let [first, again, other, third] = [1, 1, 2, 2].map(|line| call(line, None));
         let body = call(9, Some((first, e)));
         let calls = [again, other, third].map(|c| origins.origin(Some(c), Origins::ROOT, e));

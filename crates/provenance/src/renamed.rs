@@ -37,27 +37,41 @@ fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
 /// What onnxruntime writes before the names of what it inlines, with the name of the function.
 const INLINED: &str = "_inlfunc_";
 
+/// What onnxruntime writes before all names of an inlined call: the first one of a function in a graph
+/// has no number, and the others are counted together.
+pub fn inlined_prefix(function: &str, number: Option<usize>) -> String {
+    match number {
+        None => format!("{INLINED}{function}"),
+        Some(number) => format!("{INLINED}{function}_token_{number}"),
+    }
+}
+
+/// The part of a name that starts with such a prefix.
+pub fn from_inlined(name: &str) -> Option<&str> {
+    name.find(INLINED).map(|at| &name[at..])
+}
+
 /// Whether a runtime gave a node or a value this name when it inlined a function.
 pub fn is_inlined(name: &str) -> bool {
-    name.contains(INLINED) || numbered(name).is_some()
+    from_inlined(name).is_some() || numbered(name).is_some()
 }
 
 /// The name that a node or a value of a function had in the function, where names of functions are
 /// not known. onnxruntime writes the function's name, and perhaps the number of the call, before
 /// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner appends a number: `/F/Add__2`.
-pub(crate) fn before_inlining(name: &str) -> Option<&str> {
-    match name.find(INLINED) {
-        Some(at) => inlined(&name[at..], &[]),
+pub fn before_inlining(name: &str) -> Option<&str> {
+    match from_inlined(name) {
+        Some(name) => inlined(name, &[]),
         None => numbered(name),
     }
 }
 
 /// The prefix and the suffix that a runtime adds to all names of one inlined call.
 pub(crate) fn call_of(name: &str) -> Option<(&str, &str)> {
-    match name.find(INLINED) {
-        Some(at) => {
-            let own = inlined(&name[at..], &[])?;
-            Some((&name[at..name.len() - own.len()], ""))
+    match from_inlined(name) {
+        Some(name) => {
+            let own = inlined(name, &[])?;
+            Some((&name[..name.len() - own.len()], ""))
         }
         None => numbered(name).map(|own| ("", &name[own.len()..])),
     }

@@ -34,27 +34,30 @@ use crate::rules::{self, Registered, Shared};
 /// `fuel` is how many changes the optimiser may make, for tests: zero means none.
 #[pyfunction]
 #[pyo3(signature = (
-    jaxpr, *, model_name, opset, input_names, output_names, name_of, inputs_as_nchw,
-    outputs_as_nchw, input_types, output_types, defaults, detail, source_map, embed_sources,
-    absolute_paths, entry, function, calls, record, record_weights, rules, results, operators,
-    normalization_mode, assume, compute, weights, in_set, target, report_missed,
-    fuel=None,
+    jaxpr, *, model_name, input_names, output_names, name_of, rules, detail, target, opset=None,
+    inputs_as_nchw=Vec::new(), outputs_as_nchw=Vec::new(), input_types=BTreeMap::new(),
+    output_types=BTreeMap::new(), defaults=BTreeMap::new(), source_map=false, embed_sources=false,
+    absolute_paths=false, entry=None, function=None, calls=None, record=None,
+    record_weights=false, results=false, operators=BTreeMap::new(), normalization_mode="auto",
+    assume=Vec::new(), compute=Vec::new(), weights=Vec::new(), in_set=false, report_missed=false, fuel=None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "the one door between Python and Rust, all by name")]
 pub(crate) fn convert(
     py: Python<'_>,
     jaxpr: Bound<'_, PyAny>,
     model_name: String,
-    opset: Option<i64>,
     input_names: Vec<String>,
     output_names: Vec<String>,
     name_of: Bound<'_, PyAny>,
+    rules: Vec<Registered>,
+    detail: &str,
+    target: &str,
+    opset: Option<i64>,
     inputs_as_nchw: Vec<usize>,
     outputs_as_nchw: Vec<usize>,
     input_types: BTreeMap<usize, String>,
     output_types: BTreeMap<usize, String>,
     defaults: BTreeMap<usize, bool>,
-    detail: &str,
     source_map: bool,
     embed_sources: bool,
     absolute_paths: bool,
@@ -63,7 +66,6 @@ pub(crate) fn convert(
     calls: Option<PathBuf>,
     record: Option<PathBuf>,
     record_weights: bool,
-    rules: Vec<Registered>,
     results: bool,
     operators: BTreeMap<String, String>,
     normalization_mode: &str,
@@ -71,7 +73,6 @@ pub(crate) fn convert(
     compute: Vec<(String, String)>,
     weights: Vec<(String, String)>,
     in_set: bool,
-    target: &str,
     report_missed: bool,
     fuel: Option<u64>,
 ) -> PyResult<Model> {

@@ -1,7 +1,7 @@
 //! The step before an equation is read: JAX itself puts in terms of other primitives what has no rule,
 //! what its rule does not take, and what has to do with PRNG keys. The table of primitives decides.
 
-use lower::{Equation, Expands, Expansion, Keys, Primitive, Rounds};
+use lower::{Control, Equation, Expands, Expansion, Keys, Primitive, Rounds};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -105,7 +105,7 @@ fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let eqn = eqn?;
         let name = eqn.getattr(attr::primitive(py))?.getattr(attr::name(py))?;
         let row = lower::primitive(name.extract()?);
-        if row.is_some_and(|row| row.branches) || eqn.getattr(attr::effects(py))?.is_truthy()? {
+        if row.is_some_and(is_open_ended) || eqn.getattr(attr::effects(py))?.is_truthy()? {
             return Ok(None);
         }
         for var in eqn.getattr(attr::outvars(py))?.try_iter()? {
@@ -126,6 +126,11 @@ fn bytes(jaxpr: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         }
     }
     Ok(Some(total))
+}
+
+/// Whether operands decide what an equation runs, or how often.
+fn is_open_ended(row: &Primitive) -> bool {
+    matches!(row.control, Some(Control::Branches | Control::While))
 }
 
 /// The jaxprs that a parameter is or lists.

@@ -1,4 +1,4 @@
-//! Which operators become one node: from the options in Python to those of the optimiser.
+//! What the options in Python can be, and the forms of operators that they choose.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use optimize::compute::Precision;
 use optimize::weights::Weights;
 use optimize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
 use pyo3::prelude::*;
+use tensor::DType;
 
 /// The form of every operator: what is said of single ones, then of normalisations, then of all.
 pub(crate) fn forms(
@@ -57,4 +58,11 @@ pub(crate) fn assumptions() -> Vec<&'static str> {
 #[pyfunction]
 pub(crate) fn operators() -> Vec<&'static str> {
     optimize::operators()
+}
+
+/// The element types: their names in JAX for short, in numpy and in ONNX, and their codes in ONNX.
+#[pyfunction]
+pub(crate) fn element_types() -> Vec<(&'static str, &'static str, &'static str, i32)> {
+    let row = |d: DType| (d.short_name(), d.numpy_name(), d.onnx_name(), d.onnx_code());
+    DType::all().map(row).collect()
 }

@@ -37,13 +37,15 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
-    use super::forms::{assumptions, is_precision, is_weight_format, operators, targets};
+    use super::forms::{
+        assumptions, element_types, is_precision, is_weight_format, operators, targets,
+    };
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
     use super::model::{Model, Tensors, save_set};
     #[pymodule_export]
-    use super::primitive::{Primitive, beyond_models, expansions, primitives};
+    use super::primitive::{Primitive, beyond_models, controls, expansions, primitives};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
@@ -53,7 +55,7 @@ mod _core {
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]
-    use super::{explain, main, same_values};
+    use super::{before_inlining, explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -94,6 +96,13 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
     let (one, other) = (read(&one)?, read(&other)?);
     let found = onnx::same_values(&one, &other);
     Ok(found.into_iter().map(|(name, same)| (name.to_owned(), same.to_owned())).collect())
+}
+
+/// The name that a node or a value of a function had in the function, if a runtime gave it another one
+/// when it inlined the function.
+#[pyfunction]
+fn before_inlining(name: &str) -> Option<&str> {
+    provenance::before_inlining(name)
 }
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lower::{Expansion, Keys};
+use lower::{Control, Expansion, Keys};
 use pyo3::prelude::*;
 
 /// A row of the table.
@@ -22,6 +22,18 @@ impl Primitive {
     #[getter]
     fn calls(&self) -> Vec<&'static str> {
         self.0.calls().to_vec()
+    }
+
+    /// How its equations run the jaxprs in their parameters, if not once each.
+    #[getter]
+    fn control(&self) -> Option<&'static str> {
+        self.0.control.map(Control::name)
+    }
+
+    /// Whether it fills arrays with few numbers.
+    #[getter]
+    fn fills(&self) -> bool {
+        self.0.fills
     }
 
     /// Why its equations of complex numbers are not lowered; `None` if they are.
@@ -61,4 +73,10 @@ pub(crate) fn beyond_models() -> HashMap<&'static str, &'static str> {
 #[pyfunction]
 pub(crate) fn expansions() -> Vec<&'static str> {
     Expansion::ALL.iter().map(|how| how.name()).collect()
+}
+
+/// The ways in which equations run the jaxprs in their parameters.
+#[pyfunction]
+pub(crate) fn controls() -> Vec<&'static str> {
+    Control::ALL.iter().map(|control| control.name()).collect()
 }

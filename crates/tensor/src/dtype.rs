@@ -44,33 +44,36 @@ pub enum Kind {
     Complex,
 }
 
-/// One row per element type: (type, numpy name, short name, ONNX code, bits, kind).
-const TABLE: &[(DType, &str, &str, i32, u32, Kind)] = &[
-    (DType::Bool, "bool", "bool", 9, 8, Kind::Bool),
-    (DType::I2, "int2", "i2", 26, 2, Kind::Signed),
-    (DType::I4, "int4", "i4", 22, 4, Kind::Signed),
-    (DType::I8, "int8", "i8", 3, 8, Kind::Signed),
-    (DType::I16, "int16", "i16", 5, 16, Kind::Signed),
-    (DType::I32, "int32", "i32", 6, 32, Kind::Signed),
-    (DType::I64, "int64", "i64", 7, 64, Kind::Signed),
-    (DType::U2, "uint2", "u2", 25, 2, Kind::Unsigned),
-    (DType::U4, "uint4", "u4", 21, 4, Kind::Unsigned),
-    (DType::U8, "uint8", "u8", 2, 8, Kind::Unsigned),
-    (DType::U16, "uint16", "u16", 4, 16, Kind::Unsigned),
-    (DType::U32, "uint32", "u32", 12, 32, Kind::Unsigned),
-    (DType::U64, "uint64", "u64", 13, 64, Kind::Unsigned),
-    (DType::F4E2M1FN, "float4_e2m1fn", "f4e2m1fn", 23, 4, Kind::Float),
-    (DType::F8E4M3FN, "float8_e4m3fn", "f8e4m3fn", 17, 8, Kind::Float),
-    (DType::F8E4M3FNUZ, "float8_e4m3fnuz", "f8e4m3fnuz", 18, 8, Kind::Float),
-    (DType::F8E5M2, "float8_e5m2", "f8e5m2", 19, 8, Kind::Float),
-    (DType::F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", 20, 8, Kind::Float),
-    (DType::F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", 24, 8, Kind::Float),
-    (DType::F16, "float16", "f16", 10, 16, Kind::Float),
-    (DType::BF16, "bfloat16", "bf16", 16, 16, Kind::Float),
-    (DType::F32, "float32", "f32", 1, 32, Kind::Float),
-    (DType::F64, "float64", "f64", 11, 64, Kind::Float),
-    (DType::C64, "complex64", "c64", 14, 64, Kind::Complex),
-    (DType::C128, "complex128", "c128", 15, 128, Kind::Complex),
+/// A row of the table: the type, its names in numpy, in JAX for short, and in ONNX, its code in ONNX,
+/// its bits, and its family.
+type Row = (DType, &'static str, &'static str, &'static str, i32, u32, Kind);
+
+const TABLE: &[Row] = &[
+    (DType::Bool, "bool", "bool", "bool", 9, 8, Kind::Bool),
+    (DType::I2, "int2", "i2", "int2", 26, 2, Kind::Signed),
+    (DType::I4, "int4", "i4", "int4", 22, 4, Kind::Signed),
+    (DType::I8, "int8", "i8", "int8", 3, 8, Kind::Signed),
+    (DType::I16, "int16", "i16", "int16", 5, 16, Kind::Signed),
+    (DType::I32, "int32", "i32", "int32", 6, 32, Kind::Signed),
+    (DType::I64, "int64", "i64", "int64", 7, 64, Kind::Signed),
+    (DType::U2, "uint2", "u2", "uint2", 25, 2, Kind::Unsigned),
+    (DType::U4, "uint4", "u4", "uint4", 21, 4, Kind::Unsigned),
+    (DType::U8, "uint8", "u8", "uint8", 2, 8, Kind::Unsigned),
+    (DType::U16, "uint16", "u16", "uint16", 4, 16, Kind::Unsigned),
+    (DType::U32, "uint32", "u32", "uint32", 12, 32, Kind::Unsigned),
+    (DType::U64, "uint64", "u64", "uint64", 13, 64, Kind::Unsigned),
+    (DType::F4E2M1FN, "float4_e2m1fn", "f4e2m1fn", "float4e2m1", 23, 4, Kind::Float),
+    (DType::F8E4M3FN, "float8_e4m3fn", "f8e4m3fn", "float8e4m3fn", 17, 8, Kind::Float),
+    (DType::F8E4M3FNUZ, "float8_e4m3fnuz", "f8e4m3fnuz", "float8e4m3fnuz", 18, 8, Kind::Float),
+    (DType::F8E5M2, "float8_e5m2", "f8e5m2", "float8e5m2", 19, 8, Kind::Float),
+    (DType::F8E5M2FNUZ, "float8_e5m2fnuz", "f8e5m2fnuz", "float8e5m2fnuz", 20, 8, Kind::Float),
+    (DType::F8E8M0FNU, "float8_e8m0fnu", "f8e8m0fnu", "float8e8m0", 24, 8, Kind::Float),
+    (DType::F16, "float16", "f16", "float16", 10, 16, Kind::Float),
+    (DType::BF16, "bfloat16", "bf16", "bfloat16", 16, 16, Kind::Float),
+    (DType::F32, "float32", "f32", "float", 1, 32, Kind::Float),
+    (DType::F64, "float64", "f64", "double", 11, 64, Kind::Float),
+    (DType::C64, "complex64", "c64", "complex64", 14, 64, Kind::Complex),
+    (DType::C128, "complex128", "c128", "complex128", 15, 128, Kind::Complex),
 ];
 
 impl DType {
@@ -79,7 +82,7 @@ impl DType {
         TABLE.iter().map(|row| row.0)
     }
 
-    fn row(self) -> &'static (DType, &'static str, &'static str, i32, u32, Kind) {
+    fn row(self) -> &'static Row {
         // The table lists the variants in declaration order, which a test checks.
         &TABLE[self as usize]
     }
@@ -94,19 +97,24 @@ impl DType {
         self.row().2
     }
 
+    /// The name in ONNX's text syntax and in runtimes' messages, such as `float`.
+    pub fn onnx_name(self) -> &'static str {
+        self.row().3
+    }
+
     /// `TensorProto.DataType`'s code.
     pub fn onnx_code(self) -> i32 {
-        self.row().3
+        self.row().4
     }
 
     /// The width of one element in bits, as ONNX stores it.
     pub fn bits(self) -> u32 {
-        self.row().4
+        self.row().5
     }
 
     /// The arithmetic family.
     pub fn kind(self) -> Kind {
-        self.row().5
+        self.row().6
     }
 
     /// The type that numpy calls `name`.
@@ -119,9 +127,14 @@ impl DType {
         TABLE.iter().find(|row| row.2 == name).map(|row| row.0)
     }
 
+    /// The type that ONNX calls `name`.
+    pub fn from_onnx_name(name: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.3 == name).map(|row| row.0)
+    }
+
     /// The type that ONNX numbers `code`.
     pub fn from_onnx_code(code: i32) -> Option<Self> {
-        TABLE.iter().find(|row| row.3 == code).map(|row| row.0)
+        TABLE.iter().find(|row| row.4 == code).map(|row| row.0)
     }
 
     /// Signed or unsigned integers; not booleans.
@@ -213,6 +226,7 @@ mod tests {
         for d in DType::all() {
             assert_eq!(DType::from_numpy_name(d.numpy_name()), Some(d));
             assert_eq!(DType::from_short_name(d.short_name()), Some(d));
+            assert_eq!(DType::from_onnx_name(d.onnx_name()), Some(d));
             assert_eq!(DType::from_onnx_code(d.onnx_code()), Some(d));
         }
     }

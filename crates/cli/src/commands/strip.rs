@@ -140,7 +140,7 @@ impl Strip {
         })
     }
 
-    /// Weights in a separate file must be beside the result as well.
+    /// Weights in a separate file have to be next to the result, too.
     fn check_data_files(&self) -> Result<(), Failure> {
         let locations = onnx::external_locations(&self.model)
             .map_err(|error| Failure::model(self.model.clone(), error))?;

@@ -1,6 +1,7 @@
 //! Which nodes call the functions of a model, and what onnxruntime names the bodies that it puts in
 //! their place.
 
+use provenance::{from_inlined, inlined_prefix};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BodyKind, Index, Nesting};
@@ -107,22 +108,21 @@ impl Calls {
     /// like this, or all calls of the function if the name does not tell.
     pub(crate) fn of_name(&self, index: &Index<'_>, node: usize, name: &str) -> Vec<Chain> {
         let all = || self.chains(index, node);
-        let Some(at) = name.find("_inlfunc_") else { return all() };
+        let Some(inlined) = from_inlined(name) else { return all() };
         let own = index.nodes[node].proto.name.as_str();
-        let Some(end) = name[at..].find(&format!("_{own}")) else { return all() };
+        let Some(end) = inlined.find(&format!("_{own}")) else { return all() };
         let body = index.function_body(node);
         let fits = |chains: &&Vec<Chain>| {
             let called = |chain: &Chain| chain.first().and_then(|call| self.called(*call));
             body.is_some() && chains.iter().all(|chain| called(chain) == body)
         };
-        self.inlined.get(&name[at..at + end]).filter(fits).cloned().unwrap_or_else(all)
+        self.inlined.get(&inlined[..end]).filter(fits).cloned().unwrap_or_else(all)
     }
 }
 
 /// Inlines as onnxruntime does before it optimises a model: in rounds, in each graph the calls in
 /// the order of the file, graphs inside nodes first. What replaces a call comes last, and its own
-/// calls are inlined in the next round. The names of the first call of a function start with
-/// `_inlfunc_F`, those of later calls with `_inlfunc_F_token_N`, where `N` counts in each graph.
+/// calls are inlined in the next round. The numbers in their names are counted in each graph.
 struct Inliner<'a, 'm> {
     index: &'a Index<'m>,
     calls: &'a Calls,
@@ -182,12 +182,12 @@ impl<'a, 'm> Inliner<'a, 'm> {
                 break;
             }
             let name = self.index.nodes[call].proto.op_type.as_str();
-            let prefix = if graph.names.insert(name) {
-                format!("_inlfunc_{name}")
-            } else {
+            let mut number = None;
+            if !graph.names.insert(name) {
+                number = Some(graph.next);
                 graph.next += 1;
-                format!("_inlfunc_{name}_token_{}", graph.next - 1)
-            };
+            }
+            let prefix = inlined_prefix(name, number);
             let chain: Chain = std::iter::once(call).chain(outer).collect();
             self.add(graph, body, &chain);
             self.found.entry(prefix).or_default().push(chain);

@@ -21,7 +21,9 @@ mod windows;
 use onnx::ValueId;
 
 pub use control_flow::rounds::Rounds;
-pub use primitive::{Alone, Beyond, EXPANSION, Equation, Expands, Expansion, Keys, Primitive};
+pub use primitive::{
+    Alone, Beyond, Control, EXPANSION, Equation, Expands, Expansion, Keys, Primitive,
+};
 pub(crate) use table::TABLE_FILE;
 pub use table::{BEYOND_MODELS, primitive, primitives};
 

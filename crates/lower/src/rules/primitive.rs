@@ -2,7 +2,7 @@
 
 use jaxpr::{Params, Program};
 use onnx::ValueId;
-use tensor::Type;
+use tensor::{DType, Type};
 
 use super::{Result, control_flow};
 use crate::{Context, Parts, RuleError};
@@ -18,8 +18,10 @@ pub struct Primitive {
     pub keys: Keys,
     /// Which of its other equations JAX puts in terms of other primitives first.
     pub expands: Expands,
-    /// Whether its equations take one of several ways, or go on as long as their operands tell.
-    pub branches: bool,
+    /// How its equations run the jaxprs in their parameters, if not once each.
+    pub control: Option<Control>,
+    /// Whether it fills arrays with few numbers, which takes hardly more than the memory for them.
+    pub fills: bool,
 }
 
 type OnValues = fn(&mut Context<'_>, &[ValueId]) -> Result;
@@ -30,6 +32,8 @@ type OnParts = fn(&mut Context<'_>, &[Parts]) -> Result<Vec<Parts>>;
 pub(super) enum Rule {
     /// To the operator of the same meaning.
     Op(&'static str),
+    /// To the operator of the same meaning: booleans have another one than numbers.
+    ByType { numbers: &'static str, booleans: &'static str },
     /// By a function.
     Function(OnValues),
     /// By a function for real and complex numbers alike.
@@ -88,6 +92,31 @@ pub enum Expands {
     /// Loops whose rounds are better computed all at once, see [`crate::Rounds`]; the rule takes
     /// them all.
     Rounds(Expansion),
+}
+
+/// How an equation runs the jaxprs in its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// One of them, which an operand chooses.
+    Branches,
+    /// A body, for each row of the operands.
+    Rounds,
+    /// A body, as long as a condition holds.
+    While,
+}
+
+impl Control {
+    /// All of them.
+    pub const ALL: &[Control] = &[Control::Branches, Control::Rounds, Control::While];
+
+    /// What Python calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Control::Branches => "branches",
+            Control::Rounds => "rounds",
+            Control::While => "while",
+        }
+    }
 }
 
 macro_rules! expansions {
@@ -250,6 +279,10 @@ impl Primitive {
     fn real(&self, cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         match self.rule {
             Rule::Op(op) => cx.row_op(op, x),
+            Rule::ByType { numbers, booleans } => {
+                let is_boolean = x.first().is_some_and(|v| cx.dtype(*v) == DType::Bool);
+                cx.row_op(if is_boolean { booleans } else { numbers }, x)
+            }
             Rule::Function(lower) => lower(cx, x),
             Rule::Numbers(lower) => {
                 let x: Vec<Parts> = x.iter().map(|v| Parts::Real(*v)).collect();
@@ -296,9 +329,15 @@ impl Primitive {
         self
     }
 
-    /// Which way its equations take depends on their operands.
-    pub(super) const fn branching(mut self) -> Self {
-        self.branches = true;
+    /// Its equations run jaxprs like this.
+    pub(super) const fn runs(mut self, control: Control) -> Self {
+        self.control = Some(control);
+        self
+    }
+
+    /// Its results cost hardly more than the memory for them.
+    pub(super) const fn filling(mut self) -> Self {
+        self.fills = true;
         self
     }
 
@@ -311,7 +350,8 @@ impl Primitive {
 
 /// A primitive that has a rule for real numbers.
 pub(super) const fn row(name: &'static str, rule: Rule, complex: Complex, keys: Keys) -> Primitive {
-    Primitive { name, rule, complex, keys, expands: Expands::Never, branches: false }
+    let expands = Expands::Never;
+    Primitive { name, rule, complex, keys, expands, control: None, fills: false }
 }
 
 /// A primitive with one rule for real and complex numbers.
@@ -343,6 +383,11 @@ pub(super) const fn expanded(name: &'static str, how: Expansion) -> Primitive {
 /// The operator of the same meaning.
 pub(super) const fn op(name: &'static str) -> Rule {
     Rule::Op(name)
+}
+
+/// The operator of the same meaning for numbers, and that for booleans.
+pub(super) const fn by_type(numbers: &'static str, booleans: &'static str) -> Rule {
+    Rule::ByType { numbers, booleans }
 }
 
 /// A function that lowers an equation.

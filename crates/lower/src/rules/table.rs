@@ -5,14 +5,15 @@
 //! primitives by name but rules that look into jaxprs.
 
 use super::primitive::Complex::{Each, Flat, RealOnly};
+use super::primitive::Control::{Branches, Rounds, While};
 use super::primitive::Expansion::{
     AllEqual, AnyDiffers, Apply, ChooseAndGather, ChooseAndScatter, Fold, FoldWindows, HiPrimitive,
     KeyBits, KeyFoldIn, KeyGamma, KeySeed, KeySplit, Map, Moved, ScaledProduct, TopK,
 };
 use super::primitive::Keys::{self, Never as NoKeys, PassedOn};
 use super::primitive::{
-    Alone, Beyond, Primitive, by, call, complex_only, expanded, numbers, op, own, refused, row,
-    rule, same,
+    Alone, Beyond, Primitive, by, by_type, call, complex_only, expanded, numbers, op, own, refused,
+    row, rule, same,
 };
 use super::{
     bits, complex, control_flow, elementwise, fourier, indexing, linear_algebra, movement, random,
@@ -60,7 +61,7 @@ static TABLE: &[Primitive] = &[
     row("acosh", op("Acosh"), own(complex::inverse::acosh), NoKeys),
     row("add", op("Add"), Each, NoKeys),
     row("add_any", op("Add"), Each, NoKeys),
-    row("and", rule(bits::bitwise::and), RealOnly, NoKeys),
+    row("and", by_type("BitwiseAnd", "And"), RealOnly, NoKeys),
     expanded("approx_top_k", TopK),
     row("argmax", rule(reduction::arg_extremum::max),
         refused("complex numbers cannot be ranked"), NoKeys),
@@ -75,7 +76,7 @@ static TABLE: &[Primitive] = &[
     row("bessel_i1e", rule(special::bessel::i1e), RealOnly, NoKeys),
     row("bitcast_convert_type", rule(bits::bitcast_convert_type::lower),
         own(complex::conversion::bitcast), NoKeys),
-    row("broadcast_in_dim", rule(movement::broadcast_in_dim::lower), Each, by(Moved)),
+    row("broadcast_in_dim", rule(movement::broadcast_in_dim::lower), Each, by(Moved)).filling(),
     expanded("call_hi_primitive", HiPrimitive),
     row("cbrt", rule(elementwise::cbrt::lower), RealOnly, NoKeys),
     row("ceil", op("Ceil"), RealOnly, NoKeys),
@@ -89,7 +90,7 @@ static TABLE: &[Primitive] = &[
     complex_only("complex", complex::part::complex),
     call("composite", &["jaxpr", "call_jaxpr"]),
     row("concatenate", rule(movement::concatenate::lower), Each, by(Moved)),
-    row("cond", rule(control_flow::cond::lower), Flat, PassedOn).branching(),
+    row("cond", rule(control_flow::cond::lower), Flat, PassedOn).runs(Branches),
     complex_only("conj", complex::part::conj),
     row("conv_general_dilated", rule(windows::conv_general_dilated::lower),
         own(complex::linear::conv), NoKeys),
@@ -148,10 +149,11 @@ static TABLE: &[Primitive] = &[
     complex_only("imag", complex::part::imag),
     row("integer_pow", rule(elementwise::integer_pow::lower),
         own(complex::arithmetic::integer_pow), NoKeys),
-    row("iota", rule(movement::iota::lower), own(complex::conversion::iota), NoKeys),
+    row("iota", rule(movement::iota::lower), own(complex::conversion::iota), NoKeys).filling(),
     row("iota_2x32_shape", rule(random::iota_2x32_shape::lower), RealOnly, NoKeys),
     row("is_finite", rule(elementwise::is_finite::lower), RealOnly, NoKeys),
     call("jit", &["jaxpr"]),
+    same("layout_constraint"),
     row("le", op("LessOrEqual"), RealOnly, NoKeys),
     row("le_to", rule(bits::total_order::le), RealOnly, NoKeys),
     row("lgamma", rule(special::lgamma::lower), RealOnly, NoKeys),
@@ -165,20 +167,20 @@ static TABLE: &[Primitive] = &[
     numbers("lu", linear_algebra::lu::lower, NoKeys),
     row("lu_pivots_to_permutation", rule(linear_algebra::lu_pivots_to_permutation::lower),
         RealOnly, NoKeys),
-    row("max", rule(elementwise::extremum::max), own(complex::order::max), NoKeys),
-    row("min", rule(elementwise::extremum::min), own(complex::order::min), NoKeys),
+    row("max", by_type("Max", "Or"), own(complex::order::max), NoKeys),
+    row("min", by_type("Min", "And"), own(complex::order::min), NoKeys),
     row("mul", op("Mul"), own(complex::arithmetic::mul), NoKeys),
     row("mulhi", rule(bits::mulhi::lower), RealOnly, NoKeys),
     same("name"),
     row("ne", rule(elementwise::ne::lower), own(complex::order::ne), by(AnyDiffers)),
     row("neg", op("Neg"), Each, NoKeys),
     row("nextafter", rule(elementwise::nextafter::lower), RealOnly, NoKeys),
-    row("not", rule(bits::bitwise::not), RealOnly, NoKeys),
+    row("not", by_type("BitwiseNot", "Not"), RealOnly, NoKeys),
     row("one_minus_square", rule(elementwise::one_minus_square::lower),
         own(complex::arithmetic::one_minus_square), NoKeys),
     numbers("onnx_function", control_flow::onnx_function::lower, PassedOn),
     same("optimization_barrier"),
-    row("or", rule(bits::bitwise::or), RealOnly, NoKeys),
+    row("or", by_type("BitwiseOr", "Or"), RealOnly, NoKeys),
     numbers("ormqr", linear_algebra::ormqr::lower, NoKeys),
     row("pad", rule(movement::pad::lower), Each, by(Moved)),
     row("philox2x32", rule(random::philox::two), RealOnly, NoKeys),
@@ -231,7 +233,7 @@ static TABLE: &[Primitive] = &[
     row("round", rule(elementwise::round::lower), RealOnly, NoKeys),
     row("rsqrt", rule(elementwise::rsqrt::lower), own(complex::power::rsqrt), NoKeys),
     expanded("scaled_matmul_wrapper", ScaledProduct),
-    row("scan", rule(control_flow::scan::lower), Flat, PassedOn).rounds_at_once(Map),
+    row("scan", rule(control_flow::scan::lower), Flat, PassedOn).runs(Rounds).rounds_at_once(Map),
     row("scatter", rule(indexing::scatter::set), Each, by(Moved))
         .expanded_if(Apply, indexing::scatter::applies_a_function),
     row("scatter-add", rule(indexing::scatter::add), Each, NoKeys),
@@ -278,9 +280,9 @@ static TABLE: &[Primitive] = &[
     numbers("tridiagonal", linear_algebra::tridiagonal::lower, NoKeys),
     numbers("tridiagonal_solve", linear_algebra::tridiagonal_solve::lower, NoKeys),
     row("unstack", rule(movement::stack::unstack), Each, by(Moved)),
-    row("while", rule(control_flow::while_::lower), Flat, PassedOn).branching(),
+    row("while", rule(control_flow::while_::lower), Flat, PassedOn).runs(While),
     same("xla_metadata_value"),
-    row("xor", rule(bits::bitwise::xor), RealOnly, NoKeys),
+    row("xor", by_type("BitwiseXor", "Xor"), RealOnly, NoKeys),
     row("zeta", rule(special::zeta::lower), RealOnly, NoKeys),
 ];
 

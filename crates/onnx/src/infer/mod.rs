@@ -1,7 +1,7 @@
 //! Type inference: the element types and shapes of a node's results.
 //!
 //! Lowering infers types as it builds, so a rule never states one, and the driver can compare what
-//! a rule built with what JAX expects. Operators have their meaning of opsets 23 to 26. Which
+//! a rule built with what JAX expects. Operators mean what they mean in opsets 23 to 26. Which
 //! element types an opset or a runtime accepts does not matter here: types are compared only if
 //! they must agree for the result to have a type at all.
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tensor::DType;
 use tokens::{Read, fail};
 
-use super::dtype_named;
 use super::lexer::Token;
 use super::literal::Number;
 use super::parse::Parser;
@@ -44,7 +44,7 @@ impl<'a> Parser<'a> {
             Some(other) => return fail(at, format!("unsupported attribute type `{other}`")),
         }
         if let (None, Token::Id(word)) = (ty, &self.token) {
-            if dtype_named(word).is_some() {
+            if DType::from_onnx_name(word).is_some() {
                 return self.tensor().map(Argument::Plain);
             }
             return Ok(Argument::Graph(self.body(true)?));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tensor::{DType, Tensor};
 
-use super::dtype_name;
 use super::literal::{float, write_elements};
 use super::print::{quotable, quoted};
 use crate::proto::{
@@ -293,7 +292,7 @@ pub(crate) fn element_name(code: i32) -> &'static str {
     if code == STRING {
         "string"
     } else {
-        DType::from_onnx_code(code).map_or("undefined", dtype_name)
+        DType::from_onnx_code(code).map_or("undefined", DType::onnx_name)
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tensor::{Dim, Tensor, Type};
+use tensor::{DType, Dim, Tensor, Type};
 use tokens::{Read, Tokens, fail};
 
-use super::dtype_named;
 use super::lexer::Token;
 use super::literal::{self, Number};
 use super::syntax::{Body, Declared, FunctionText, Model, Name, Statement};
@@ -149,7 +148,8 @@ impl<'a> Parser<'a> {
     }
 
     fn declared(&mut self, typed: bool) -> Read<Declared> {
-        let is_type = matches!(self.token, Token::Id(word) if dtype_named(word).is_some());
+        let is_type =
+            matches!(self.token, Token::Id(word) if DType::from_onnx_name(word).is_some());
         let ty = if typed || is_type { Some(self.ty()?) } else { None };
         Ok(Declared { name: self.name("the name of a value")?, ty })
     }
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
     pub(super) fn ty(&mut self) -> Read<Type> {
         let at = self.at;
         let word = self.id("a type")?;
-        let Some(dtype) = dtype_named(word) else {
+        let Some(dtype) = DType::from_onnx_name(word) else {
             return fail(at, format!("`{word}` is not a tensor type"));
         };
         if !self.eat('[')? {

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use rustc_hash::FxHashSet;
-use tensor::{Dim, Type};
+use tensor::{DType, Dim, Type};
 
+use super::constant;
 use super::layout::{Layout, Names, is_elided};
 use super::lexer::is_float_word;
 use super::literal::{float, write_elements};
-use super::{constant, dtype_name, dtype_named};
 use crate::{Attr, BlockId, Graph, Node, NodeId, Op, Use, ValueId};
 
 /// The model as text. Unnamed values are numbered in order of appearance. Large constants are shown
@@ -231,7 +231,7 @@ impl Printer<'_> {
 }
 
 fn type_text(ty: &Type) -> String {
-    let mut text = dtype_name(ty.dtype).to_owned();
+    let mut text = ty.dtype.onnx_name().to_owned();
     for (i, dim) in ty.shape.iter().enumerate() {
         text.push(if i > 0 { ',' } else { '[' });
         // Writing to a string cannot fail.
@@ -247,7 +247,7 @@ fn type_text(ty: &Type) -> String {
 pub(super) fn quotable(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        && dtype_named(name).is_none()
+        && DType::from_onnx_name(name).is_none()
         && !is_float_word(name);
     if plain { name.to_owned() } else { quoted(name) }
 }

@@ -1,7 +1,6 @@
 use provenance::Origins;
-use tensor::DType;
 
-use super::{DTYPES, dtype_name, dtype_named, parse, print};
+use super::{parse, print};
 use crate::{Graph, verify};
 
 fn read(text: &str) -> Graph {
@@ -13,15 +12,6 @@ fn read(text: &str) -> Graph {
 
 fn error(text: &str) -> String {
     parse(text, &mut Origins::default()).unwrap_err().to_string()
-}
-
-#[test]
-fn the_table_is_in_declaration_order() {
-    for (i, (name, dtype)) in DTYPES.iter().enumerate() {
-        assert_eq!(*dtype as usize, i);
-        assert_eq!((dtype_named(name), dtype_name(*dtype)), (Some(*dtype), *name));
-    }
-    assert_eq!(DType::all().count(), DTYPES.len());
 }
 
 /// Text that prints exactly as written here.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{CallEntry, SourceMap, Tables, default_output};
+use crate::FUNCTION_CALL;
 use crate::Span;
 use crate::origin::function;
 use crate::renamed::before_inlining;
@@ -21,9 +22,6 @@ pub(super) struct Index {
 
 /// How many frames of a stack are returned. Python itself allows a thousand.
 const DEEPEST: usize = 1000;
-
-/// What emits the calls of functions.
-const FUNCTION: &str = "onnx_function";
 
 /// How many merged sources of a node are returned.
 const MOST: usize = 256;
@@ -130,7 +128,7 @@ impl SourceMap {
     pub fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
-        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION)
+        origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
     }
 
     /// The function node that `name` refers to, if it is a name given by inlining.
@@ -232,7 +230,7 @@ impl SourceMap {
         let is_inside = |level: &usize| {
             let emitter =
                 self.call(chain[level - 1]).and_then(|entry| usize::try_from(entry.2).ok());
-            emitter.is_none_or(|emitter| self.tables.emitters[emitter].0 != FUNCTION)
+            emitter.is_none_or(|emitter| self.tables.emitters[emitter].0 != FUNCTION_CALL)
         };
         let level = (1..chain.len()).find(|level| !is_inside(level))?;
         let first = chain[level];

@@ -1,7 +1,6 @@
 //! Integers and floats as patterns of bits.
 
 pub(crate) mod bitcast_convert_type;
-pub(crate) mod bitwise;
 pub(crate) mod clz;
 pub(crate) mod mulhi;
 pub(crate) mod population_count;

@@ -7,7 +7,6 @@ pub(crate) mod convert_element_type;
 pub(crate) mod division;
 pub(crate) mod exp2;
 pub(crate) mod expm1;
-pub(crate) mod extremum;
 pub(crate) mod integer_pow;
 pub(crate) mod is_finite;
 pub(crate) mod log1p;

@@ -9,7 +9,7 @@ use tensor::{DType, Dim};
 
 use super::matrix;
 use super::reflectors::{self, Order, Reflectors, reduce_column};
-use super::schur::{PATIENCE, steps_for};
+use super::schur::{Corner, is_patient, steps_for};
 use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
@@ -157,20 +157,11 @@ impl Blocks {
         last: ValueId,
         waited: ValueId,
     ) -> Result<(ValueId, ValueId)> {
-        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
-        let previous = cx.op("Sub", &[last, one], Attrs::new())?;
-        let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
-        let (upper, lower) = (window.row(cx, previous)?, window.row(cx, last)?);
-        let (a, b) = (upper.pick(cx, -1, previous)?, upper.pick(cx, -1, last)?);
-        let (c, d) = (lower.pick(cx, -1, previous)?, lower.pick(cx, -1, last)?);
-        let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
-        let rest = lower.keep(cx, before)?.size(cx)?;
-        let rest = Parts::Real(rest).sum(cx, -1)?.re();
-        let patience = cx.scalar(DType::I64, PATIENCE)?;
-        let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
-        let end = cx.scalar(DType::I64, PATIENCE - 1.0)?;
-        let usual = cx.op("Less", &[turn, end], Attrs::new())?;
-        let entries = [usual, a.re(), b.re(), c.re(), d.re(), rest];
+        let corner = Corner::of(cx, window, last)?;
+        let rest = corner.rest(cx, self.numbers, last)?;
+        let usual = is_patient(cx, waited)?;
+        let [a, b, c, d] = corner.elements.map(Parts::re);
+        let entries = [usual, a, b, c, d, rest];
         let [sum, product] = formulas(cx, entries, |[usual, a, b, c, d, rest]| {
             let aside = rest * 0.75 + d;
             [

@@ -48,7 +48,7 @@ pub(crate) struct Form {
 const STEPS: i64 = 40;
 
 /// So many steps without finding one call for another kind of shift.
-pub(super) const PATIENCE: f64 = 8.0;
+const PATIENCE: f64 = 8.0;
 
 /// The steps after which to give up on matrices with `n` rows.
 pub(super) fn steps_for(n: &Dim) -> Result<u32> {
@@ -143,12 +143,8 @@ impl Limits {
         last: ValueId,
         waited: ValueId,
     ) -> Result<Parts> {
-        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
-        let previous = cx.op("Sub", &[last, one], Attrs::new())?;
-        let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
-        let (upper, lower) = (x.row(cx, previous)?, x.row(cx, last)?);
-        let (a, b) = (upper.pick(cx, -1, previous)?, upper.pick(cx, -1, last)?);
-        let (c, d) = (lower.pick(cx, -1, previous)?, lower.pick(cx, -1, last)?);
+        let corner = Corner::of(cx, x, last)?;
+        let [a, b, c, d] = corner.elements;
         let half = cx.scalar_like(x.re(), 0.5)?;
         let half = a.sub(cx, d)?.mul(cx, Parts::Real(half))?;
         let product = b.mul(cx, c)?;
@@ -165,19 +161,54 @@ impl Limits {
         let distance = product.div(cx, divisor)?;
         let near = d.sub(cx, distance)?;
 
-        let before = cx.op("Less", &[self.numbers, last], Attrs::new())?;
-        let rest = lower.keep(cx, before)?.size(cx)?;
-        let rest = Parts::Real(rest).sum(cx, -1)?.re();
+        let rest = corner.rest(cx, self.numbers, last)?;
         let (x, y) = (cx.scalar_like(rest, 0.75)?, cx.scalar_like(rest, 0.4375)?);
         let re = cx.op("Mul", &[rest, x], Attrs::new())?;
         let im = cx.op("Mul", &[rest, y], Attrs::new())?;
         let aside = d.add(cx, Parts::Complex(re, im))?;
-        let patience = cx.scalar(DType::I64, PATIENCE)?;
-        let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
-        let end = cx.scalar(DType::I64, PATIENCE - 1.0)?;
-        let usual = cx.op("Less", &[turn, end], Attrs::new())?;
+        let usual = is_patient(cx, waited)?;
         near.or(cx, usual, aside)
     }
+}
+
+/// The last two rows and columns of a block.
+pub(super) struct Corner {
+    /// Row by row.
+    pub(super) elements: [Parts; 4],
+    /// All of the last row.
+    row: Parts,
+}
+
+impl Corner {
+    pub(super) fn of(cx: &mut Context<'_>, x: Parts, last: ValueId) -> Result<Self> {
+        let (one, zero) = (cx.scalar(DType::I64, 1.0)?, cx.scalar(DType::I64, 0.0)?);
+        let previous = cx.op("Sub", &[last, one], Attrs::new())?;
+        let previous = cx.op("Max", &[previous, zero], Attrs::new())?;
+        let (upper, row) = (x.row(cx, previous)?, x.row(cx, last)?);
+        let (a, b) = (upper.pick(cx, -1, previous)?, upper.pick(cx, -1, last)?);
+        let (c, d) = (row.pick(cx, -1, previous)?, row.pick(cx, -1, last)?);
+        Ok(Self { elements: [a, b, c, d], row })
+    }
+
+    /// The size of what is left of the last row before the diagonal.
+    pub(super) fn rest(
+        &self,
+        cx: &mut Context<'_>,
+        numbers: ValueId,
+        last: ValueId,
+    ) -> Result<ValueId> {
+        let before = cx.op("Less", &[numbers, last], Attrs::new())?;
+        let rest = self.row.keep(cx, before)?.size(cx)?;
+        Ok(Parts::Real(rest).sum(cx, -1)?.re())
+    }
+}
+
+/// Whether the usual shift is taken after `waited` steps without finding an eigenvalue.
+pub(super) fn is_patient(cx: &mut Context<'_>, waited: ValueId) -> Result<ValueId> {
+    let patience = cx.scalar(DType::I64, PATIENCE)?;
+    let turn = cx.op("Mod", &[waited, patience], Attrs::new())?;
+    let end = cx.scalar(DType::I64, PATIENCE - 1.0)?;
+    Ok(cx.op("Less", &[turn, end], Attrs::new())?)
 }
 
 /// The roots with a real part that is not negative.

@@ -7,7 +7,6 @@ use tensor::{DType, Dim};
 
 use super::monoid::Monoid;
 use crate::rules::Result;
-use crate::rules::bits::bitwise;
 use crate::rules::movement::pad;
 use crate::{Context, Parts, RuleError};
 
@@ -85,7 +84,7 @@ pub(crate) fn or(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         DType::Bool => max(cx, x),
         _ => {
             let zero = cx.scalar_like(x[0], 0.0)?;
-            halve(cx, x[0], bitwise::or, zero)
+            halve(cx, x[0], "BitwiseOr", zero)
         }
     }
 }
@@ -96,23 +95,19 @@ pub(crate) fn and(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         _ => {
             let zero = cx.scalar_like(x[0], 0.0)?;
             let ones = cx.op("BitwiseNot", &[zero], Attrs::new())?;
-            halve(cx, x[0], bitwise::and, ones)
+            halve(cx, x[0], "BitwiseAnd", ones)
         }
     }
 }
 
 pub(crate) fn xor(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let zero = cx.scalar_like(x[0], 0.0)?;
-    halve(cx, x[0], bitwise::xor, zero)
+    let op = if cx.dtype(x[0]) == DType::Bool { "Xor" } else { "BitwiseXor" };
+    halve(cx, x[0], op, zero)
 }
 
 /// Combines the first half of all elements with the second, until one is left.
-fn halve(
-    cx: &mut Context<'_>,
-    x: ValueId,
-    combine: fn(&mut Context<'_>, &[ValueId]) -> Result,
-    identity: ValueId,
-) -> Result {
+fn halve(cx: &mut Context<'_>, x: ValueId, op: &'static str, identity: ValueId) -> Result {
     let axes: Vec<usize> = cx.param("axes")?;
     let out = &cx.out(0).shape;
     let rest = (0..cx.rank(x)).filter(|axis| !axes.contains(axis));
@@ -133,7 +128,7 @@ fn halve(
         size /= 2;
         let sizes = cx.i64s(&[size, size]);
         let parts = cx.op_many("Split", &[rows, sizes], attrs! { axis: 0 }, 2)?;
-        rows = combine(cx, &parts)?[0];
+        rows = cx.op(op, &parts, Attrs::new())?;
     }
     Ok(vec![cx.squeeze(rows, &[0])?])
 }

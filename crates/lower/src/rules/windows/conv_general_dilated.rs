@@ -230,7 +230,7 @@ impl Convolution {
     }
 
     /// Whether the padding depends on sizes that are not known, in the one way that the operator
-    /// can find out by itself. Runtimes need dense kernels for that.
+    /// works out by itself; ONNX does not define that for dilated kernels.
     fn is_same_upper(&self, cx: &Context<'_>, input: ValueId, kernel: ValueId) -> bool {
         let (sizes, windows) = (&cx.shape(input)[2..], &cx.shape(kernel)[2..]);
         let axes = (0..self.stride.len()).map(|i| Padded {

@@ -1,7 +1,7 @@
 //! A `Scan` that may have no rows is a branch that is not taken then.
 //!
-//! onnxruntime fails: it wants to slice a row before it looks whether there is one. Without rows, what is
-//! carried stays as it is, and what is stacked is empty.
+//! onnxruntime fails because it slices the first row without checking that there is one. Without rows, what
+//! is carried stays as it is, and what is stacked is empty.
 
 use std::panic::Location;
 

@@ -1,0 +1,167 @@
+use std::sync::Arc;
+
+use super::block::nearest;
+use super::*;
+
+fn matrix(rows: usize, columns: usize, of: impl Fn(usize, usize) -> f32) -> Tensor {
+    let elements = (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j)));
+    let bytes: Vec<u8> = elements.flat_map(|(i, j)| of(i, j).to_le_bytes()).collect();
+    Tensor::new(DType::F32, &[rows, columns], Arc::new(bytes)).unwrap()
+}
+
+fn wave(i: usize, j: usize) -> f32 {
+    ((i * 37 + j * 101) % 193) as f32 / 100.0 - 0.9
+}
+
+fn integers(tensor: &Tensor) -> Vec<i32> {
+    let bytes = tensor.read().unwrap();
+    let sign = |byte: u8, bits: u32| {
+        let shift = 32 - bits;
+        (i32::from(byte) << shift) >> shift
+    };
+    match tensor.dtype() {
+        DType::I4 => {
+            let halves = bytes.iter().flat_map(|b| [sign(b & 15, 4), sign(b >> 4, 4)]);
+            halves.take(tensor.len()).collect()
+        }
+        DType::U4 => {
+            let halves = bytes.iter().flat_map(|b| [i32::from(b & 15), i32::from(b >> 4)]);
+            halves.take(tensor.len()).collect()
+        }
+        DType::I8 => bytes.iter().map(|b| sign(*b, 8)).collect(),
+        _ => bytes.iter().map(|b| i32::from(*b)).collect(),
+    }
+}
+
+fn floats(tensor: &Tensor) -> Vec<f32> {
+    let mut floats = Vec::new();
+    decode(tensor.dtype(), &tensor.read().unwrap(), &mut floats);
+    floats
+}
+
+/// The largest difference from the elements, in scales of their blocks.
+fn worst(rows: usize, columns: usize, blocks: Blocks) -> f32 {
+    let source = matrix(rows, columns, wave);
+    let Quantized { values, scales, zero_points } = source.quantized(blocks, "w").unwrap();
+    let (values, scales) = (integers(&values), floats(&scales));
+    let zeros = zero_points.map_or(vec![0; scales.len()], |zeros| integers(&zeros));
+    let mut worst = 0f32;
+    for i in 0..rows {
+        for j in 0..columns {
+            let at = i / blocks.size * columns + j;
+            let back = (values[i * columns + j] - zeros[at]) as f32 * scales[at];
+            worst = worst.max((back - wave(i, j)).abs() / scales[at].abs());
+        }
+    }
+    worst
+}
+
+#[test]
+fn elements_are_near() {
+    for dtype in [DType::I4, DType::U4, DType::I8, DType::U8] {
+        for scale in [DType::F16, DType::BF16, DType::F32] {
+            for (rows, columns, size) in [(64, 6, 16), (50, 7, 16), (3, 5, 32), (1, 1, 32)] {
+                let worst = worst(rows, columns, Blocks { dtype, size, scale });
+                // One step where the sign opposite to the farthest element is just as far.
+                let allowed = if is_unsigned(dtype) { 1.01 } else { 1.1 };
+                assert!(worst < allowed, "{dtype} {scale} {rows}x{columns}: {worst}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_element_far_from_the_others_is_cut_off() {
+    let blocks = Blocks { dtype: DType::I4, size: 128, scale: DType::F16 };
+    // Multiples of 0.85 of the scale for the whole range, and one element at its end.
+    let source = matrix(128, 1, |i, _| if i == 0 { -8.0 } else { 0.85 * (1 + i % 3) as f32 });
+    let Quantized { values, scales, .. } = source.quantized(blocks, "w").unwrap();
+    assert_eq!(floats(&scales), [f16::from_f32(0.85).to_f32()]);
+    assert_eq!(integers(&values)[..4], [-8, 2, 3, 1]);
+    // Eight bits keep the range.
+    let blocks = Blocks { dtype: DType::I8, ..blocks };
+    let scales = source.quantized(blocks, "w").unwrap().scales;
+    assert_eq!(floats(&scales), [8.0 / 128.0]);
+}
+
+#[test]
+fn integers_belong_to_the_scales_that_are_stored() {
+    for scale in [DType::F16, DType::BF16, DType::F32] {
+        let blocks = Blocks { dtype: DType::I8, size: 16, scale };
+        let parts = matrix(50, 7, wave).quantized(blocks, "w").unwrap();
+        let (values, scales) = (integers(&parts.values), floats(&parts.scales));
+        for (position, value) in values.into_iter().enumerate() {
+            let (i, j) = (position / 7, position % 7);
+            let exact = nearest(wave(i, j) / scales[i / 16 * 7 + j]).clamp(-128.0, 127.0);
+            assert_eq!(value as f32, exact, "{scale} {i} {j}");
+        }
+    }
+}
+
+#[test]
+fn all_levels_are_used() {
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F32 };
+    let line = matrix(16, 1, |i, _| i as f32 - 8.0);
+    let Quantized { values, scales, .. } = line.quantized(blocks, "w").unwrap();
+    assert_eq!(floats(&scales), [1.0]);
+    assert_eq!(integers(&values), (-8..8).collect::<Vec<_>>());
+    let turned = matrix(16, 1, |i, _| 8.0 - i as f32).quantized(blocks, "w").unwrap();
+    assert_eq!(floats(&turned.scales), [-1.0]);
+    assert_eq!(integers(&turned.values), (-8..8).collect::<Vec<_>>());
+    let blocks = Blocks { dtype: DType::U4, ..blocks };
+    let shifted = matrix(16, 1, |i, _| i as f32 - 3.0).quantized(blocks, "w").unwrap();
+    assert_eq!(integers(shifted.zero_points.as_ref().unwrap()), [3]);
+    assert_eq!(integers(&shifted.values), (0..16).collect::<Vec<_>>());
+}
+
+#[test]
+fn zeros_stay_zeros_and_what_is_tiny_stays_small() {
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
+    let zero = matrix(16, 2, |_, _| 0.0).quantized(blocks, "w").unwrap();
+    assert!(integers(&zero.values).iter().all(|v| *v == 0));
+    let tiny = matrix(16, 1, |_, _| 1e-9).quantized(blocks, "w").unwrap();
+    assert!(floats(&tiny.scales)[0].abs() > 0.0);
+    assert!(integers(&tiny.values).iter().all(|v| *v == 0));
+}
+
+#[test]
+fn what_cannot_be_held_is_an_error() {
+    let blocks = Blocks { dtype: DType::I4, size: 16, scale: DType::F16 };
+    for (bad, problem) in [
+        (f32::NAN, "`layer.w` holds NaN or infinity; keep it as it is"),
+        (f32::INFINITY, "`layer.w` holds NaN or infinity; keep it as it is"),
+        (1e9, "`layer.w` has a scale that is too large for its type; keep it as it is"),
+    ] {
+        let source = matrix(3, 2, |i, j| if (i, j) == (1, 1) { bad } else { 1.0 });
+        let parts = source.quantized(blocks, "layer.w").unwrap();
+        assert_eq!(parts.values.read().unwrap_err().to_string(), problem);
+        assert_eq!(parts.scales.read().unwrap_err().to_string(), problem);
+    }
+    let large = matrix(1, 1, |_, _| 1e5).rounded(DType::F16, "w").unwrap();
+    let problem = large.read().unwrap_err().to_string();
+    assert_eq!(problem, "`w` holds 100000, too much for f16; keep it as it is");
+    let infinite = matrix(1, 1, |_, _| f32::INFINITY).rounded(DType::F16, "w").unwrap();
+    assert_eq!(floats(&infinite), [f32::INFINITY]);
+}
+
+#[test]
+fn floats_are_rounded() {
+    let source = matrix(2, 2, |i, j| 1.0 + (i * 2 + j) as f32 / 4096.0);
+    let half = source.rounded(DType::F16, "w").unwrap();
+    assert_eq!(floats(&half), [1.0, 1.0, 1.0, 1.0 + 1.0 / 1024.0]);
+    assert_eq!(half.bytes(), None);
+    assert!(Tensor::i64s(&[1]).rounded(DType::F16, "w").is_err());
+}
+
+#[test]
+fn a_transposed_matrix_is_reduced_in_its_own_order() {
+    let blocks = Blocks { dtype: DType::I8, size: 16, scale: DType::F32 };
+    // The second is read in pieces, which end inside of blocks.
+    for (rows, columns) in [(40, 9), (300, 1000)] {
+        let there = matrix(rows, columns, wave).quantized(blocks, "w").unwrap();
+        let back = matrix(columns, rows, |i, j| wave(j, i)).transposed(&[1, 0]).unwrap();
+        let back = back.quantized(blocks, "w").unwrap();
+        assert!(there.values.read().unwrap() == back.values.read().unwrap(), "{rows}");
+        assert!(there.scales.read().unwrap() == back.scales.read().unwrap(), "{rows}");
+    }
+}

@@ -6,7 +6,7 @@ mod diff;
 mod excerpt;
 mod explain_error;
 mod failure;
-#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
 pub mod fuzz;
 mod link;
 mod log;

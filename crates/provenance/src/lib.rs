@@ -3,6 +3,7 @@
 
 mod detail;
 mod diagnostic;
+mod file_names;
 mod fused;
 mod origin;
 mod renamed;
@@ -13,6 +14,7 @@ mod stack;
 
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
+pub use file_names::{FileNames, Imports, Roots, as_folder, folder_of};
 pub use fused::{Fused, OptimizedNode};
 pub use origin::{
     Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,

@@ -1,0 +1,325 @@
+//! The names that source files are written under, and whose code they hold.
+//!
+//! A name says nothing about the machine. A file is named relative to the working directory or, if
+//! it is elsewhere, as Python imports it (`pkg/layers.py`). No two files share a name.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use crate::FrameKind;
+
+/// The files that were named so far, and what names are made from.
+#[derive(Debug)]
+pub struct FileNames {
+    absolute: bool,
+    roots: Roots,
+    /// Asked for once, when a file needs it.
+    imports: Option<Imports>,
+    /// By path.
+    known: FxHashMap<String, (FrameKind, String)>,
+    /// How many files have wanted a name.
+    wanted: FxHashMap<String, usize>,
+}
+
+impl FileNames {
+    /// With `absolute`, files keep the paths they have on this machine.
+    #[must_use]
+    pub fn new(roots: Roots, absolute: bool) -> Self {
+        let (known, wanted) = (FxHashMap::default(), FxHashMap::default());
+        Self { absolute, roots, imports: None, known, wanted }
+    }
+
+    /// Whose code the file at `path` holds, and the name it is written under. `imports` is called
+    /// with the working directory, for the first file outside of it.
+    ///
+    /// # Errors
+    /// If `imports` fails.
+    pub fn classify<E>(
+        &mut self,
+        path: &str,
+        imports: impl FnOnce(&str) -> Result<Imports, E>,
+    ) -> Result<(FrameKind, String), E> {
+        if let Some(known) = self.known.get(path) {
+            return Ok(known.clone());
+        }
+        let plain = plain(path);
+        let (kind, name) = match self.roots.relative(&plain) {
+            Some(known) => known,
+            None => {
+                let imports = match &self.imports {
+                    Some(known) => known,
+                    None => self.imports.insert(imports(&self.roots.working)?),
+                };
+                let name = imports.name(&plain).unwrap_or_else(|| base_name(&plain).to_owned());
+                (FrameKind::User, name)
+            }
+        };
+        let name = if self.absolute { path.to_owned() } else { self.unique(name) };
+        self.known.insert(path.to_owned(), (kind, name.clone()));
+        Ok((kind, name))
+    }
+
+    /// A name that no other file has: `layers.py`, then `layers.py (2)`.
+    fn unique(&mut self, name: String) -> String {
+        let count = self.wanted.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 { name } else { format!("{name} ({count})") }
+    }
+
+    /// The paths of the user's files.
+    pub fn of_user(&self) -> impl Iterator<Item = &str> {
+        let known = self.known.iter().filter(|(_, (kind, _))| *kind == FrameKind::User);
+        known.map(|(path, _)| path.as_str())
+    }
+
+    /// The name of the module that was loaded from a file.
+    #[must_use]
+    pub fn module(&self, path: &str) -> Option<&str> {
+        self.imports.as_ref()?.modules.get(&*plain(path)).map(String::as_str)
+    }
+}
+
+/// The folders that tell whose code a file is. Each ends with a slash.
+#[derive(Debug)]
+pub struct Roots {
+    /// The working directory.
+    pub working: String,
+    /// The packages of JAX.
+    pub jax: Vec<String>,
+    /// This package.
+    pub converter: Option<String>,
+    /// The standard library of Python.
+    pub standard: Option<String>,
+}
+
+impl Roots {
+    /// Whose code the file at a plain path holds, and its name; `None` if the file is the user's and
+    /// lies outside the working directory.
+    fn relative(&self, path: &str) -> Option<(FrameKind, String)> {
+        const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+        let installed =
+            INSTALLED.iter().find_map(|dir| path.rsplit_once(dir)).map(|(_, rest)| rest);
+        let from_package = |root: &str| {
+            let parent = root.trim_end_matches('/').rsplit_once('/');
+            path[parent.map_or(0, |(dir, _)| dir.len() + 1)..].to_owned()
+        };
+        if let Some(root) = self.converter.as_ref().filter(|root| below(root, path).is_some()) {
+            return Some((FrameKind::Converter, from_package(root)));
+        }
+        if let Some(root) = self.jax.iter().find(|root| below(root, path).is_some()) {
+            return Some((FrameKind::Jax, from_package(root)));
+        }
+        if let Some(rest) = installed {
+            return Some((FrameKind::Library, rest.to_owned()));
+        }
+        if path.starts_with("<frozen ") {
+            return Some((FrameKind::Library, path.to_owned()));
+        }
+        if let Some(rest) = self.standard.as_ref().and_then(|root| below(root, path)) {
+            return Some((FrameKind::Library, rest.to_owned()));
+        }
+        Some((FrameKind::User, below(&self.working, path)?.to_owned()))
+    }
+}
+
+/// How Python found files: the modules it loaded, the folders it searches, the cells of a notebook.
+#[derive(Debug, Default)]
+pub struct Imports {
+    modules: FxHashMap<String, String>,
+    search: Vec<String>,
+    cells: FxHashMap<String, i64>,
+}
+
+impl Imports {
+    /// A module that was loaded from a file. The first one with that file counts.
+    pub fn add_module(&mut self, file: &str, name: String) {
+        self.modules.entry(plain(file).into_owned()).or_insert(name);
+    }
+
+    /// A folder that modules are searched in.
+    pub fn add_search(&mut self, folder: &str, working: &str) {
+        let folder = as_folder(folder);
+        let is_absolute = folder.starts_with('/') || has_drive(&folder);
+        let folder = if is_absolute { folder } else { format!("{working}{folder}") };
+        self.search.push(as_folder(&folder));
+    }
+
+    /// The number of a notebook's cell, and the path that its code goes by.
+    pub fn add_cell(&mut self, path: &str, number: i64) {
+        self.cells.insert(plain(path).into_owned(), number);
+    }
+
+    fn name(&self, path: &str) -> Option<String> {
+        if let Some(number) = self.cells.get(path) {
+            return Some(format!("In [{number}]"));
+        }
+        if let Some(module) = self.modules.get(path) {
+            let folder = module.replace('.', "/");
+            return Some(match base_name(path) {
+                file @ ("__init__.py" | "__main__.py") if !folder.ends_with("__main__") => {
+                    format!("{folder}/{file}")
+                }
+                // A module may have another name than its file.
+                file => folder
+                    .rsplit_once('/')
+                    .map_or(file.to_owned(), |(up, _)| format!("{up}/{file}")),
+            });
+        }
+        let below = self.search.iter().filter_map(|folder| below(folder, path));
+        below.min_by_key(|rest| rest.len()).map(str::to_owned)
+    }
+}
+
+/// The folder that a file is in.
+#[must_use]
+pub fn folder_of(file: &str) -> Option<String> {
+    plain(file).rsplit_once('/').map(|(dir, _)| format!("{dir}/"))
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What follows the folder `root` in `path`. Windows does not tell upper from lower case.
+fn below<'p>(root: &str, path: &'p str) -> Option<&'p str> {
+    let (start, rest) = path.split_at_checked(root.len())?;
+    let same = if has_drive(root) || root.starts_with("//") {
+        start.eq_ignore_ascii_case(root)
+    } else {
+        start == root
+    };
+    (same && !rest.is_empty()).then_some(rest)
+}
+
+fn has_drive(path: &str) -> bool {
+    matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic())
+}
+
+/// A folder's plain path, with a slash at its end.
+#[must_use]
+pub fn as_folder(path: &str) -> String {
+    let path = plain(path);
+    match path.trim_end_matches('/') {
+        "" if path.is_empty() => String::new(),
+        trimmed => format!("{trimmed}/"),
+    }
+}
+
+/// A path with slashes only, without `.` and `..`, which would lead out of the folder that it begins
+/// with.
+fn plain(path: &str) -> Cow<'_, str> {
+    let path = match path.strip_prefix(r"\\?\") {
+        Some(rest) => match rest.strip_prefix(r"UNC\") {
+            Some(share) => Cow::Owned(format!("//{}", share.replace('\\', "/"))),
+            None => Cow::Owned(rest.replace('\\', "/")),
+        },
+        None if has_drive(path) || path.starts_with(r"\\") => Cow::Owned(path.replace('\\', "/")),
+        None => Cow::Borrowed(path),
+    };
+    let rooted = path.starts_with('/') || has_drive(&path);
+    if !rooted || !path.split('/').any(|part| matches!(part, "." | "..")) {
+        return path;
+    }
+    let start = if path.starts_with("//") {
+        "//"
+    } else if path.starts_with('/') {
+        "/"
+    } else {
+        ""
+    };
+    let mut parts = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    Cow::Owned(format!("{start}{}", parts.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> FileNames {
+        let roots = Roots {
+            working: "/home/me/project/".into(),
+            jax: vec!["/py/site-packages/jax/".into(), "/src/jaxlib/".into()],
+            converter: Some("/home/me/src/jax2onnx/".into()),
+            standard: Some("/py/lib/".into()),
+        };
+        let mut imports = Imports::default();
+        for (path, name) in [
+            ("/far/a/layers.py", "pkg.a.layers"),
+            ("/far/b/layers.py", "pkg.b.layers"),
+            ("/far/pkg/__init__.py", "pkg"),
+            ("/odd/impl_v2.py", "pkg.model"),
+        ] {
+            imports.add_module(path, name.to_owned());
+        }
+        for folder in ["/opt/code", "/opt/code/src/", r"C:\Users\alice"] {
+            imports.add_search(folder, "/home/me/project/");
+        }
+        imports.add_cell("/tmp/ipykernel_7/336.py", 7);
+        FileNames { imports: Some(imports), ..FileNames::new(roots, false) }
+    }
+
+    fn assert_named(files: &mut FileNames, path: &str, kind: FrameKind, name: &str) {
+        let found = files.classify(path, |_| Ok::<_, ()>(Imports::default())).unwrap();
+        assert_eq!(found, (kind, name.to_owned()), "{path}");
+    }
+
+    #[test]
+    fn no_absolute_path_is_written() {
+        let mut files = files();
+        for (path, kind, name) in [
+            ("/home/me/project/a/b.py", FrameKind::User, "a/b.py"),
+            ("/elsewhere/c.py", FrameKind::User, "c.py"),
+            ("/home/me/project/../../bob/d.py", FrameKind::User, "d.py"),
+            ("/home/me/x/../project/./a/e.py", FrameKind::User, "a/e.py"),
+            ("../../bob/f.py", FrameKind::User, "f.py"),
+            ("<stdin>", FrameKind::User, "<stdin>"),
+            ("/py/site-packages/jax/x.py", FrameKind::Jax, "jax/x.py"),
+            ("/src/jaxlib/x.py", FrameKind::Jax, "jaxlib/x.py"),
+            ("/py/site-packages/flax/x.py", FrameKind::Library, "flax/x.py"),
+            ("/py/lib/functools.py", FrameKind::Library, "functools.py"),
+            ("/home/me/src/jax2onnx/x.py", FrameKind::Converter, "jax2onnx/x.py"),
+            (r"C:\Users\alice\deep\g.py", FrameKind::User, "deep/g.py"),
+            (r"c:\users\ALICE\h.py", FrameKind::User, "h.py"),
+            (r"D:\work\..\work\i.py", FrameKind::User, "i.py"),
+            (r"\\server\alice\j.py", FrameKind::User, "j.py"),
+            (r"\\?\C:\Users\alice\k.py", FrameKind::User, "k.py"),
+            (r"\\?\UNC\server\alice\l.py", FrameKind::User, "l.py"),
+            (r"C:\Python\Lib\site-packages\flax\m.py", FrameKind::Library, "flax/m.py"),
+        ] {
+            assert_named(&mut files, path, kind, name);
+        }
+    }
+
+    #[test]
+    fn files_are_named_as_python_imports_them() {
+        let mut files = files();
+        for (path, name) in [
+            ("/far/a/layers.py", "pkg/a/layers.py"),
+            ("/far/b/layers.py", "pkg/b/layers.py"),
+            ("/far/pkg/__init__.py", "pkg/__init__.py"),
+            ("/odd/impl_v2.py", "pkg/impl_v2.py"),
+            ("/opt/code/src/tool/run.py", "tool/run.py"),
+            ("/opt/code/tool/run.py", "tool/run.py (2)"),
+            ("/tmp/ipykernel_7/336.py", "In [7]"),
+        ] {
+            assert_named(&mut files, path, FrameKind::User, name);
+        }
+    }
+
+    #[test]
+    fn two_files_are_two_names() {
+        let mut files = files();
+        for _ in 0..2 {
+            assert_named(&mut files, "/x/c.py", FrameKind::User, "c.py");
+            assert_named(&mut files, "/y/c.py", FrameKind::User, "c.py (2)");
+        }
+    }
+}

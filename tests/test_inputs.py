@@ -111,6 +111,26 @@ def test_the_scope_of_given_dimensions_is_used() -> None:
     assert first.shape == second.shape == batch
 
 
+def test_equal_names_of_two_scopes_are_the_same_dimension() -> None:
+    long, even = (export.symbolic_shape("T", constraints=[c]) for c in ("T>=4", "mod(T,2)==0"))
+    first, last = (jax.ShapeDtypeStruct(shape, "float32") for shape in (long, even))
+    (x, z), params = Specs(double=False).all([first, ("T + 1",)], {"y": last})
+    assert x.shape == params["y"].shape
+    (size,) = x.shape
+    assert z.shape == (size + 1,)
+    assert size >= 4
+    assert size % 2 == 0
+
+
+def test_dimensions_stay_in_a_scope_that_has_all_constraints() -> None:
+    first = export.symbolic_shape("T", constraints=["T>=4"])
+    second = export.symbolic_shape("T, B")
+    specs = [jax.ShapeDtypeStruct(shape, "float32") for shape in (first, second)]
+    x, y = Specs(double=False).positional(specs)
+    assert x.shape == first
+    assert y.shape[0] == first[0]
+
+
 def test_weak_types_are_kept() -> None:
     assert spec(jnp.asarray(1.0)).weak_type
     assert not spec(jnp.ones(2)).weak_type

@@ -132,6 +132,17 @@ def test_a_scan_of_no_rows_is_what_it_starts_with(reverse: bool, opset: int) -> 
         assert_close(run(model, args), jax.tree.leaves(fn(*args)))
 
 
+def test_a_scan_of_no_rows_may_stack_any_type() -> None:
+    def fn(x: jax.Array) -> Any:
+        body = lambda total, row: (total + row, (total.astype(jnp.bfloat16), total > 0))  # noqa: E731
+        return jax.lax.scan(body, jnp.zeros(4), x)[1]
+
+    model = to_onnx(lambda x: jax.tree.map(lambda y: y.astype(np.float32), fn(x)), [("T", 4)])
+    for rows in (0, 3):
+        x = np.full((rows, 4), 0.5, np.float32)
+        assert_close(run(model, [x]), [y.astype(np.float32) for y in fn(x)])
+
+
 def test_a_scan_that_has_rows_is_not_guarded() -> None:
     def fn(x: jax.Array) -> Any:
         return jax.lax.scan(lambda total, row: (jnp.tanh(total + row), total), jnp.zeros(4), x)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from jax import export, lax
 
-from checking import assert_close, quick, run
+from checking import assert_close, check_sizes, quick, run
 from jax2onnx import UnsupportedError, to_onnx
 from models import catalogue
 from models.nnx.gpt import gpt
@@ -321,6 +321,35 @@ def test_what_jax_cannot_trace_names_the_dimension() -> None:
             "`T >= 4` or `T <= 3`",
         ],
     )
+
+
+def test_a_remainder_that_should_be_zero_is_a_constraint() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return x.reshape(-1, 4, 3).sum(axis=1)
+
+    _, lines = message(fn, ("T", 3))
+    constraint = "mod(3*T, - 12) == 0"
+    assert lines == [
+        "`T` is axis 0 of the input `x`",
+        "  help: use a number instead, or add a constraint with jax.export.symbolic_shape: "
+        f"`{constraint}`",
+    ]
+    size, _ = export.symbolic_shape("T, 3", constraints=[constraint])
+    runs = [[np.arange(3 * n, dtype=np.float32).reshape(n, 3)] for n in (8, 12)]
+    check_sizes(fn, [jax.ShapeDtypeStruct((size, 3), jnp.float32)], *runs)
+
+
+def test_inputs_of_two_scopes_are_added() -> None:
+    specs = [
+        jax.ShapeDtypeStruct(export.symbolic_shape("T", constraints=[text]), jnp.float32)
+        for text in ("T>=3", "T<=8")
+    ]
+
+    def fn(x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.zeros(8).at[: x.shape[0]].set(x + y)[2:]
+
+    runs = [[np.arange(n, dtype=np.float32)] * 2 for n in (3, 8)]
+    check_sizes(fn, specs, *runs)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def on_one_device(fn: Any) -> Any:
         on_one_device(lambda x: lax.all_gather(x, "i")[0] + lax.all_gather(x, "i", tiled=True)),
         on_one_device(lambda x: lax.ppermute(x, "i", [(0, 0)]) + lax.ppermute(x, "i", [])),
         on_one_device(lambda x: lax.psum_scatter(x, "i", tiled=True) * 2),
+        on_one_device(lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True) * 2),
+        on_one_device(lambda x: lax.all_to_all(x[None], "i", 0, x.ndim) * 2),
         on_one_device(lambda x: jax.jit(lambda y: lax.psum(y, "i") + y)(x)),
         lambda x: jax.pmap(lambda y: lax.psum(y, "i") + y, axis_name="i")(x[None]),
     ],

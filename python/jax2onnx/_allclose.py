@@ -119,8 +119,7 @@ def arguments(
     inputs: Sequence[Any], input_params: Mapping[str, Any] | None, *, double: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a function. Those that are not arrays are drawn at random."""
-    specs = Specs(double=double)
-    typed = specs.positional(inputs), specs.keyword(input_params)
+    typed = Specs(double=double).all(inputs, input_params)
     tree: Any
     leaves, tree = jax.tree_util.tree_flatten(typed)
     given = tree.flatten_up_to((tuple(inputs), dict(input_params or {})))

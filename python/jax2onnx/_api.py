@@ -351,8 +351,7 @@ def convert(
             "not-callable", f"`fn` is {fn!r}", help="pass a function or another callable"
         )
     with _jax.precision(double=double):
-        specs = Specs(double=double)
-        args, kwargs = specs.positional(inputs), specs.keyword(input_params)
+        args, kwargs = Specs(double=double).all(inputs, input_params)
         given = given_leaves(inputs, args, input_params, kwargs)
         flags = given_flags(given)
         positional = len(jax.tree_util.tree_leaves(args))

@@ -37,6 +37,13 @@ class Specs:
         self._float = np.float64 if double else np.float32
         self._symbols: Any = None
 
+    def all(
+        self, inputs: Sequence[Any], params: Mapping[str, Any] | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """One pytree for each positional and for each keyword argument."""
+        self._adopt_symbols([inputs, params])
+        return self.positional(inputs), self.keyword(params)
+
     def positional(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """One pytree for each positional argument."""
         if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields"):
@@ -104,7 +111,9 @@ class Specs:
         if isinstance(dim, str):
             return self._symbolic(where, shape, dim)[0]
         if _jax.is_symbolic(dim):
-            return dim
+            if self._symbols is None:
+                self._symbols = _jax.symbolic_scope(dim)
+            return _jax.in_scope(dim, self._symbols)
         if isinstance(dim, bool) or not isinstance(dim, numbers.Integral) or int(dim) < 0:
             right = 'a dimension must be a non-negative integer or a name such as "B"'
             raise _invalid(where, shape, f"{right}, not {dim!r}")
@@ -127,12 +136,15 @@ class Specs:
         return self._shape(where, dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
-        """Adopts the scope of symbolic dimensions that the user created."""
+        """Adopts the scopes of symbolic dimensions that the user created, as one."""
+        scopes = {} if self._symbols is None else {self._symbols: None}
         for leaf in jax.tree_util.tree_leaves(entries):
             shape = getattr(leaf, "shape", None)
             for dim in shape if isinstance(shape, tuple) else (leaf,):
-                if self._symbols is None and _jax.is_symbolic(dim):
-                    self._symbols = _jax.symbolic_scope(dim)
+                if _jax.is_symbolic(dim):
+                    scopes[_jax.symbolic_scope(dim)] = None
+        if scopes:
+            self._symbols = _jax.one_scope(list(scopes))
 
 
 def given_leaves(

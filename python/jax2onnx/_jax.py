@@ -62,6 +62,26 @@ def symbolic_scope(dim: Any) -> Any:
     return dim.scope
 
 
+def one_scope(scopes: Sequence[Any]) -> Any:
+    """A scope with the constraints of all: the first one, if the others add none."""
+    from jax import export
+
+    def constraints(scope: Any) -> list[str]:
+        return [constraint.debug_str for constraint in scope._explicit_constraints]
+
+    texts = dict.fromkeys(text for scope in scopes for text in constraints(scope))
+    if len(texts) == len(dict.fromkeys(constraints(scopes[0]))):
+        return scopes[0]
+    return export.SymbolicScope(list(texts))
+
+
+def in_scope(dim: Any, scope: Any) -> Any:
+    """A symbolic dimension in another scope, where its variables have the same names."""
+    from jax import export
+
+    return dim if dim.scope is scope else export.symbolic_shape(str(dim), scope=scope)[0]
+
+
 def sizes(shape: Sequence[Any], size_of: Callable[[str], int]) -> tuple[int, ...]:
     """A shape whose dimension variables have the given sizes."""
     return tuple(size(dim, size_of) for dim in shape)

@@ -15,6 +15,7 @@ from jax2onnx._names import boundary_names, paths_of
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
 _NAME = re.compile(r"[^\W\d]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
+_REMAINDER = re.compile(r"The remainder (.+) should be 0")
 
 
 @contextmanager
@@ -55,13 +56,23 @@ def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
     if not found:
         return None
     lines = [f"`{name}` is {' and '.join(axes[name][:3])}" for name in found]
-    if "inconclusive" in message:
+    constraints = _constraints(message)
+    if constraints or "inconclusive" in message:
         advice = "use a number instead, or add a constraint with jax.export.symbolic_shape"
-        if compared := _COMPARISON.search(message):
-            advice += ": " + " or ".join(f"`{text}`" for text in _answers(*compared.groups()))
+        if constraints:
+            advice += ": " + " or ".join(f"`{text}`" for text in constraints)
     else:
         advice = "use a number instead in `inputs`"
     return "\n".join(["", *lines, f"  help: {advice}"])
+
+
+def _constraints(message: str) -> tuple[str, ...]:
+    """The constraints that would answer what JAX asks, if a message says it."""
+    if compared := _COMPARISON.search(message):
+        return _answers(*compared.groups())
+    if divided := _REMAINDER.search(message):
+        return (f"{divided[1]} == 0",)
+    return ()
 
 
 def _answers(left: str, sign: str, right: str) -> tuple[str, str]:

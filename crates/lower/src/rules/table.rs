@@ -39,6 +39,7 @@ pub fn primitives() -> &'static [Primitive] {
 pub const BEYOND_MODELS: &[(&str, Beyond)] = &[
     ("all_gather", Beyond::Collective(Alone::Reshaped)),
     ("all_gather_invariant", Beyond::Collective(Alone::Reshaped)),
+    ("all_to_all", Beyond::Collective(Alone::Reshaped)),
     ("axis_index", Beyond::Collective(Alone::Zero)),
     ("io_callback", Beyond::Python),
     ("pbroadcast", Beyond::Collective(Alone::Same)),

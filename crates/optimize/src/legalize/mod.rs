@@ -50,19 +50,11 @@ pub fn legalize(
     older::simplify(&mut work)?;
     complement::expand(&mut work)?;
     four_bit_floats::widen(&mut work)?;
-    for _ in 0..ROUNDS {
-        let mut again = false;
-        for block in work.graph.live_blocks() {
-            again |= work.block(block)?;
-        }
-        if !again {
-            if target != Target::Spec {
-                single_signals::batch(&mut work)?;
-            }
-            return Ok(());
-        }
+    work.adapt()?;
+    if target != Target::Spec {
+        single_signals::batch(&mut work)?;
     }
-    Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
+    Ok(())
 }
 
 /// The lowest opset from the target's on at which every node is valid, or is written in another way that
@@ -80,7 +72,11 @@ pub fn avoid_bugs(
     opset: i64,
     target: Target,
 ) -> Result<(), Error> {
-    runtime_bugs::avoid(&mut Work { graph, origins, opset, target })
+    let mut work = Work { graph, origins, opset, target };
+    let before = work.graph.value_count();
+    runtime_bugs::avoid(&mut work)?;
+    // What is written instead may be of any element type, too.
+    if work.graph.value_count() > before { work.adapt() } else { Ok(()) }
 }
 
 /// Whether all operators have their present form at `opset`; else they are not valid there until
@@ -103,6 +99,20 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Adapts all nodes, and those that they are replaced by.
+    fn adapt(&mut self) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let mut again = false;
+            for block in self.graph.live_blocks() {
+                again |= self.block(block)?;
+            }
+            if !again {
+                return Ok(());
+            }
+        }
+        Err(onnx::Error::Graph("legalisation does not terminate".to_owned()).into())
+    }
+
     /// Adapts the nodes of a block. Returns whether there may be new ones to adapt.
     fn block(&mut self, block: BlockId) -> Result<bool, Error> {
         let nodes: Vec<_> = self.graph.nodes_of(block).collect();

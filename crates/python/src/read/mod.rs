@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jaxpr::{Atom, Constant, Eqn, Jaxpr, JaxprId, Param, Params, Program, VarId};
 use lower::{EXPANSION, Expansion, Primitive};
-use provenance::{StackId, Stacks};
+use provenance::{FrameKind, StackId, Stacks};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -96,23 +96,32 @@ pub(crate) fn read(
         rules,
         external: Vec::new(),
         alike: PyDict::new(py),
-        stack: None,
+        within: Vec::new(),
     };
     let main = reader.jaxpr(closed);
-    let Reader { mut stacks, tracebacks, mut program, stack, external, jaxprs, .. } = reader;
+    let Reader { mut stacks, tracebacks, mut program, within, external, jaxprs, .. } = reader;
     program.main = main.as_ref().ok().copied();
     jaxpr::outline(&mut program, &mut |stack, inside, outside| {
         tracebacks.part(py, &mut stacks, stack, inside, outside)
     });
-    let resolved = match (&main, stack) {
-        (Ok(_), _) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
-        (Err(_), Some(stack)) => tracebacks.resolve(py, &mut stacks, stack),
-        _ => Ok(()),
+    let resolved = match &main {
+        Ok(_) if options.resolve => tracebacks.resolve_all(py, &mut stacks),
+        Ok(_) => Ok(()),
+        Err(_) => within.iter().try_for_each(|s| tracebacks.resolve(py, &mut stacks, *s)),
     };
     match main.and_then(|main| resolved.map(|()| main).map_err(ReadError::from)) {
         Ok(_) => Ok(Traced { program, stacks, tracebacks, entry, external, jaxprs }),
-        Err(error) => Err((error.at(stack), Box::new(stacks))),
+        Err(error) => {
+            let at = innermost_of_user(&within, &stacks);
+            Err((error.at(at), Box::new(stacks)))
+        }
     }
+}
+
+/// The innermost stack with a line of the user: JAX itself wrote what is in some jaxprs.
+fn innermost_of_user(within: &[StackId], stacks: &Stacks) -> Option<StackId> {
+    let of_user = |s: &&StackId| stacks.frames(**s).any(|f| f.kind == FrameKind::User);
+    within.iter().rev().find(of_user).or(within.last()).copied()
 }
 
 /// The equation that calls what another one was expanded to: its primitive and parameters.
@@ -148,8 +157,8 @@ struct Reader<'a, 'py> {
     /// Their equations, and their numbers by what a rule sees of them.
     external: Vec<Py<PyAny>>,
     alike: Bound<'py, PyDict>,
-    /// The equation being read, for errors.
-    stack: Option<StackId>,
+    /// The equation being read and those that it is inside of, for errors.
+    within: Vec<StackId>,
 }
 
 impl<'py> Reader<'_, 'py> {
@@ -196,7 +205,8 @@ impl<'py> Reader<'_, 'py> {
         let traceback = info.getattr(attr::traceback(py))?;
         let stack =
             (!traceback.is_none()).then(|| self.tracebacks.stack(&traceback, &mut self.stacks));
-        self.stack = stack;
+        let depth = self.within.len();
+        self.within.extend(stack);
 
         let primitive = self.primitive(&eqn.getattr(attr::primitive(py))?)?;
         let operands = eqn.getattr(attr::invars(py))?;
@@ -242,8 +252,8 @@ impl<'py> Reader<'_, 'py> {
                 (primitive, self.params(&params, row.is_some())?)
             }
         };
-        self.stack = stack;
         let (scope, functions) = self.scope(&info.getattr(attr::name_stack(py))?)?;
+        self.within.truncate(depth);
         Ok(Eqn { primitive, inputs, outputs, params, stack, scope, functions, external })
     }
 

@@ -151,7 +151,8 @@ impl Planner<'_> {
             return if self.operand_fits(value, dtype) { Operand::Fits } else { Operand::Wide };
         }
         let Some(id) = self.graph.producer(value) else { return Operand::Wide };
-        let is_small = self.plan.get(&id) == Some(&dtype) || widened(self.graph, value, dtype).is_some();
+        let is_small =
+            self.plan.get(&id) == Some(&dtype) || widened(self.graph, value, dtype).is_some();
         if is_small { Operand::Small } else { Operand::Wide }
     }
 

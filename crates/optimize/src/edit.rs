@@ -144,6 +144,13 @@ impl<'a> Editor<'a> {
         }
     }
 
+    /// Reports that `op` could not be one node. What is found last counts: clean-ups come first.
+    pub(crate) fn miss(&mut self, node: NodeId, op: &'static str, reason: &str) {
+        if self.options.report_missed {
+            self.missed.insert(node, (op, reason.to_owned()));
+        }
+    }
+
     /// A builder whose nodes are inserted before `root` and share its origin.
     pub(crate) fn builder(&mut self, name: &'static str, root: NodeId) -> Builder<'_> {
         builder(self.graph, self.origins, name, root)

@@ -100,6 +100,7 @@ fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
             let broken =
                 |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
             let mut changed = runner::run(edit, name, recurrent::all().map_err(broken)?)?;
+            changed |= run(edit, &Step::Pass(recurrent::both_directions::PASS))?;
             changed |= runner::run(edit, name, [&resample::REWRITE])?;
             changed |= runner::run(edit, name, recognize::all().map_err(broken)?)?;
             return Ok(changed);

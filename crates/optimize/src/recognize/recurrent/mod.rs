@@ -5,6 +5,7 @@
 //! which `affine` takes apart and `weights` puts together in ONNX's order.
 
 mod affine;
+pub(crate) mod both_directions;
 mod weights;
 
 use std::ops::Range;

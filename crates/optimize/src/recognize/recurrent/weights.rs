@@ -93,17 +93,21 @@ impl Rows {
         rounded(&self.numbers, dtype, shape)
     }
 
-    /// A name for what was computed from the parameters: that of their module, and `what`.
+    /// A name for what was computed from the parameters.
     pub(super) fn name(&self, graph: &Graph, what: &str) -> Option<String> {
         let names: Vec<&str> =
             self.parameters.iter().map(|value| graph.value(*value).name.as_str()).collect();
-        let (first, others) = names.split_first()?;
-        let shared =
-            |name: &&str| first.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-        let same = others.iter().map(shared).min().unwrap_or(first.len());
-        let end = first.get(..same)?.rfind(['.', '/']);
-        Some(end.map_or_else(|| what.to_owned(), |end| format!("{}.{what}", &first[..end])))
+        name_of(&names, what)
     }
+}
+
+/// A name for `what` is computed from the parameters with these names: that of their module, and `what`.
+pub(super) fn name_of(names: &[&str], what: &str) -> Option<String> {
+    let (first, others) = names.split_first()?;
+    let shared = |name: &&str| first.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+    let same = others.iter().map(shared).min().unwrap_or(first.len());
+    let end = first.get(..same)?.rfind(['.', '/']);
+    Some(end.map_or_else(|| what.to_owned(), |end| format!("{}.{what}", &first[..end])))
 }
 
 /// A tensor of the floats nearest to these numbers.

@@ -1,0 +1,449 @@
+//! Two layers that read the same sequence, one forwards and one backwards, and whose results are joined
+//! → one bidirectional layer.
+//!
+//! onnxruntime computes both with the same code, bit for bit, and takes as long for one node as for two.
+
+use std::sync::Arc;
+
+use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Source, Use, ValueId, attrs};
+use rustc_hash::FxHashMap;
+use tensor::Tensor;
+
+use super::weights::name_of;
+use crate::{Changed, Editor, Error, Pass, Problem};
+
+pub(crate) const PASS: Pass = Pass { name: "both_directions", run };
+
+/// The layers, and what they are called if they are reported.
+const LAYERS: [(&str, &str); 3] =
+    [("GRU", "bidirectional GRU"), ("LSTM", "bidirectional LSTM"), ("RNN", "bidirectional RNN")];
+
+/// The operands that are weights.
+const WEIGHTS: [(usize, &str); 3] = [(1, "W"), (2, "R"), (3, "B")];
+
+/// The operands that are initial states.
+const STATES: [usize; 2] = [5, 6];
+
+fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
+    let mut changed = Changed::No;
+    for id in edit.graph().all_nodes() {
+        let Some(pair) = Pair::at(edit.graph(), id) else { continue };
+        match pair.plan(edit.graph()) {
+            Ok(plan) => {
+                if !edit.spend(PASS.name) {
+                    return Ok(changed);
+                }
+                pair.join(edit, plan)?;
+                changed = Changed::Yes;
+            }
+            Err(reason) => edit.miss(pair.forth, pair.title, reason),
+        }
+    }
+    Ok(changed)
+}
+
+/// Two layers whose results a `Concat` joins.
+struct Pair {
+    title: &'static str,
+    forth: NodeId,
+    back: NodeId,
+    /// Whether the results of the backward layer come first.
+    is_swapped: bool,
+}
+
+/// What becomes of a result of both layers.
+enum Fate {
+    Unused,
+    /// A `Concat` along the last axis, after these axes were dropped.
+    Joined(NodeId, Vec<i64>),
+    /// Each direction is read on its own.
+    Apart,
+}
+
+/// How two layers become one.
+struct Plan {
+    /// The layer that comes first.
+    first: NodeId,
+    weights: Vec<Option<(Option<String>, Tensor)>>,
+    /// The initial states, forwards and backwards, with the axes that are added to them.
+    states: Vec<Option<[State; 2]>>,
+    fates: Vec<Fate>,
+}
+
+/// An initial state as one direction takes it, or what it is made of by adding axes.
+#[derive(Clone, Copy)]
+struct State {
+    value: ValueId,
+    axes: Option<ValueId>,
+}
+
+/// The layer that computes `value`, and which of its results it is, after a `Squeeze`.
+fn layer_of(graph: &Graph, value: ValueId) -> Option<(NodeId, usize)> {
+    let squeeze = graph.node(graph.producer(value)?);
+    let result = squeeze.input(0).filter(|_| squeeze.is("Squeeze"))?;
+    let id = graph.producer(result)?;
+    let node = graph.node(id);
+    let is_layer = LAYERS.iter().any(|(op, _)| node.is(op));
+    Some((id, node.outputs.iter().position(|v| *v == result)?)).filter(|_| is_layer)
+}
+
+fn direction(node: &Node) -> &str {
+    match node.attr("direction") {
+        Some(Attr::String(text)) => text,
+        _ => "forward",
+    }
+}
+
+impl Pair {
+    fn at(graph: &Graph, concat: NodeId) -> Option<Self> {
+        let node = graph.get(concat).filter(|node| node.is("Concat"))?;
+        let [Some(a), Some(b)] = *node.inputs.as_slice() else { return None };
+        let ((a, i), (b, j)) = (layer_of(graph, a)?, layer_of(graph, b)?);
+        let (one, other) = (graph.node(a), graph.node(b));
+        let is_last = node.int("axis", 0) == -1
+            || node.int("axis", 0) + 1 == graph.ty(node.outputs[0]).rank() as i64;
+        if one.op != other.op || one.block() != other.block() || i != j || !is_last {
+            return None;
+        }
+        let title = LAYERS.iter().find(|(op, _)| one.is(op))?.1;
+        match (direction(one), direction(other)) {
+            ("forward", "reverse") => Some(Self { title, forth: a, back: b, is_swapped: false }),
+            ("reverse", "forward") => Some(Self { title, forth: b, back: a, is_swapped: true }),
+            _ => None,
+        }
+    }
+
+    fn plan(&self, graph: &Graph) -> Result<Plan, &'static str> {
+        let (forth, back) = (graph.node(self.forth), graph.node(self.back));
+        if self.is_swapped {
+            return Err("the results of the backward direction come first");
+        }
+        if forth.attr("hidden_size") != back.attr("hidden_size") {
+            return Err("its directions have different sizes");
+        }
+        let rest = |node: &Node| -> Attrs {
+            node.attrs.iter().filter(|(name, _)| *name != "direction").cloned().collect()
+        };
+        if rest(forth) != rest(back) {
+            return Err("its directions are different cells");
+        }
+        if forth.input(0) != back.input(0) {
+            return Err("its directions read different inputs");
+        }
+        let places: FxHashMap<NodeId, usize> =
+            graph.nodes_of(forth.block()).enumerate().map(|(place, id)| (id, place)).collect();
+        let place = |id: NodeId| places.get(&id).copied();
+        let (first, at) = match (place(self.forth), place(self.back)) {
+            (Some(forth), Some(back)) if forth < back => (self.forth, forth),
+            (Some(_), Some(back)) => (self.back, back),
+            _ => return Err("its directions are computed in different places"),
+        };
+        // Whether a value is known where the first layer is.
+        let is_known =
+            |value| graph.producer(value).and_then(place).is_none_or(|producer| producer < at);
+        let state = |node: &Node, index| {
+            let value = node.input(index)?;
+            if is_known(value) {
+                return Some(State { value, axes: None });
+            }
+            let unsqueeze = graph.node(graph.producer(value)?);
+            let (from, axes) = (unsqueeze.input(0)?, unsqueeze.input(1)?);
+            let is_found = unsqueeze.is("Unsqueeze") && is_known(from) && is_known(axes);
+            is_found.then_some(State { value: from, axes: Some(axes) })
+        };
+        let states = STATES.iter().map(|index| match (forth.input(*index), back.input(*index)) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => match (state(forth, *index), state(back, *index)) {
+                (Some(a), Some(b)) => Ok(Some([a, b])),
+                _ => Err("the initial state of one direction depends on the other"),
+            },
+            _ => Err("only one of its directions has an initial state"),
+        });
+        let weights = WEIGHTS.iter().map(|(index, what)| self.weights(graph, *index, what));
+        let fates = (0..forth.outputs.len()).map(|index| self.fate(graph, index));
+        Ok(Plan {
+            first,
+            weights: weights.collect::<Result<_, _>>()?,
+            states: states.collect::<Result<_, _>>()?,
+            fates: fates.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The weights of both directions, one after the other, and their name.
+    fn weights(
+        &self,
+        graph: &Graph,
+        index: usize,
+        what: &str,
+    ) -> Result<Option<(Option<String>, Tensor)>, &'static str> {
+        let of = |id| graph.node(id).input(index);
+        let (a, b) = match (of(self.forth), of(self.back)) {
+            (None, None) => return Ok(None),
+            (Some(a), Some(b)) => (a, b),
+            _ => return Err("only one of its directions has biases"),
+        };
+        let is_ours = |place| match place {
+            Use::Operand(reader, _) => reader == self.forth || reader == self.back,
+            Use::Output(..) => false,
+        };
+        if [a, b].iter().any(|v| !graph.value(*v).uses().all(is_ours)) {
+            return Err("its weights are read elsewhere as well");
+        }
+        let computed = "its weights are computed in the model";
+        let (one, other) = (graph.constant(a).ok_or(computed)?, graph.constant(b).ok_or(computed)?);
+        let tensor =
+            stacked(one, other).ok_or("its directions have weights of different shapes")?;
+        let names = [a, b].map(|value| graph.value(value).name.as_str());
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        Ok(Some((name_of(&names, what), tensor)))
+    }
+
+    fn fate(&self, graph: &Graph, index: usize) -> Result<Fate, &'static str> {
+        let of = |id| graph.node(id).outputs[index];
+        let (forth, back) = (of(self.forth), of(self.back));
+        if !graph.value(forth).is_used() && !graph.value(back).is_used() {
+            return Ok(Fate::Unused);
+        }
+        let joined = || {
+            let (squeeze, other) = (only_reader(graph, forth)?, only_reader(graph, back)?);
+            let (one, two) = (graph.node(squeeze), graph.node(other));
+            let concat = only_reader(graph, *one.outputs.first()?)?;
+            only_reader(graph, *two.outputs.first()?)?;
+            let pair = Self::at(graph, concat)?;
+            let is_ours = (pair.forth, pair.back) == (self.forth, self.back) && !pair.is_swapped;
+            let axes = |node: &Node| graph.constant(node.input(1)?)?.to_i64s();
+            let is_same = one.is("Squeeze") && axes(one) == axes(two);
+            Some(Fate::Joined(concat, axes(one)?)).filter(|_| is_ours && is_same)
+        };
+        match (joined(), index) {
+            (Some(fate), _) => Ok(fate),
+            // The sequences would have to be taken apart again.
+            (None, 0) => Err("the results of one direction are read on their own"),
+            (None, _) => Ok(Fate::Apart),
+        }
+    }
+
+    fn join(&self, edit: &mut Editor<'_>, plan: Plan) -> Result<(), Error> {
+        let forth = edit.graph().node(self.forth).clone();
+        let mut builder = edit.builder(PASS.name, plan.first);
+        builder.source = Source::Replacing { primary: forth.origin, others: Vec::new() };
+        let failed = |error| Error {
+            rewrite: PASS.name,
+            origin: Some(forth.origin),
+            problem: Problem::Node(error),
+        };
+        let made = emit(&mut builder, &forth, &plan).map_err(failed)?;
+        let both = || plan.fates.iter().zip(&made);
+        for (fate, Results { values, nodes }) in both() {
+            if let (Fate::Joined(concat, _), Some(value)) = (fate, values.last()) {
+                edit.replace(PASS.name, *concat, &[*value], nodes)?;
+            }
+        }
+        let apart = || both().filter(|(fate, _)| matches!(fate, Fate::Apart));
+        let nodes: Vec<NodeId> = apart().flat_map(|(_, made)| made.nodes.clone()).collect();
+        for (direction, id) in [self.forth, self.back].into_iter().enumerate() {
+            // It is gone if all its results were joined.
+            let Some(node) = edit.graph().get(id) else { continue };
+            let with = node.outputs.iter().zip(both()).map(|(old, (fate, made))| match fate {
+                Fate::Apart => made.values.get(direction).unwrap_or(old),
+                Fate::Unused | Fate::Joined(..) => old,
+            });
+            let with: Vec<ValueId> = with.copied().collect();
+            edit.replace(PASS.name, id, &with, &nodes)?;
+        }
+        Ok(())
+    }
+}
+
+/// What replaces a result of both layers: one value, or one for each direction.
+#[derive(Default)]
+struct Results {
+    values: Vec<ValueId>,
+    nodes: Vec<NodeId>,
+}
+
+/// Emits the layer, and what its results need.
+fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Vec<Results>> {
+    let mut inputs = vec![forth.input(0)];
+    let mut shared = Vec::new();
+    for weights in &plan.weights {
+        inputs.push(weights.as_ref().map(|(name, tensor)| {
+            let value = builder.constant(tensor.clone());
+            builder.graph.value_mut(value).name = name.clone().unwrap_or_default();
+            value
+        }));
+    }
+    inputs.push(None);
+    for states in &plan.states {
+        let Some(states) = states else {
+            inputs.push(None);
+            continue;
+        };
+        let mut parts = Vec::new();
+        for State { value, axes } in states {
+            parts.push(match axes {
+                Some(axes) => {
+                    let part = builder.op("Unsqueeze", &[*value, *axes], Attrs::new())?;
+                    shared.push(part);
+                    part
+                }
+                None => *value,
+            });
+        }
+        let both = builder.op("Concat", &parts, attrs! { axis: 0 })?;
+        shared.push(both);
+        inputs.push(Some(both));
+    }
+    while inputs.last() == Some(&None) {
+        inputs.pop();
+    }
+    let mut attrs: Attrs = forth.attrs.clone();
+    attrs.retain(|(name, _)| *name != "direction");
+    // Activations are listed for each direction.
+    for (_, attr) in &mut attrs {
+        if let Attr::Strings(names) = attr {
+            names.extend(names.clone());
+        }
+    }
+    attrs.extend(attrs! { direction: "bidirectional" });
+    let at = std::panic::Location::caller();
+    let results = builder.emit(forth.op, inputs, attrs, forth.outputs.len(), at)?;
+    shared.extend(results.first());
+    let mut made = Vec::new();
+    for (index, (result, fate)) in results.into_iter().zip(&plan.fates).enumerate() {
+        let values = match fate {
+            Fate::Unused => Vec::new(),
+            Fate::Joined(_, dropped) => joined(builder, result, index, dropped)?,
+            Fate::Apart => {
+                let sizes = builder.i64s(&[1, 1]);
+                builder.op_many("Split", &[result, sizes], attrs! { axis: 0 }, 2)?
+            }
+        };
+        let own = if matches!(fate, Fate::Apart) { &values[..1] } else { &values };
+        let producers = shared.iter().chain(own).filter_map(|v| builder.graph.producer(*v));
+        made.push(Results { nodes: producers.collect(), values });
+    }
+    Ok(made)
+}
+
+/// A result whose directions lie next to each other in its last axis, after its moves on the way: the
+/// last of these values is what was asked for.
+fn joined(
+    builder: &mut Builder<'_>,
+    result: ValueId,
+    index: usize,
+    dropped: &[i64],
+) -> onnx::Result<Vec<ValueId>> {
+    // The directions are the second axis of a sequence, and the first one of a state.
+    let (directions, batch) = if index == 0 { (1, 2) } else { (0, 1) };
+    let mut values = Vec::new();
+    let mut value = result;
+    let is_batched = !dropped.contains(&batch);
+    if is_batched {
+        let perm: &[usize] = if index == 0 { &[0, 2, 1, 3] } else { &[1, 0, 2] };
+        value = builder.transpose(value, perm)?;
+        values.push(value);
+    }
+    let units = builder.shape(result).last().and_then(tensor::Dim::as_known);
+    let units = units.ok_or_else(|| onnx::Error::Graph("a layer without a size".to_owned()))?;
+    // Zeros copy the sizes of what stays in front.
+    let mut sizes = vec![0; usize::from(is_batched) + directions];
+    sizes.push(2 * units);
+    let sizes = builder.i64s(&sizes);
+    values.push(builder.op("Reshape", &[value, sizes], Attrs::new())?);
+    Ok(values)
+}
+
+/// The node that reads `value`, if it is the only one.
+fn only_reader(graph: &Graph, value: ValueId) -> Option<NodeId> {
+    let mut uses = graph.value(value).uses();
+    match (uses.next(), uses.next()) {
+        (Some(Use::Operand(reader, _)), None) => Some(reader),
+        _ => None,
+    }
+}
+
+/// Two tensors along their first axis.
+fn stacked(one: &Tensor, other: &Tensor) -> Option<Tensor> {
+    if one.dtype() != other.dtype() || one.shape() != other.shape() {
+        return None;
+    }
+    let mut shape = one.shape().to_vec();
+    *shape.first_mut()? *= 2;
+    let bytes = [one.bytes()?, other.bytes()?].concat();
+    Tensor::new(one.dtype(), &shape, Arc::new(bytes)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PASS;
+    use crate::testing::passes_to;
+
+    fn layers(back: &str, results: &str, rest: &str) -> String {
+        format!(
+            "g (float[T,B,1] x) => ({results})
+            <float[1,1,1] \"enc.f.W\" = {{1}}, float[1,1,1] \"enc.b.W\" = {{2}},
+             float[1,1,1] \"enc.f.R\" = {{3}}, float[1,1,1] \"enc.b.R\" = {{4}}> {{
+                one = Constant <value_ints = [1]> ()
+                none = Constant <value_ints = [0]> ()
+                f, fh = RNN <hidden_size = 1> (x, \"enc.f.W\", \"enc.f.R\")
+                fs = Squeeze (f, one)
+                b, bh = RNN <hidden_size = 1, direction = \"{back}\"> (x, \"enc.b.W\", \"enc.b.R\")
+                bs = Squeeze (b, one)
+                {rest}
+            }}"
+        )
+    }
+
+    const ONE: &str = "<float[2,1,1] \"enc.W\" = {1, 2}, float[2,1,1] \"enc.R\" = {3, 4}>";
+
+    #[test]
+    fn two_layers_become_one() {
+        passes_to(
+            &PASS,
+            &layers("reverse", "float[T,B,2] y", "y = Concat <axis = -1> (fs, bs)"),
+            &format!(
+                "g (float[T,B,1] x) => (float[T,B,2] y) {ONE} {{
+                    v0, v1 = RNN <hidden_size = 1, direction = \"bidirectional\"> (x, \"enc.W\", \"enc.R\")
+                    v2 = Transpose <perm = [0, 2, 1, 3]> (v0)
+                    s = Constant <value_ints = [0, 0, 2]> ()
+                    y = Reshape (v2, s)
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn states_that_are_read_alone_are_split() {
+        let rest = "y = Concat <axis = 2> (fs, bs)
+            h = Squeeze (fh, none)
+            i = Squeeze (bh, none)";
+        passes_to(
+            &PASS,
+            &layers("reverse", "float[T,B,2] y, float[B,1] h, float[B,1] i", rest),
+            &format!(
+                "g (float[T,B,1] x) => (float[T,B,2] y, float[B,1] h, float[B,1] i) {ONE} {{
+                    v0, v1 = RNN <hidden_size = 1, direction = \"bidirectional\"> (x, \"enc.W\", \"enc.R\")
+                    v2 = Transpose <perm = [0, 2, 1, 3]> (v0)
+                    s = Constant <value_ints = [0, 0, 2]> ()
+                    y = Reshape (v2, s)
+                    ones = Constant <value_ints = [1, 1]> ()
+                    fh, bh = Split <axis = 0> (v1, ones)
+                    none = Constant <value_ints = [0]> ()
+                    h = Squeeze (fh, none)
+                    i = Squeeze (bh, none)
+                }}"
+            ),
+        );
+    }
+
+    #[test]
+    fn other_layers_stay() {
+        let stay = |text: &str| passes_to(&PASS, text, text);
+        stay(&layers("forward", "float[T,B,2] y", "y = Concat <axis = -1> (fs, bs)"));
+        stay(&layers("reverse", "float[T,B,2] y", "y = Concat <axis = -1> (bs, fs)"));
+        stay(&layers("reverse", "float[T,C,1] y", "y = Concat <axis = 1> (fs, bs)"));
+        let twice = "y = Concat <axis = -1> (fs, bs)\n z = Neg (bs)";
+        stay(&layers("reverse", "float[T,B,2] y, float[T,B,1] z", twice));
+    }
+}

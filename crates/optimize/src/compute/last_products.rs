@@ -19,7 +19,7 @@ pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
         for id in nodes.iter().rev() {
             let node = graph.node(*id);
             let outputs = node.outputs.iter().map(|value| graph.value(*value));
-            let mut uses = outputs.filter(|v| v.ty.dtype.is_float()).flat_map(|v| v.uses());
+            let mut uses = outputs.filter(|v| v.ty.dtype.is_float()).flat_map(onnx::Value::uses);
             let counts = |reader: NodeId| products.contains(&reader) || followed.contains(&reader);
             let is_followed = uses.any(|place| match place {
                 Use::Operand(reader, _) => counts(reader),

@@ -111,10 +111,8 @@ impl Planner<'_> {
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
         let mut uses = node.outputs.iter().flat_map(|value| self.graph.value(*value).uses());
         match (Class::of(node), self.plan.contains_key(&id)) {
-            (Class::Light, true) => {
-                if !all && !uses.any(|place| self.wants(place, dtype)) {
-                    self.plan.remove(&id);
-                }
+            (Class::Light, true) if !all && !uses.any(|place| self.wants(place, dtype)) => {
+                self.plan.remove(&id);
             }
             (Class::Movement, false) => {
                 let mut operands = converted.operands(node);
@@ -201,6 +199,9 @@ impl Converted {
                 constraints.push(param.types);
             }
         }
+        // The values of attention may have another type than its result, but runtimes want the same.
+        let values = schema.input(2).filter(|_| node.is("Attention"));
+        constraints.extend(values.map(|param| param.types).filter(|i| !constraints.contains(i)));
         (!constraints.is_empty()).then_some(Self { schema, constraints })
     }
 

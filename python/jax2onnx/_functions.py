@@ -1,6 +1,6 @@
 """The functions of the model: what the user decorated, and on request all modules.
 
-JAX traces through them like through any other code. A level of JAX's name stack marks the equations
+JAX traces through them as through any other code. A level of JAX's name stack marks the equations
 of each call, so arguments need no flattening and transformations work as usual.
 """
 

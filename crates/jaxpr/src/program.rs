@@ -105,7 +105,7 @@ const SMALL: usize = 64;
 
 impl Constant {
     /// Whether a function takes it as an operand, so that calls with other values share its body.
-    pub fn is_operand(&self) -> bool {
+    pub(crate) fn is_operand(&self) -> bool {
         self.tensor.byte_len() > 0 && (self.name.is_some() || Self::is_large(&self.tensor))
     }
 

@@ -34,7 +34,7 @@ impl RuleError {
 
     /// Adds what the user can do.
     #[must_use]
-    pub fn with_help(self, text: impl Into<String>) -> Self {
+    pub(crate) fn with_help(self, text: impl Into<String>) -> Self {
         match self {
             RuleError::Unsupported { reason, .. } => {
                 RuleError::Unsupported { reason, help: Some(text.into()) }

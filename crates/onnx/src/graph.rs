@@ -333,22 +333,29 @@ impl Graph {
 
     /// Every block that is reachable from the main graph and the functions, outer before inner.
     pub fn live_blocks(&self) -> Vec<BlockId> {
-        let mut found = vec![Self::MAIN];
-        found.extend(self.functions.iter().map(|f| f.body));
-        let mut at = 0;
-        while at < found.len() {
-            let block = found[at];
-            let inner = self.nodes_of(block).flat_map(|id| self.node(id).blocks());
-            let inner: Vec<_> = inner.collect();
-            found.extend(inner);
-            at += 1;
-        }
-        found
+        self.visit_nodes(|_| {})
     }
 
     /// Every node of every block.
     pub fn all_nodes(&self) -> Vec<NodeId> {
-        self.live_blocks().into_iter().flat_map(|b| self.nodes_of(b)).collect()
+        let mut nodes = Vec::with_capacity(self.nodes.len());
+        self.visit_nodes(|id| nodes.push(id));
+        nodes
+    }
+
+    /// Visits the nodes of all reachable blocks, and returns the blocks, outer before inner.
+    fn visit_nodes(&self, mut visit: impl FnMut(NodeId)) -> Vec<BlockId> {
+        let mut blocks = vec![Self::MAIN];
+        blocks.extend(self.functions.iter().map(|f| f.body));
+        let mut at = 0;
+        while let Some(block) = blocks.get(at).copied() {
+            for id in self.nodes_of(block) {
+                visit(id);
+                blocks.extend(self.node(id).blocks());
+            }
+            at += 1;
+        }
+        blocks
     }
 
     /// How many values the arena holds, removed ones included.
@@ -357,7 +364,7 @@ impl Graph {
     }
 
     /// How many nodes the arena holds, removed ones included.
-    pub fn node_count(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
@@ -535,13 +542,6 @@ impl Graph {
             }
             self.values[new.index()].uses.insert(place);
         }
-    }
-
-    /// Turns the output of a node into a constant. The node stays until it is removed.
-    pub fn make_constant(&mut self, value: ValueId, tensor: Tensor) -> ValueId {
-        let constant = self.add_constant(tensor);
-        self.replace_uses(value, constant);
-        constant
     }
 
     /// Removes a node and the blocks it holds. Its outputs must no longer be read.

@@ -6,7 +6,7 @@ use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{Dim, Tensor, Type};
 
 use crate::Forms;
-use crate::rewrites::Arranged;
+use crate::rewrites::{Arranged, Folded, Shortened};
 use crate::runner::Rule;
 
 /// A replacement of one node, found by looking at it and around it.
@@ -73,6 +73,8 @@ pub struct Match<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) arranged: Arranged,
+    pub(crate) folded: Folded,
+    pub(crate) shortened: Shortened,
 }
 
 impl<'a> Match<'a> {
@@ -86,6 +88,11 @@ impl<'a> Match<'a> {
     }
 
     /// What was found out before.
+    pub(crate) fn known(&self) -> &Memory {
+        self.memory
+    }
+
+    /// What was found out before, to be added to.
     pub(crate) fn memory(&mut self) -> &mut Memory {
         self.memory
     }

@@ -252,12 +252,12 @@ impl Origins {
     }
 
     /// The other calls of the function whose first call is `first`.
-    pub fn calls_beside(&self, first: CallId) -> &[OriginId] {
+    pub(crate) fn calls_beside(&self, first: CallId) -> &[OriginId] {
         self.callers.get(&first).map_or(&[], Vec::as_slice)
     }
 
     /// The other callers of the functions that contain `origin`, innermost function first.
-    pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
+    pub(crate) fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
         let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
         let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
         calls.filter_map(|call| self.callers.get(&call)).flatten().copied()
@@ -269,7 +269,7 @@ impl Origins {
     }
 
     /// The call behind an id.
-    pub fn get_call(&self, id: CallId) -> Call {
+    pub(crate) fn get_call(&self, id: CallId) -> Call {
         self.calls[id.index()]
     }
 

@@ -9,12 +9,14 @@ mod dtype;
 mod moved;
 mod reduced;
 mod storage;
+mod tensor;
 
 pub use constraints::Constraints;
 pub use dim::{Atom, Dim, DimError, DimOp, Variable};
 pub use dtype::{DType, Kind};
 pub use reduced::{Blocks, Quantized, ReduceError};
-pub use storage::{Place, Source, Storage, Tensor, TensorError};
+pub use storage::{Place, Source, Storage};
+pub use tensor::{Tensor, TensorError};
 
 /// The shape of a value: one [`Dim`] per axis.
 pub type Shape = Vec<Dim>;

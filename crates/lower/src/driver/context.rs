@@ -97,12 +97,12 @@ impl<'a> Context<'a> {
     }
 
     /// Whether the equation has a parameter `name`, which may depend on the version of JAX.
-    pub fn has_param(&self, name: &str) -> bool {
+    pub(crate) fn has_param(&self, name: &str) -> bool {
         self.eqn.params.raw(name).is_some()
     }
 
     /// The parameter `name`, or `default` where this JAX version has no such parameter.
-    pub fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
+    pub(crate) fn param_or<T: FromParam>(&self, name: &str, default: T) -> Result<T> {
         if self.has_param(name) { self.param(name) } else { Ok(default) }
     }
 
@@ -112,17 +112,17 @@ impl<'a> Context<'a> {
     }
 
     /// How many values each of the equation's results is: a complex one is two.
-    pub fn out_widths(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn out_widths(&self) -> impl Iterator<Item = usize> {
         self.eqn.outputs.iter().map(|var| width(self.jaxpr.ty(*var).dtype))
     }
 
     /// How many values the equation's results are.
-    pub fn out_count(&self) -> usize {
+    pub(crate) fn out_count(&self) -> usize {
         self.out_widths().sum()
     }
 
     /// How many values the equation's first `count` operands are: a complex one is two.
-    pub fn in_count(&self, count: usize) -> usize {
+    pub(crate) fn in_count(&self, count: usize) -> usize {
         let operands = self.eqn.inputs.iter().take(count);
         operands.map(|atom| width(self.jaxpr.atom_ty(atom).dtype)).sum()
     }

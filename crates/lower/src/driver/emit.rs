@@ -205,7 +205,7 @@ impl Context<'_> {
     }
 
     /// A scalar constant of the element type that `like` has.
-    pub fn scalar_like(&mut self, like: ValueId, value: f64) -> Result<ValueId> {
+    pub(crate) fn scalar_like(&mut self, like: ValueId, value: f64) -> Result<ValueId> {
         let dtype = self.dtype(like);
         Ok(self.scalar(dtype, value)?)
     }

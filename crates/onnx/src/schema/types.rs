@@ -43,12 +43,6 @@ impl Types {
         Types(self.0 | other.0)
     }
 
-    /// What is in both.
-    #[must_use]
-    pub const fn intersection(self, other: Types) -> Types {
-        Types(self.0 & other.0)
-    }
-
     /// Its types, in the order of [`DType`].
     pub fn iter(self) -> impl Iterator<Item = DType> {
         DType::all().filter(move |d| self.contains(*d))

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use onnx::fold::{self, Operation};
-use onnx::{Graph, Node, Producer, ValueId};
+use onnx::{Attrs, Graph, Node, Producer, ValueId};
+use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Match, Rewrite, Skip};
@@ -30,7 +31,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 /// What has no elements is a constant, whatever computes it.
 fn empty(ty: &Type) -> Option<Tensor> {
-    let shape = static_shape(ty).filter(|shape| shape.contains(&0))?;
+    if !ty.shape.contains(&Dim::Known(0)) {
+        return None;
+    }
+    let shape = static_shape(ty)?;
     Tensor::new(ty.dtype, &shape, Arc::new(Vec::new())).ok()
 }
 
@@ -53,7 +57,38 @@ fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
     }
 }
 
-fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
+/// What was computed so far. The layers of a model compute the same masks.
+#[derive(Debug, Default)]
+pub(crate) struct Folded(FxHashMap<(&'static str, Vec<usize>), Vec<Fold>>);
+
+/// An operator on constants, and its result.
+#[derive(Debug)]
+struct Fold {
+    attrs: Attrs,
+    inputs: Vec<Option<Tensor>>,
+    result: Tensor,
+}
+
+impl Folded {
+    /// What computes the same is found by the addresses of the operands, which results that were
+    /// found here have in common.
+    fn key(operation: &Operation<'_>) -> (&'static str, Vec<usize>) {
+        let address = |input: &Option<&Tensor>| input.map_or(0, Tensor::address);
+        (operation.node.op.name, operation.inputs.iter().map(address).collect())
+    }
+
+    fn get(&self, operation: &Operation<'_>) -> Option<Tensor> {
+        let is_same = |fold: &&Fold| {
+            fold.attrs == operation.node.attrs
+                && fold.inputs.iter().map(Option::as_ref).eq(operation.inputs.iter().copied())
+                && fold.result.dtype() == operation.dtype
+                && fold.result.shape() == operation.shape
+        };
+        self.0.get(&Self::key(operation))?.iter().find(is_same).map(|fold| fold.result.clone())
+    }
+}
+
+fn evaluate(m: &mut Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
     let inputs = constants(m)?;
     let (node, ty) = (m.root(), m.ty(result));
     let shape = folded_shape(ty)?;
@@ -66,7 +101,15 @@ fn evaluate(m: &Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         return Err("the result is large".into());
     }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
-    Ok(fold::evaluate(&operation)?)
+    if let Some(known) = m.known().folded.get(&operation) {
+        return Ok(known);
+    }
+    let result = fold::evaluate(&operation)?;
+    let key = Folded::key(&operation);
+    let inputs = inputs.iter().map(|input| input.cloned()).collect();
+    let fold = Fold { attrs: node.attrs.clone(), inputs, result: result.clone() };
+    m.memory().folded.0.entry(key).or_default().push(fold);
+    Ok(result)
 }
 
 /// The operands of the root, if all of them are constants without names.

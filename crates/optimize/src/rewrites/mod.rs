@@ -45,7 +45,9 @@ mod sink_unit_axes;
 use crate::Rewrite;
 
 pub(crate) use arrange_product::Arranged;
+pub(crate) use fold_constants::Folded;
 pub(crate) use keep_reduced_axes::REDUCTIONS;
+pub(crate) use shorten_movements::Shortened;
 
 /// What makes the graph smaller and leaves its operators what they are.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[

@@ -1,9 +1,13 @@
 //! A chain of `Reshape`, `Transpose`, `Squeeze` and `Unsqueeze` → the shortest one that moves
 //! elements to the same places: none, a `Reshape`, a `Transpose`, or the two.
 
-use onnx::ValueId;
+use std::rc::Rc;
 
-use crate::movement::{Atoms, Chain, MOVEMENTS, cost, emit, least_cost};
+use onnx::{Graph, NodeId, ValueId};
+use rustc_hash::FxHashMap;
+use tensor::Dim;
+
+use crate::movement::{Atoms, Chain, MOVEMENTS, Step, cost, emit, least_cost};
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -12,9 +16,9 @@ pub(crate) static REWRITE: Rewrite =
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
     let whole = Chain::to(m, y);
-    let graph = m.graph();
     // What is moved by several readers may be moved on from an intermediate value.
     for skipped in 0..whole.nodes.len() {
+        let graph = m.graph();
         let nodes = whole.nodes[skipped..].to_vec();
         let source = graph.node(nodes[0]).input(0).ok_or("an operand is left out")?;
         let chain = Chain { source, nodes };
@@ -24,18 +28,56 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if now <= least_cost(is_constant) && m.ty(source).shape != m.ty(y).shape {
             continue;
         }
-        let mut atoms = Atoms::default();
-        let from = atoms.add(&m.ty(source).shape)?;
-        let to = atoms.view(atoms.layout(from).clone());
-        if atoms.follow(to, graph, &chain.nodes).is_err() {
-            continue;
-        }
-        let Some(plan) = atoms.plan(atoms.layout(from), atoms.layout(to)) else { continue };
+        let Some(plan) = shortest(m, &chain) else { continue };
         if cost(&plan, is_constant) < now {
             return Ok(vec![emit(m, source, &plan, &chain.nodes)?]);
         }
     }
     Err("the movements are already as short as possible".into())
+}
+
+/// The plans so far. The layers of a model move values in the same ways.
+#[derive(Debug, Default)]
+pub(crate) struct Shortened(FxHashMap<Movements, Option<Rc<[Step]>>>);
+
+/// What a plan depends on.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Movements {
+    from: Vec<Dim>,
+    /// The permutation, if it is one, and the shape of each result.
+    moves: Vec<(Option<Vec<i64>>, Vec<Dim>)>,
+}
+
+impl Movements {
+    fn of(graph: &Graph, chain: &Chain) -> Self {
+        let moved = |id: &NodeId| {
+            let node = graph.node(*id);
+            let perm = || node.ints("perm").map(<[i64]>::to_vec).unwrap_or_default();
+            let shapes = node.outputs.iter().flat_map(|value| graph.ty(*value).shape.clone());
+            (node.is("Transpose").then(perm), shapes.collect())
+        };
+        let from = graph.ty(chain.source).shape.clone();
+        Self { from, moves: chain.nodes.iter().map(moved).collect() }
+    }
+}
+
+/// The cheapest plan that does what a chain does; `None` if the chain cannot be followed.
+fn shortest(m: &mut Match<'_>, chain: &Chain) -> Option<Rc<[Step]>> {
+    let movements = Movements::of(m.graph(), chain);
+    if let Some(known) = m.memory().shortened.0.get(&movements) {
+        return known.clone();
+    }
+    let plan = planned(m.graph(), chain).map(Rc::from);
+    m.memory().shortened.0.insert(movements, plan.clone());
+    plan
+}
+
+fn planned(graph: &Graph, chain: &Chain) -> Option<Vec<Step>> {
+    let mut atoms = Atoms::default();
+    let from = atoms.add(&graph.ty(chain.source).shape).ok()?;
+    let to = atoms.view(atoms.layout(from).clone());
+    atoms.follow(to, graph, &chain.nodes).ok()?;
+    atoms.plan(atoms.layout(from), atoms.layout(to))
 }
 
 #[cfg(test)]

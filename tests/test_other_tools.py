@@ -51,6 +51,13 @@ def test_shapes_are_inferred(name: str, tmp_path: Path) -> None:
     onnx.checker.check_model(onnx.load(tmp_path / "q.onnx"))
 
 
+@pytest.mark.parametrize("fn", [jnp.max, jnp.min])
+def test_shapes_are_inferred_where_axes_of_maxima_are_attributes(fn: Any) -> None:
+    model = to_onnx(lambda x: x - fn(x, axis=1, keepdims=True), [("B", 4)], opset=17)
+    inferred = shape_inference.SymbolicShapeInference.infer_shapes(model, auto_merge=True)
+    assert len(inferred.graph.output[0].type.tensor_type.shape.dim) == 2
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_models_are_merged(name: str) -> None:
     """Whatever a body reads gets the prefix of its model."""

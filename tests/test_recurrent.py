@@ -184,6 +184,27 @@ def masked(x):
     return lax.scan(step, (zeros(x), zeros(x)), x)
 
 
+def masked_by_length(x):
+    lengths = jnp.array([5, 2, 3])
+
+    def step(state, scanned):
+        i, x = scanned
+        (hidden, cell), _ = lstm_step(state, x)
+        keep = (i < lengths)[:, None]
+        state = jnp.where(keep, hidden, state[0]), jnp.where(keep, cell, state[1])
+        return state, state[0]
+
+    return lax.scan(step, (zeros(x), zeros(x)), (jnp.arange(LENGTH), x))
+
+
+def reset(x):
+    def step(state, x):
+        state = jax.tree.map(lambda s: jnp.where((x.sum(-1) > 0)[:, None], 0, s), state)
+        return lstm_step(state, x)
+
+    return lax.scan(step, (zeros(x), zeros(x)), x)
+
+
 def peephole(x):
     def step(state, x):
         hidden, cell = state
@@ -206,16 +227,19 @@ def cells(x):
 @pytest.mark.parametrize(
     ("fn", "reason"),
     [
-        (masked, None),
+        (masked, "a mask keeps its old state in some steps"),
+        (masked_by_length, "a mask keeps its old state in some steps"),
+        (reset, "its state is reset in some steps"),
         (peephole, "a gate is more than a sum of products"),
-        (cells, "it stacks more than its hidden states"),
+        (cells, "it returns the cell state of every step"),
     ],
 )
 def test_other_layers_stay_scans(fn, reason, caplog):
     with caplog.at_level(logging.INFO, "jax2onnx"):
         model = check_model(fn, [TIME_FIRST], operators="native")
     assert "Scan" in op_types(model)
-    assert reason is None or f"stays elementary: {reason}" in caplog.text
+    assert "LSTM at " in caplog.text
+    assert f"stays elementary: {reason}" in caplog.text
 
 
 def test_a_layer_names_the_lines_of_its_cell():

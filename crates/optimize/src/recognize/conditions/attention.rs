@@ -63,8 +63,12 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let before = climb_to(found, first, q)?;
 
     let mut atoms = Atoms::default();
-    let mut q = operand(found.m, &mut atoms, q, &before)?;
-    let mut k = operand(found.m, &mut atoms, k, &[])?;
+    // Keys and values that are repeated for heads that share them are read as they were before.
+    let is_repeated = |value| repeated(found.m, &Chain::to(found.m, value)).is_some();
+    let is_shared = is_repeated(v) && is_repeated(q) != is_repeated(k);
+    let of = if is_shared { shared_operand } else { operand };
+    let mut q = of(found.m, &mut atoms, q, &before)?;
+    let mut k = of(found.m, &mut atoms, k, &[])?;
     let mut scores = atoms.product(q.moved, k.moved)?;
     let (mut mask_view, mut bias_view, mut softmax_view) = (None, None, None);
     let graph = found.m.graph();
@@ -89,7 +93,7 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         };
         *here = Some(atoms.view(atoms.layout(scores).clone()));
     }
-    let v = operand(found.m, &mut atoms, v, &[])?;
+    let v = of(found.m, &mut atoms, v, &[])?;
     let result = match weights == left {
         true => atoms.product(scores, v.moved)?,
         false => atoms.product(v.moved, scores)?,
@@ -238,6 +242,35 @@ fn operand(
             (Err(reason), []) => return Err(reason),
         }
     }
+}
+
+/// As `operand`, from before the elements are repeated along an axis.
+fn shared_operand(
+    m: &Match<'_>,
+    atoms: &mut Atoms,
+    value: ValueId,
+    more: &[NodeId],
+) -> Result<Operand, Skip> {
+    let chain = Chain::to(m, value);
+    let Some((from, axis)) = repeated(m, &chain) else { return operand(m, atoms, value, more) };
+    let once = operand(m, atoms, from, &[])?;
+    let copies = atoms.add(&[m.ty(chain.source).shape[axis].clone()])?;
+    let mut layout = atoms.layout(once.moved).clone();
+    layout[axis] = atoms.layout(copies).concat();
+    let moved = atoms.view(layout);
+    atoms.follow(moved, m.graph(), &chain.nodes)?;
+    atoms.follow(moved, m.graph(), more)?;
+    Ok(Operand { moved, ..once })
+}
+
+/// What is repeated along one axis before it is moved, and the axis.
+fn repeated(m: &Match<'_>, chain: &Chain) -> Option<(ValueId, usize)> {
+    let from = m.producer(chain.source, &["Expand"])?.input(0)?;
+    let (before, after) = (&m.ty(from).shape, &m.ty(chain.source).shape);
+    let differs = |axis: &usize| before[*axis] != after[*axis];
+    let mut axes = (0..before.len()).filter(differs);
+    let axis = axes.next().filter(|axis| before[*axis] == Dim::Known(1))?;
+    (before.len() == after.len() && axes.next().is_none()).then_some((from, axis))
 }
 
 /// The axes of a value that is broadcast against others.

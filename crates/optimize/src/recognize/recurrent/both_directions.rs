@@ -33,7 +33,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
                 if !edit.spend(PASS.name) {
                     return Ok(changed);
                 }
-                pair.join(edit, plan)?;
+                pair.join(edit, &plan)?;
                 changed = Changed::Yes;
             }
             Err(reason) => edit.miss(pair.forth, pair.title, reason),
@@ -223,7 +223,7 @@ impl Pair {
         }
     }
 
-    fn join(&self, edit: &mut Editor<'_>, plan: Plan) -> Result<(), Error> {
+    fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<(), Error> {
         let forth = edit.graph().node(self.forth).clone();
         let mut builder = edit.builder(PASS.name, plan.first);
         builder.source = Source::Replacing { primary: forth.origin, others: Vec::new() };
@@ -232,7 +232,7 @@ impl Pair {
             origin: Some(forth.origin),
             problem: Problem::Node(error),
         };
-        let made = emit(&mut builder, &forth, &plan).map_err(failed)?;
+        let made = emit(&mut builder, &forth, plan).map_err(failed)?;
         let both = || plan.fates.iter().zip(&made);
         for (fate, Results { values, nodes }) in both() {
             if let (Fate::Joined(concat, _), Some(value)) = (fate, values.last()) {

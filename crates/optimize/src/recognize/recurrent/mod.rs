@@ -11,7 +11,7 @@ mod weights;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use onnx::{Attr, Attrs, Graph, Producer, ValueId, attrs};
+use onnx::{Attr, Attrs, Graph, Producer, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use self::affine::{Affine, Analysis, Bias, Term, Weight};
@@ -78,11 +78,15 @@ impl Rule for Cell {
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let graph = m.graph();
         let scan = Loop::at(graph, m.id()).ok_or("the loop is incomplete")?;
-        let round = Round::of(graph, &scan, self.op == "LSTM")?;
-        let found = round.find(graph, &scan, &self.spelling).ok_or("it is another cell")?;
-        let dtype = graph.ty(round.hidden.inside).dtype;
+        let state = State::of(graph, &scan, self.op == "LSTM")?;
+        let found = state.find(graph, &scan, &self.spelling).ok_or("it is another cell")?;
+        let dtype = graph.ty(state.hidden.inside).dtype;
         let mut attrs = self.attrs();
         check_form(m.forms(), self.op, "", dtype, &attrs)?;
+        if let Some(reason) = state.choice {
+            return Err(missed(reason));
+        }
+        let round = Round::of(graph, &scan, state)?;
         if dtype == DType::F64 {
             return Err(missed("the runtime lacks it for float64"));
         }
@@ -123,6 +127,16 @@ fn missed(reason: &str) -> Skip {
     Skip::Missed(reason.to_owned())
 }
 
+/// What a cell carries from round to round.
+struct State {
+    hidden: Carried,
+    cell: Option<Carried>,
+    /// All of it, in the order of the loop.
+    carried: Vec<Carried>,
+    /// What a mask does with it: a cell of ONNX computes its state in every round.
+    choice: Option<&'static str>,
+}
+
 /// What a round gets and leaves.
 struct Round {
     /// What is scanned: the operand of the loop, and what a round gets of it.
@@ -133,9 +147,21 @@ struct Round {
     state: Vec<Carried>,
 }
 
-impl Round {
+const KEPT: &str = "a mask keeps its old state in some steps: without the mask, the states of all steps \
+                    are one node, and those of the steps you want can be gathered from its result";
+const RESET: &str = "its state is reset in some steps";
+
+impl State {
     fn of(graph: &Graph, scan: &Loop, has_cell: bool) -> Result<Self, Skip> {
-        let state = scan.state(graph);
+        let mut state = scan.state(graph);
+        let mut choice = None;
+        for carried in &mut state {
+            if let Some(next) = kept(graph, *carried) {
+                (carried.next, choice) = (next, Some(KEPT));
+            } else if let Some(inside) = reset(graph, *carried) {
+                (carried.inside, choice) = (inside, Some(RESET));
+            }
+        }
         let (hidden, cell) = match *state.as_slice() {
             [hidden] if !has_cell => (hidden, None),
             [a, b] if has_cell => {
@@ -156,18 +182,7 @@ impl Round {
             }
             _ => return Err("the state is another".into()),
         };
-        let node = graph.node(scan.id);
-        let ([sequence], [input]) =
-            (&node.inputs[state.len()..], &graph.block(scan.body).inputs[state.len()..])
-        else {
-            return Err("several sequences are scanned".into());
-        };
-        let sequence = sequence.ok_or("nothing is scanned")?;
-        let ranks = (graph.ty(*input).rank(), graph.ty(hidden.inside).rank());
-        if !matches!(ranks, (1, 1) | (2, 2)) {
-            return Err("there are several axes of examples".into());
-        }
-        Ok(Self { sequence, input: *input, hidden, cell, state })
+        Ok(Self { hidden, cell, carried: state, choice })
     }
 
     fn find(&self, graph: &Graph, scan: &Loop, spelling: &Spelling) -> Option<Finding> {
@@ -182,6 +197,40 @@ impl Round {
             Some((name, Bound::Value(carried?.inside, placement.clone())))
         });
         matcher::find_given(graph, root, spelling, given.collect())
+    }
+}
+
+/// What a round computes, if it hands on either that or what it got.
+fn kept(graph: &Graph, carried: Carried) -> Option<ValueId> {
+    let node = graph.node(graph.producer(carried.next)?);
+    let (yes, no) = (node.input(1)?, node.input(2)?);
+    let new = if yes == carried.inside { no } else { yes };
+    (node.is("Where") && (yes == carried.inside) != (no == carried.inside)).then_some(new)
+}
+
+/// What a round starts from, if that is either what it got or something else.
+fn reset(graph: &Graph, carried: Carried) -> Option<ValueId> {
+    let mut uses = graph.value(carried.inside).uses();
+    let (Some(Use::Operand(id, 1 | 2)), None) = (uses.next(), uses.next()) else { return None };
+    let node = graph.node(id);
+    node.outputs.first().copied().filter(|_| node.is("Where"))
+}
+
+impl Round {
+    fn of(graph: &Graph, scan: &Loop, state: State) -> Result<Self, Skip> {
+        let State { hidden, cell, carried: state, .. } = state;
+        let node = graph.node(scan.id);
+        let ([sequence], [input]) =
+            (&node.inputs[state.len()..], &graph.block(scan.body).inputs[state.len()..])
+        else {
+            return Err("several sequences are scanned".into());
+        };
+        let sequence = sequence.ok_or("nothing is scanned")?;
+        let ranks = (graph.ty(*input).rank(), graph.ty(hidden.inside).rank());
+        if !matches!(ranks, (1, 1) | (2, 2)) {
+            return Err("there are several axes of examples".into());
+        }
+        Ok(Self { sequence, input: *input, hidden, cell, state })
     }
 
     fn direction(&self, graph: &Graph, scan: &Loop) -> Result<&'static str, Skip> {
@@ -204,10 +253,15 @@ impl Round {
             let node = graph.producer(value).map(|id| graph.node(id));
             node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
         };
-        if scan.other_results(graph).all(|value| source(value) == self.hidden.next) {
-            return Ok(());
+        let is = |value, carried: Carried| source(value) == carried.next;
+        let mut others = scan.other_results(graph).filter(|value| !is(*value, self.hidden));
+        match (others.next(), self.cell) {
+            (None, _) => Ok(()),
+            (Some(value), Some(cell)) if is(value, cell) => Err(missed(
+                "it returns the cell state of every step, and the operator only that of the last one",
+            )),
+            (Some(_), _) => Err(missed("it returns more of each step than the hidden state")),
         }
-        Err(missed("it stacks more than its hidden states"))
     }
 
     fn units(&self, graph: &Graph) -> Result<usize, Skip> {

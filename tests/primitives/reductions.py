@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jax import lax
 
-from primitives.operands import BATCH, B, N, Programs, X, bf16, f32, of_lax, u32
+from primitives.operands import BATCH, B, N, Programs, X, bf16, f32, of_lax, symbolic, u32
 
 
 def sum_and_product(a: Any, b: Any) -> Any:
@@ -23,6 +24,7 @@ for name in ("cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"):
     found[name] = (of_lax(name, axis=1), X)
     found[f"{name}.reverse"] = (of_lax(name, axis=0, reverse=True), X)
 PROGRAMS: Programs = found | {
+    "reduce_xor.symbolic": (lambda n: lax.reduce_xor(n, (0,)), symbolic("b", jnp.int32)),
     "reduce": (lambda x: lax.reduce(x, 1.0, lax.add, (1,)), X),
     "closed_call.reduce": (
         lambda x: lax.reduce((x, x), (0.0, 1.0), sum_and_product, (1,)),

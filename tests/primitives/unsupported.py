@@ -22,10 +22,6 @@ PROGRAMS: Programs = {
     "eigh.part": (lambda x: linalg.eigh(x, **PART), SQUARE),
     "eigh.symbolic": (linalg.eigh, MATRIX),
     "platform_index": (lambda x: lax.platform_dependent(x, cuda=jnp.sin, rocm=jnp.cos), X),
-    "reduce_xor.symbolic": (
-        lambda n: lax.reduce_xor(n, (0,)),
-        symbolic("b", jnp.int32),
-    ),
     "rng_uniform": (lambda x: lax.rng_uniform(x[0, 0], x[0, 1], (3,)), X),
     "schur.symbolic": (linalg.schur, MATRIX),
     "svd.part": (lambda x: linalg.svd(x, full_matrices=False, **PART), SQUARE),

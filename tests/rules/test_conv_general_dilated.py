@@ -120,3 +120,27 @@ def test_symbolic_sizes(stride, padding):
     runs = [[normal(2, 8, 7, 3)], [normal(3, 9, 5, 3)]]
     check_sizes(lambda x: convolve((stride, stride), padding)(x, kernel), specs, *runs)
     check_sizes(lambda x: lax.conv_transpose(x, kernel, (stride, stride), padding), specs, *runs)
+
+
+PER_EXAMPLE = {
+    "a kernel each": jax.vmap(lambda x, w: convolve()(x[None], w)[0]),
+    "groups of a kernel each": jax.vmap(
+        lambda x, w: convolve(feature_group_count=2)(x[None], w[:, :, :1])[0]
+    ),
+    "a transposed kernel each": jax.vmap(
+        lambda x, w: convolve(lhs_dilation=(2, 2), padding=[(1, 1), (1, 1)])(x[None], w)[0]
+    ),
+    "a gradient each": jax.vmap(
+        jax.grad(lambda x, w: (convolve((2, 2))(x[None], w) ** 2).sum(), argnums=1)
+    ),
+    "integers": jax.vmap(
+        lambda x, w: convolve()((9 * x[None]).astype(np.int32), (9 * w).astype(np.int32))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PER_EXAMPLE)
+def test_a_symbolic_number_of_groups(name):
+    specs = [("B", 4, 5, 2), ("B", 3, 3, 2, 4)]
+    runs = [[normal(n, 4, 5, 2), normal(n, 3, 3, 2, 4)] for n in (1, 3)]
+    check_sizes(PER_EXAMPLE[name], specs, *runs)

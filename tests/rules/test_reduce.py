@@ -133,3 +133,12 @@ def test_gradients_under_transformations():
 
     check_model(jax.grad(lambda x: (pool(x) ** 2).sum()), [x])
     check_model(lambda x: jax.jvp(pool, (x,), (x * x,)), [x])
+
+
+@pytest.mark.parametrize("name", ["or", "and", "xor"])
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.bool_])
+def test_bits_along_a_symbolic_axis(name, dtype):
+    reduce = getattr(lax, f"reduce_{name}")
+    spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("B, 3, T"), dtype)
+    runs = [[numbers(*shape, dtype=np.int32).astype(dtype)] for shape in [(4, 3, 2), (1, 3, 5)]]
+    check_sizes(lambda x: (reduce(x, (0,)), reduce(x, (0, 2))), [spec], *runs)

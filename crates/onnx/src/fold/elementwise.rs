@@ -40,6 +40,10 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         ("Ceil", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::ceil).collect()),
         ("Floor", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::floor).collect()),
         ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
+        // Not the sign of zero, which is a zero of its own sign or not.
+        ("Sign", Numbers::Floats(v)) if v.iter().all(|v| *v != 0.0) => {
+            Numbers::Floats(v.into_iter().map(f64::signum).collect())
+        }
         // Both are rounded correctly, like the four operations of arithmetic.
         ("Reciprocal", Numbers::Floats(v)) => {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())
@@ -94,9 +98,23 @@ fn float(op: &str, a: f64, b: f64) -> Option<f64> {
         "Sub" => Some(a - b),
         "Mul" => Some(a * b),
         "Div" => Some(a / b),
-        // Which zero, and which NaN, `Max` and `Min` choose is up to the runtime.
+        // Which of two zeros, and which NaN, they choose is up to the runtime.
+        "Max" | "Min" if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0) => None,
+        "Max" => Some(a.max(b)),
+        "Min" => Some(a.min(b)),
         _ => None,
     }
+}
+
+pub(super) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
+        return Err("the type is not computed with");
+    };
+    let detects = |name| operation.node.int(name, 1) != 0;
+    let (positive, negative) = (detects("detect_positive"), detects("detect_negative"));
+    let is_inf = |v: f64| v.is_infinite() && if v > 0.0 { positive } else { negative };
+    let values: Vec<bool> = values.into_iter().map(is_inf).collect();
+    Ok(Tensor::bools(operation.shape, &values))
 }
 
 pub(super) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {

@@ -91,6 +91,7 @@ table! {
     "Gather" => layout::gather,
     "Greater" => elementwise::compare,
     "GreaterOrEqual" => elementwise::compare,
+    "IsInf" => elementwise::is_inf,
     "IsNaN" => elementwise::is_nan,
     "Less" => elementwise::compare,
     "LessOrEqual" => elementwise::compare,

@@ -247,6 +247,10 @@ mod tests {
             ("int8[2]", "r = Cast <to = 3> (a)", "<value = int8[2] {1, -2}>"),
             ("float[2]", "r = Floor (a)", "<value_floats: floats = [1.0, -2.0]>"),
             ("bool[2]", "r = IsNaN (a)", "<value = bool[2] {0, 0}>"),
+            ("bool[2]", "r = IsInf (a)", "<value = bool[2] {0, 0}>"),
+            ("float[2]", "r = Max (a, b)", "<value_floats = [1.5, 0.1]>"),
+            ("float[2]", "r = Min (a, b)", "<value_floats = [0.1, -2.0]>"),
+            ("float[2]", "r = Sign (a)", "<value_floats: floats = [1.0, -1.0]>"),
             ("float[2]", "n = Neg (b) r = Clip (a, n, b)", "<value_floats = [0.1, -0.1]>"),
         ] {
             folds_to(&format!("{result}: {c} {op}"), &format!("r = Constant {expected} ()"));
@@ -301,6 +305,8 @@ mod tests {
             "g () => (int32 y) { a = Constant <value = int32 {2147483647}> () y = Add (a, a) }",
             "g () => (int32 y) { a = Constant <value = int32 {0}> () y = Div (a, a) }",
             "g () => (float y) { a = Constant <value = float {0}> () y = Div (a, a) }",
+            "g () => (float y) { a = Constant <value = float {0}> () y = Max (a, a) }",
+            "g () => (float y) { a = Constant <value = float {0}> () y = Sign (a) }",
             "g () => (int8 y) { a = Constant <value = float {1e9}> () y = Cast <to = 3> (a) }",
             "g () => (float y) {
                 a = Constant <value = float {-0.0}> () c = Constant <value = bool {1}> ()

@@ -1,9 +1,11 @@
 //! reduce_sum, reduce_max, … → ReduceSum, ReduceMax, …; booleans go through integers, bits are combined
 //! in halves. reduce[jaxpr](x, start) → the same, combined with the start
 
+use std::slice;
+
 use jaxpr::JaxprId;
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Dim};
+use tensor::{DType, Dim, Type};
 
 use super::monoid::Monoid;
 use crate::rules::Result;
@@ -106,20 +108,20 @@ pub(crate) fn xor(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     halve(cx, x[0], op, zero)
 }
 
-/// Combines the first half of all elements with the second, until one is left.
+/// Combines all elements: the first half with the second, until one is left. If their number is not known,
+/// one after the other.
 fn halve(cx: &mut Context<'_>, x: ValueId, op: &'static str, identity: ValueId) -> Result {
     let axes: Vec<usize> = cx.param("axes")?;
     let out = &cx.out(0).shape;
     let rest = (0..cx.rank(x)).filter(|axis| !axes.contains(axis));
     let perm: Vec<usize> = axes.iter().copied().chain(rest).collect();
-    let mut count = axes.iter().map(|&axis| cx.shape(x)[axis].as_known());
-    let Some(count) = count.try_fold(1, |n, size| Some(n * size?)) else {
-        return Err(RuleError::unsupported(
-            "bitwise reductions along a symbolic dimension are not supported",
-        ));
-    };
+    let sizes = axes.iter().map(|&axis| cx.shape(x)[axis].clone());
+    let count = sizes.fold(Dim::Known(1), |count, size| count * size);
     let mut rows = cx.transpose(x, &perm)?;
-    rows = cx.reshape(rows, &[&[Dim::Known(count)], out.as_slice()].concat())?;
+    rows = cx.reshape(rows, &[slice::from_ref(&count), out.as_slice()].concat())?;
+    let Dim::Known(count) = count else {
+        return one_by_one(cx, rows, op, identity);
+    };
     let mut size = count.max(1).unsigned_abs().next_power_of_two().cast_signed();
     let mut missing = vec![ZERO; cx.rank(rows)];
     missing[0] = Dim::Known(size - count);
@@ -131,4 +133,16 @@ fn halve(cx: &mut Context<'_>, x: ValueId, op: &'static str, identity: ValueId) 
         rows = cx.op(op, &parts, Attrs::new())?;
     }
     Ok(vec![cx.squeeze(rows, &[0])?])
+}
+
+/// Combines the rows of an array, beginning with the identity.
+fn one_by_one(cx: &mut Context<'_>, rows: ValueId, op: &'static str, identity: ValueId) -> Result {
+    let row = Type::new(cx.dtype(rows), &cx.shape(rows)[1..]);
+    let start = cx.expand(identity, &row.shape)?;
+    let body = cx.block(|cx, block| {
+        let operands = cx.inputs(block, vec![row.clone(), row]);
+        Ok(vec![cx.op(op, &operands, Attrs::new())?])
+    })?;
+    let attrs = attrs! { body: body, num_scan_inputs: 1 };
+    Ok(vec![cx.op("Scan", &[start, rows], attrs)?])
 }

@@ -1,8 +1,10 @@
-//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated
+//! conv_general_dilated(x, w) → Conv, or ConvTranspose where the input is dilated. Groups whose number is not
+//! known are the rows of a Scan
 
 use jaxpr::Params;
 use onnx::{ValueId, attrs};
-use tensor::{DType, Dim, DimOp};
+use tensor::division::exact_div;
+use tensor::{DType, Dim, Type};
 
 use super::same_padding::{Padded, is_padded_by_operator};
 use super::window::inverse;
@@ -12,6 +14,7 @@ use crate::rules::movement::rev;
 use crate::{Context, RuleError};
 
 const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let out = cx.out(0);
@@ -38,8 +41,8 @@ struct Convolution {
     high: Vec<Dim>,
     input_dilation: Vec<i64>,
     kernel_dilation: Vec<i64>,
-    groups: i64,
-    batch_groups: i64,
+    groups: Dim,
+    batch_groups: Dim,
 }
 
 impl Convolution {
@@ -69,7 +72,7 @@ impl Convolution {
         // The result may be asked for in a wider type than the operands have.
         let mut input = cx.cast(input, dtype)?;
         let mut kernel = cx.cast(kernel, dtype)?;
-        if self.batch_groups > 1 {
+        if self.batch_groups != ONE {
             input = self.batches_to_channels(cx, input)?;
         }
         let flat = self.stride.is_empty();
@@ -80,7 +83,7 @@ impl Convolution {
             (self.low, self.high) = (vec![ZERO], vec![ZERO]);
         }
         for (i, size) in cx.shape(input)[2..].iter().enumerate() {
-            if *size == Dim::Known(1) {
+            if *size == ONE {
                 self.input_dilation[i] = 1;
             }
         }
@@ -89,25 +92,40 @@ impl Convolution {
                 "convolutions of {dtype} are not supported"
             )));
         }
-        let result = self.by_operator(cx, input, kernel)?;
+        let result = match self.groups {
+            Dim::Known(groups) => self.by_operator(cx, input, kernel, groups)?,
+            _ => self.each_group(cx, input, kernel)?,
+        };
         if flat { Ok(cx.squeeze(result, &[2])?) } else { Ok(result) }
     }
 
     /// Groups of the batch, each with output channels of its own, are groups of channels.
     fn batches_to_channels(&mut self, cx: &mut Context<'_>, input: ValueId) -> Result<ValueId> {
-        let groups = Dim::Known(self.batch_groups);
-        let shape = cx.shape(input).to_vec();
-        let batch = divided(&shape[0], self.batch_groups);
-        let mut apart = vec![groups.clone(), batch.clone()];
-        apart.extend_from_slice(&shape[1..]);
-        let input = cx.reshape(input, &apart)?;
-        let mut perm: Vec<usize> = (0..apart.len()).collect();
+        let mut perm: Vec<usize> = (0..=cx.shape(input).len()).collect();
         perm.swap(0, 1);
+        let input = apart(cx, input, 0, &self.batch_groups)?;
         let input = cx.transpose(input, &perm)?;
-        let mut merged = vec![batch, groups * shape[1].clone()];
-        merged.extend_from_slice(&shape[2..]);
-        self.groups = self.batch_groups;
-        cx.reshape(input, &merged)
+        self.groups = self.batch_groups.clone();
+        merged(cx, input, 1)
+    }
+
+    /// As many convolutions as there are groups, if their number is symbolic: the operator wants to know it.
+    fn each_group(&self, cx: &mut Context<'_>, input: ValueId, kernel: ValueId) -> Result<ValueId> {
+        let mut perm: Vec<usize> = (0..=cx.shape(input).len()).collect();
+        perm.swap(0, 1);
+        let input = apart(cx, input, 1, &self.groups)?;
+        let input = cx.transpose(input, &perm)?;
+        let kernel = apart(cx, kernel, 0, &self.groups)?;
+        let operands = [input, kernel];
+        let types = operands.map(|v| Type::new(cx.dtype(v), &cx.shape(v)[1..]));
+        let body = cx.block(|cx, block| {
+            let group = cx.inputs(block, types.to_vec());
+            Ok(vec![self.by_operator(cx, group[0], group[1], 1)?])
+        })?;
+        let attrs = attrs! { body: body, num_scan_inputs: 2 };
+        let result = cx.op("Scan", &operands, attrs)?;
+        let result = cx.transpose(result, &perm)?;
+        merged(cx, result, 1)
     }
 
     fn by_operator(
@@ -115,12 +133,13 @@ impl Convolution {
         cx: &mut Context<'_>,
         input: ValueId,
         kernel: ValueId,
+        groups: i64,
     ) -> Result<ValueId> {
         let dilated = self.input_dilation.iter().any(|d| *d > 1);
         if dilated
             && cx.dtype(input).is_float()
             && self.stride.iter().all(|s| *s == 1)
-            && let Some(transposed) = self.transposed(cx, input, kernel)?
+            && let Some(transposed) = self.transposed(cx, input, kernel, groups)?
         {
             return Ok(transposed);
         }
@@ -129,7 +148,7 @@ impl Convolution {
             let attrs = attrs! {
                 strides: self.stride.clone(),
                 auto_pad: "SAME_UPPER",
-                group: self.groups,
+                group: groups,
             };
             return Ok(cx.op("Conv", &[input, kernel], attrs)?);
         }
@@ -138,7 +157,7 @@ impl Convolution {
             strides: self.stride.clone(),
             pads: pads,
             dilations: self.kernel_dilation.clone(),
-            group: self.groups,
+            group: groups,
         };
         Ok(cx.op("Conv", &[input, kernel], attrs)?)
     }
@@ -150,6 +169,7 @@ impl Convolution {
         cx: &mut Context<'_>,
         input: ValueId,
         kernel: ValueId,
+        groups: i64,
     ) -> Result<Option<ValueId>> {
         let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
         let (Some(low), Some(high), Some(size)) =
@@ -172,7 +192,7 @@ impl Convolution {
             strides: self.input_dilation.clone(),
             pads: pads,
             dilations: self.kernel_dilation.clone(),
-            group: self.groups,
+            group: groups,
         };
         // The operator itself can add zeros at the end, less than a stride of them.
         let extra: Vec<i64> = after.iter().map(|n| (-n).max(0)).collect();
@@ -182,7 +202,7 @@ impl Convolution {
             }
             after.fill(0);
         }
-        let kernel = self.swap_channels(cx, kernel)?;
+        let kernel = swap_channels(cx, kernel, groups)?;
         let axes: Vec<i64> =
             (0..size.len()).filter(|&i| size[i] > 1).map(|i| i as i64 + 2).collect();
         let kernel = rev::reverse(cx, kernel, &axes)?;
@@ -193,28 +213,6 @@ impl Convolution {
         };
         let zero = cx.scalar_like(result, 0.0)?;
         Ok(Some(pad::edges(cx, result, zero, &lacking(&before), &lacking(&after))?))
-    }
-
-    /// A kernel (output channels, input channels of a group, …) as (input channels, output channels
-    /// of a group, …).
-    fn swap_channels(&self, cx: &mut Context<'_>, kernel: ValueId) -> Result<ValueId> {
-        let shape = cx.shape(kernel).to_vec();
-        let mut perm: Vec<usize> = (0..shape.len()).collect();
-        if self.groups == 1 {
-            perm.swap(0, 1);
-            return Ok(cx.transpose(kernel, &perm)?);
-        }
-        let groups = Dim::Known(self.groups);
-        let outputs = divided(&shape[0], self.groups);
-        let mut apart = vec![groups.clone(), outputs.clone()];
-        apart.extend_from_slice(&shape[1..]);
-        let kernel = cx.reshape(kernel, &apart)?;
-        perm.push(shape.len());
-        perm.swap(1, 2);
-        let kernel = cx.transpose(kernel, &perm)?;
-        let mut merged = vec![groups * shape[1].clone(), outputs];
-        merged.extend_from_slice(&shape[2..]);
-        cx.reshape(kernel, &merged)
     }
 
     /// The input with zeros between its elements.
@@ -267,6 +265,36 @@ impl Convolution {
     }
 }
 
-fn divided(dim: &Dim, by: i64) -> Dim {
-    Dim::op(DimOp::FloorDiv, dim, &Dim::Known(by))
+/// A kernel (output channels, input channels of a group, …) as (input channels, output channels
+/// of a group, …).
+fn swap_channels(cx: &mut Context<'_>, kernel: ValueId, groups: i64) -> Result<ValueId> {
+    let mut perm: Vec<usize> = (0..cx.shape(kernel).len()).collect();
+    if groups == 1 {
+        perm.swap(0, 1);
+        return Ok(cx.transpose(kernel, &perm)?);
+    }
+    perm.push(perm.len());
+    perm.swap(1, 2);
+    let kernel = apart(cx, kernel, 0, &Dim::Known(groups))?;
+    let kernel = cx.transpose(kernel, &perm)?;
+    merged(cx, kernel, 0)
+}
+
+/// An axis in two: groups, and what is in each.
+fn apart(cx: &mut Context<'_>, x: ValueId, axis: usize, groups: &Dim) -> Result<ValueId> {
+    let mut shape = cx.shape(x).to_vec();
+    let Some(each) = exact_div(&shape[axis], groups) else {
+        let reason = format!("{groups} groups in an axis of size {}", shape[axis]);
+        return Err(RuleError::unsupported(reason));
+    };
+    shape.splice(axis..=axis, [groups.clone(), each]);
+    cx.reshape(x, &shape)
+}
+
+/// An axis and the next one as one.
+fn merged(cx: &mut Context<'_>, x: ValueId, axis: usize) -> Result<ValueId> {
+    let mut shape = cx.shape(x).to_vec();
+    let size = shape[axis].clone() * shape[axis + 1].clone();
+    shape.splice(axis..=axis + 1, [size]);
+    cx.reshape(x, &shape)
 }

@@ -3,16 +3,16 @@
 import inspect
 from functools import partial
 
-import decoders
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from checking import quick
 from flax import nnx
 
+import decoders
+from checking import quick
 from jax2onnx import onnx_function, to_onnx, to_onnx_set, verify
 from jax2onnx.errors import InvalidInputError
 
@@ -140,7 +140,9 @@ def test_a_transformer():
     assert set(types_of(model, "Gelu")) == {HALF_FLOAT}
     kinds = {t.name: t.data_type for t in model.graph.initializer}
     assert kinds["blocks.0.attn.q.kernel"] == kinds["blocks.1.up.bias"] == HALF_FLOAT
-    assert kinds["blocks.0.norm1.scale"] == kinds["head.kernel"] == kinds["embed.embedding"] == FLOAT
+    assert (
+        kinds["blocks.0.norm1.scale"] == kinds["head.kernel"] == kinds["embed.embedding"] == FLOAT
+    )
 
 
 def test_convolutions():
@@ -166,7 +168,9 @@ def test_a_decoder_with_a_cache(cache, half):
     boundary = {"input_dtypes": {"cache.*": "float16"}, "output_dtypes": {"output_1.*": "float16"}}
     model = to_onnx(decode, inputs, compute="float16", **boundary)
     rounded = [[leaf.astype(np.float16) for leaf in pair] for pair in state]
-    expected = quick(decode)(*inputs[:2], [[leaf.astype(np.float32) for leaf in p] for p in rounded])
+    expected = quick(decode)(
+        *inputs[:2], [[leaf.astype(np.float32) for leaf in p] for p in rounded]
+    )
     for found, right in zip(
         run(model, *inputs[:2], rounded), jax.tree.leaves(expected), strict=True
     ):
@@ -287,7 +291,7 @@ def test_modules():
 def test_what_cannot_be_asked_for(compute, message):
     with pytest.raises(InvalidInputError, match=message.replace("*", r"\*")):
         to_onnx(net, [(4, 16)], compute=compute)
-    with pytest.raises(InvalidInputError, match="nothing in `.` can compute in float16"):
+    with pytest.raises(InvalidInputError, match=r"nothing in `.` can compute in float16"):
         to_onnx(jnp.sin, [(4, 16)], compute="float16")
 
 

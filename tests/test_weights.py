@@ -93,6 +93,26 @@ def test_the_size_of_blocks_can_be_chosen(block, tmp_path):
     np.testing.assert_allclose(run(model, x), x @ dequantized(w, "int4", block), atol=2e-3)
 
 
+@pytest.mark.parametrize("form", ["int4", "uint8", "float16"])
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_the_layers_of_a_stack(form, unrolled):
+    """Blocks do not reach from one layer into the next."""
+    ws, x = normal(3, 64, 64) * 0.1, normal(4, 64)
+    ws[1] *= 100
+
+    def layers(x, ws):
+        return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, ws, unroll=unrolled)[0]
+
+    stacked = jnp.asarray(ws)
+    model = to_onnx(lambda x: layers(x, stacked), [x], weights=form)
+    assert types(model)["stacked"] == form.upper()
+    if form == "float16":
+        small = ws.astype(np.float16).astype("f")
+    else:
+        small = np.stack([dequantized(w, form) for w in ws])
+    np.testing.assert_allclose(run(model, x), layers(x, small), atol=1e-4)
+
+
 @pytest.mark.parametrize("form", ["float16", "bfloat16"])
 def test_smaller_floats(form):
     w, table, x = normal(64, 64), normal(50, 64), np.asarray([3, 7, 7], np.int32)

@@ -117,11 +117,11 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
 
     for (option, pattern), count in unmatched.items():
         if count == asked[option, pattern]:
-            kind, help = _MATCHED[option]
+            kind, how = _MATCHED[option]
             raise InvalidInputError(
                 f"unsuitable-{option}",
                 f"`{option}` names `{pattern}`, which matches no {kind} of {_those(count)}",
-                help=f"patterns match whole names; {help}",
+                help=f"patterns match whole names; {how}",
             )
 
 

@@ -12,7 +12,7 @@ mod tests;
 
 use onnx::{Builder, Graph, NodeId, Source, ValueId, attrs};
 use provenance::{Origins, Stage};
-use tensor::{Blocks, DType, Quantized, ReduceError};
+use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
 
 use crate::wildcard::matches;
 use readers::{Reader, casts, readers};
@@ -243,12 +243,22 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
     let Some(tensor) = graph.constant(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
     let Format::Float(to) = format else {
-        let Format::Blocks { .. } = format else { return Ok(()) };
+        let Format::Blocks { size, .. } = format else { return Ok(()) };
         if quantized::is_integer(dtype) {
             return quantized::found(graph, value).map(|_| ());
         }
-        if rank != 2 {
-            return Err(format!("it has {rank} axes, and only matrices are quantised"));
+        match *tensor.shape() {
+            [_, _] => {}
+            [_, rows, _] if rows % size == 0 => {}
+            [_, rows, _] => {
+                return Err(format!(
+                    "it is a stack of matrices whose {rows} rows are no multiple of the block size"
+                ));
+            }
+            _ => {
+                let what = "only matrices and stacks of them are quantised";
+                return Err(format!("it has {rank} axes, and {what}"));
+            }
         }
         if by_itself && tensor.len() < WORTH_IT {
             return Err("it is small".to_owned());
@@ -332,7 +342,7 @@ fn store(
             // Scales as half floats: runtimes widen them once, when they load the model.
             let blocks = Blocks { dtype, size, scale: DType::F16 };
             let Quantized { values, scales, zero_points } =
-                tensor.quantized(blocks, &name).map_err(unsuitable)?;
+                quantized_stack(&tensor, blocks, &name).map_err(unsuitable)?;
             let values = graph.add_constant(values);
             let scales = graph.add_constant(scales);
             let zeros = zero_points.map(|zeros| graph.add_constant(zeros));
@@ -340,8 +350,10 @@ fn store(
             let wide_scales = builder.cast(scales, wide)?;
             let mut operands = vec![values, wide_scales];
             operands.extend(zeros);
+            // The rows of a matrix, also where there are several matrices.
+            let axis = tensor.shape().len().saturating_sub(2);
             #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
-            let attrs = attrs! { axis: 0, block_size: size as i64 };
+            let attrs = attrs! { axis: axis as i64, block_size: size as i64 };
             let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
             for old in read {
                 graph.replace_uses(old, dequantized);
@@ -362,6 +374,19 @@ fn store(
             Ok(())
         }
     }
+}
+
+/// A matrix in blocks, or several matrices whose blocks end where they do: those of one tall matrix.
+fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quantized, ReduceError> {
+    let &[count, rows, columns] = tensor.shape() else { return tensor.quantized(blocks, name) };
+    let tall = tensor.reshaped(&[count * rows, columns])?;
+    let Quantized { values, scales, zero_points } = tall.quantized(blocks, name)?;
+    let of_blocks = [count, rows / blocks.size.max(1), columns];
+    Ok(Quantized {
+        values: values.reshaped(tensor.shape())?,
+        scales: scales.reshaped(&of_blocks)?,
+        zero_points: zero_points.map(|zeros| zeros.reshaped(&of_blocks)).transpose()?,
+    })
 }
 
 /// Gives the name of a weight to what is stored in place of it.

@@ -1,6 +1,6 @@
 //! What reads a weight: products, lookups, or something else.
 
-use onnx::{Attr, Graph, Node, NodeId, Use, ValueId};
+use onnx::{Attr, BlockId, Graph, Node, NodeId, Use, ValueId};
 use tensor::DType;
 
 /// Something that reads a weight.
@@ -14,7 +14,8 @@ pub(super) enum Reader {
     Other(&'static str),
 }
 
-/// Everything that reads `value`, whether directly or inside of a function.
+/// Everything that reads `value`, whether directly or inside of a function. Of stacked matrices, that is
+/// what reads one of them: a round of a scan, or what looks one up by its number.
 pub(super) fn readers(graph: &Graph, value: ValueId) -> Vec<Reader> {
     let mut found = Vec::new();
     collect(graph, value, &mut found);
@@ -33,12 +34,33 @@ fn collect(graph: &Graph, value: ValueId, found: &mut Vec<Reader>) {
             collect(graph, *input, found);
             continue;
         }
+        if let Some(one) = one_of_stack(graph, node, index) {
+            collect(graph, one, found);
+            continue;
+        }
         found.push(match node.op.name {
             _ if is_product(graph, node, index) => Reader::Product,
             "Gather" if index == 0 && node.int("axis", 0) == 0 => Reader::Lookup(id),
             name => Reader::Other(name),
         });
     }
+}
+
+/// What stands for one matrix of a stack that `node` reads at `index`.
+fn one_of_stack(graph: &Graph, node: &Node, index: usize) -> Option<ValueId> {
+    if graph.ty(node.input(index)?).rank() != 3 {
+        return None;
+    }
+    if node.is("Scan") {
+        let count = usize::try_from(node.int("num_scan_inputs", 0)).ok()?;
+        let number = index.checked_sub(node.inputs.len().checked_sub(count)?)?;
+        let axis = node.ints("scan_input_axes").map_or(Some(&0), |axes| axes.get(number));
+        let body: BlockId = node.blocks().next().filter(|_| axis == Some(&0))?;
+        return graph.block(body).inputs.get(index).copied();
+    }
+    let is_one = || node.input(1).is_some_and(|number| graph.ty(number).rank() == 0);
+    let is_lookup = node.is("Gather") && index == 0 && node.int("axis", 0) == 0;
+    (is_lookup && is_one()).then(|| node.outputs[0])
 }
 
 fn is_product(graph: &Graph, node: &Node, index: usize) -> bool {

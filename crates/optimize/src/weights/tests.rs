@@ -113,7 +113,29 @@ fn small_weights_and_vectors_stay_unless_they_are_named() {
     }
     assert_eq!(
         shrunk(&vector, &[("w", INT4)]).unwrap_err(),
-        "`w` cannot be stored as int4 in blocks of 16: it has 1 axes, and only matrices are quantised"
+        "`w` cannot be stored as int4 in blocks of 16: it has 1 axes, and only matrices and stacks of \
+         them are quantised"
+    );
+}
+
+#[test]
+fn the_layers_of_a_stack_have_blocks_of_their_own() {
+    let stack = |rows: usize| {
+        format!(
+            "g (float[2,{rows}] x, int64 i) => (float[2,32] y) <float[3,{rows},32] w = {{{}}}> {{
+                one = Gather (w, i)
+                y = MatMul (x, one)
+            }}",
+            ones(3 * rows * 32)
+        )
+    };
+    let text = shrunk(&stack(32), &[("*", INT4)]).unwrap();
+    assert!(text.contains("DequantizeLinear <axis: int = 1, block_size: int = 16> (w, "), "{text}");
+    assert!(text.contains("int4[3,32,32] w"), "{text}");
+    assert_eq!(
+        shrunk(&stack(24), &[("w", INT4)]).unwrap_err(),
+        "`w` cannot be stored as int4 in blocks of 16: it is a stack of matrices whose 24 rows are no \
+         multiple of the block size"
     );
 }
 

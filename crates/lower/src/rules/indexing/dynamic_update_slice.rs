@@ -30,19 +30,11 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         }
         _ => {}
     }
-    // Axes in front of the partial ones are indexed too while that takes few indices: moving them
-    // away would copy the operand twice. There are also few if each stands for many elements. Then
-    // a runtime writes only the update, if it may write into the operand, as into a cache.
     let last = partial[partial.len() - 1] + 1;
-    let count = |from: i64, dims: &[Dim]| {
-        dims.iter().try_fold(from, |n, dim| n.checked_mul(dim.as_known()?))
-    };
-    let few = count(last as i64, &size[..last]).is_some_and(|n| n <= 4096);
-    let long = count(1, &size[last..]).is_none_or(|n| n >= 8);
     let indexed = match partial.as_slice() {
-        _ if few => (0..last).collect(),
+        _ if indices::has_few(&size, last) => (0..last).collect(),
         [_] if last == 1 => partial,
-        [_] if long => (0..last).collect(),
+        [_] if indices::stand_for_many(&size, last) => (0..last).collect(),
         [axis] => return select(cx, operand, update, *axis, starts[*axis]),
         _ => partial,
     };

@@ -134,6 +134,22 @@ pub(crate) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     }
 }
 
+/// Whether a window of the given sizes has few places in the axes before `last`. Then all of these are
+/// indexed, also those that the window fills: moving them away would copy the operand twice. So a
+/// runtime writes only the window, if it may write into the operand, as into a cache.
+pub(crate) fn has_few(sizes: &[Dim], last: usize) -> bool {
+    count_of(last as i64, &sizes[..last]).is_some_and(|count| count <= 4096)
+}
+
+/// Whether each of these places stands for many elements, so that their number does not matter.
+pub(crate) fn stand_for_many(sizes: &[Dim], last: usize) -> bool {
+    count_of(1, &sizes[last..]).is_none_or(|count| count >= 8)
+}
+
+fn count_of(times: i64, sizes: &[Dim]) -> Option<i64> {
+    sizes.iter().try_fold(times, |count, size| count.checked_mul(size.as_known()?))
+}
+
 /// The numbers from zero to `count`, exclusive, computed when the model runs.
 #[track_caller]
 pub(crate) fn range(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {

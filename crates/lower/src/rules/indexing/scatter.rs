@@ -94,7 +94,8 @@ pub(crate) struct Scatter {
     map: Vec<usize>,
     operand_batch: Vec<usize>,
     index_batch: Vec<usize>,
-    /// The axes of the operand in which a window does not cover everything.
+    /// The axes of the operand in which a window does not cover everything, and for a single window
+    /// those before them.
     pub(crate) indexed: Vec<usize>,
     /// The window's size in each axis of the operand.
     sizes: Vec<Dim>,
@@ -108,7 +109,7 @@ impl Scatter {
     pub(crate) fn read(
         cx: &Context<'_>,
         operand: ValueId,
-        indices: ValueId,
+        vectors: ValueId,
         updates: ValueId,
     ) -> Result<Self> {
         let numbers: Params = cx.param("dimension_numbers")?;
@@ -126,11 +127,20 @@ impl Scatter {
         };
         let sizes = (0..shape.len()).map(size).collect::<Result<Vec<Dim>>>()?;
         let partial = |axis: &usize| sizes[*axis] != shape[*axis] || operand_batch.contains(axis);
+        let mut indexed: Vec<usize> = (0..shape.len()).filter(partial).collect();
+        let index_shape = &cx.shape(vectors)[..cx.rank(vectors) - 1];
+        let is_single = operand_batch.is_empty() && index_shape.iter().all(|size| *size == ONE);
+        if let Some(last) = indexed.last().map(|axis| axis + 1)
+            && is_single
+            && (indices::has_few(&sizes, last) || indices::stand_for_many(&sizes, last))
+        {
+            indexed = (0..last).collect();
+        }
         Ok(Self {
-            indexed: (0..shape.len()).filter(partial).collect(),
+            indexed,
             limits: map.iter().map(|&i| shape[i].clone() - sizes[i].clone()).collect(),
             index_batch: numbers.get("scatter_indices_batching_dims")?,
-            index_shape: cx.shape(indices)[..cx.rank(indices) - 1].to_vec(),
+            index_shape: index_shape.to_vec(),
             window_dims,
             inserted,
             map,

@@ -66,6 +66,10 @@ def check_wheel(wheel: Path) -> None:
         assert not strangers, f"{wheel.name} has files of others: {strangers}"
         for name in (n for n in names if n.endswith(".cyclonedx.json")):
             check_sbom(archive.read(name).decode())
+        (metadata,) = (n for n in names if n.endswith(".dist-info/METADATA"))
+        text = archive.read(metadata).decode()
+        dead = re.findall(r"\]\((?!https://|#)[^)]*\)", text)
+        assert not dead, f"a package index cannot follow these links: {dead}"
     assert "-cp311-abi3-" in wheel.name, f"{wheel.name} is for one version of Python"
     size = wheel.stat().st_size
     assert size < LARGEST, f"{wheel.name} has {size} bytes"
@@ -105,7 +109,7 @@ def check_sdist(sdist: Path) -> None:
         "Cargo.lock",
         "LICENSE",
         "THIRD-PARTY-LICENSES.txt",
-        "README.md",
+        "python/README.md",
         "pyproject.toml",
     ):
         assert needed in names, f"no {needed} in {sdist.name}"

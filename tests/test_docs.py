@@ -18,7 +18,7 @@ from jax2onnx import _core
 TOP = Path(__file__).parent.parent
 PAGES = {
     str(path.relative_to(TOP)): path.read_text()
-    for path in (TOP / "README.md", *sorted((TOP / "docs").rglob("*.md")))
+    for path in (TOP / "README.md", TOP / "python/README.md", *sorted((TOP / "docs").rglob("*.md")))
 }
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

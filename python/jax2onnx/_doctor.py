@@ -13,10 +13,13 @@ PACKAGES = (
     "flax",
     "equinox",
     "dm-haiku",
+    "keras",
+    "orbax-checkpoint",
     "onnx",
     "onnx_ir",
     "onnxruntime",
     "onnxruntime-gpu",
+    "onnxruntime-genai",
 )
 
 # Variables whose values are switches. Others may hold paths.
@@ -25,6 +28,7 @@ VARIABLES = (
     "JAX2ONNX_STACKTRACE_DETAIL",
     "JAX_ENABLE_X64",
     "JAX_PLATFORMS",
+    "KERAS_BACKEND",
 )
 
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)>=(?P<oldest>[\d.]+)(?P<optional>.*extra.*)?")

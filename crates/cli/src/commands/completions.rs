@@ -34,7 +34,7 @@ Examples:
   jax2onnx man | man -l -
   jax2onnx man show | man -l -")]
 pub(crate) struct Man {
-    /// Prints the page of this command instead.
+    /// Print the page of this command instead.
     command: Option<String>,
 }
 

@@ -30,10 +30,10 @@ pub(crate) struct Convert {
     /// The model's file.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: PathBuf,
-    /// Writes one file, whatever the size of the weights.
+    /// Write one file, whatever the size of the weights.
     #[arg(long)]
     self_contained: bool,
-    /// Writes the source map to this file, if the export did.
+    /// Write the source map to this file, if the export did.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     map: Option<PathBuf>,
 }

@@ -20,7 +20,7 @@ Examples:
 
 The exit status is 1 if something needs attention.")]
 pub struct Doctor {
-    /// Prints JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -44,25 +44,25 @@ pub struct Export {
     /// `no_nan` or `casts_in_range`. The model says so in its metadata.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
-    /// Computes in `float16` or `bfloat16`, except for sums, norms, exponentials and the last
-    /// products, which stay in `float32`; `float16:all` has no exceptions. PATTERN= says it of the
-    /// modules, lines (`model.py:30`), functions or parameters that match; the first option that
-    /// matches decides.
+    /// Compute in `float16` or `bfloat16`, except for sums, norms, exponentials and the last
+    /// products, which stay in `float32`; `float16:all` has no exceptions. With PATTERN=, only the
+    /// modules, lines (`model.py:30`), functions or parameters that match. The first option that
+    /// matches applies.
     #[arg(long, value_name = "[PATTERN=]TYPE")]
     pub compute: Vec<String>,
-    /// Stores weights in fewer bits: `float16`, `bfloat16`, `int8` or `int4`, unsigned with a zero
-    /// point (`uint4`), in blocks of a given size (`int4:64`). PATTERN= says it of the parameters
-    /// whose names match; the first option that matches decides, and `keep` leaves them alone.
+    /// Store weights in fewer bits: as `float16`, `bfloat16`, `int8` or `int4`, unsigned with a zero
+    /// point (`uint4`), or in blocks of a given size (`int4:64`). With PATTERN=, only parameters
+    /// whose names match. The first option that matches a name applies; `keep` changes nothing.
     #[arg(long, value_name = "[PATTERN=]FORMAT")]
     pub weights: Vec<String>,
-    /// Says which operators were nearly recognised and stay elementary, with line and reason.
+    /// Say which operators were nearly recognised and stay elementary, with line and reason.
     #[arg(long)]
     pub missed: bool,
-    /// Also writes the program to this file, for a bug report: `convert` makes the model from it
+    /// Also write the program to this file, for a bug report: `convert` makes the model from it
     /// without Python. The values of weights are left out.
     #[arg(long, value_name = "FILE.jaxpr", value_hint = ValueHint::FilePath)]
     pub record: Option<PathBuf>,
-    /// Writes the values of weights into the file of --record, too.
+    /// Write the values of weights into the file of --record, too.
     #[arg(long, requires = "record")]
     pub record_weights: bool,
     /// Another option of `to_onnx`, such as `export_mode=web`.

@@ -31,13 +31,13 @@ pub struct Verify {
     /// The absolute tolerance for floats. Default: by element type.
     #[arg(long)]
     pub atol: Option<f64>,
-    /// Also prints how much each line and each module adds to the error.
+    /// Also print how much each line and each module adds to the error.
     #[arg(long)]
     pub errors: bool,
     /// The page that `view` wrote of the model: print a link into it.
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub page: Option<String>,
-    /// Prints JSON, which `view --errors` takes.
+    /// Print JSON, which `view --errors` takes.
     #[arg(long)]
     pub json: bool,
 }

@@ -128,7 +128,7 @@ WRONG = {
     "a class": (["model.py:Net"], "write model.py:Net()"),
     "a number": (["model.py:number"], "is of type int, which is not callable"),
     "no shape": (["model.py:net", "--input=f32"], "write type and shape"),
-    "a type": (["model.py:net", "--input=f33[2]"], "types are bf16"),
+    "a type": (["model.py:net", "--input=f33[2]"], "the types are bool"),
     "a dimension": (["model.py:net", "--input=f32[2,-]"], "`f32[2,-]` is not an input"),
     "a type of 64 bits": (
         ["model.py:net", "--input=i64[2,3]"],

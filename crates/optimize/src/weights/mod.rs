@@ -252,7 +252,7 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
             [_, rows, _] if rows % size == 0 => {}
             [_, rows, _] => {
                 return Err(format!(
-                    "it is a stack of matrices whose {rows} rows are no multiple of the block size"
+                    "it is a stack of matrices whose {rows} rows are not a multiple of the block size"
                 ));
             }
             _ => {

@@ -134,8 +134,8 @@ fn the_layers_of_a_stack_have_blocks_of_their_own() {
     assert!(text.contains("(\"w/scale\")  # float[3,2,32]"), "{text}");
     assert_eq!(
         shrunk(&stack(24), &[("w", INT4)]).unwrap_err(),
-        "`w` cannot be stored as int4 in blocks of 16: it is a stack of matrices whose 24 rows are no \
-         multiple of the block size"
+        "`w` cannot be stored as int4 in blocks of 16: it is a stack of matrices whose 24 rows are not \
+         a multiple of the block size"
     );
 }
 

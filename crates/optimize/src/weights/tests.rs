@@ -131,7 +131,6 @@ fn the_layers_of_a_stack_have_blocks_of_their_own() {
     };
     let text = shrunk(&stack(32), &[("*", INT4)]).unwrap();
     assert!(text.contains("DequantizeLinear <axis: int = 1, block_size: int = 16> (w, "), "{text}");
-    assert!(text.contains("int4[3,32,32] w"), "{text}");
     assert_eq!(
         shrunk(&stack(24), &[("w", INT4)]).unwrap_err(),
         "`w` cannot be stored as int4 in blocks of 16: it is a stack of matrices whose 24 rows are no \

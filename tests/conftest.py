@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -9,6 +10,12 @@ import jax
 import pytest
 
 import not_run
+
+# What XLA has compiled once, the other workers and the next run need not compile again. JAX's own
+# switch turns this off: JAX_ENABLE_COMPILATION_CACHE=0.
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / "build/xla"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # With JAX2ONNX_NO_SKIPS=1, a test that is skipped for an avoidable reason fails the run.
 NO_SKIPS = os.environ.get("JAX2ONNX_NO_SKIPS", "0") not in ("", "0")
@@ -20,16 +27,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help="run every test function, but of n cases only the square root of n",
+        help="run the test functions that are not slow, but of n cases only the square root of n",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--sample"):
         return
-    kept = not_run.sampled(items, lambda item: item.nodeid.partition("[")[0])
-    config.hook.pytest_deselected(items=[i for i, k in zip(items, kept, strict=True) if not k])
-    items[:] = [item for item, wanted in zip(items, kept, strict=True) if wanted]
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    kept = not_run.sampled(quick, lambda item: item.nodeid.partition("[")[0])
+    wanted = [item for item, keep in zip(quick, kept, strict=True) if keep]
+    config.hook.pytest_deselected(items=list({*items} - {*wanted}))
+    items[:] = wanted
 
 
 def _skips(config: pytest.Config) -> list[str]:
@@ -55,6 +64,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in not_run.summary(_skips(terminalreporter.config)):
         terminalreporter.write_line(line, yellow=not NO_SKIPS, red=NO_SKIPS)
+    if terminalreporter.config.getoption("--sample"):
+        terminalreporter.write_line("This was a sample: `make test-all` runs every test.")
 
 
 @pytest.fixture(autouse=True)

@@ -442,6 +442,7 @@ def _zeros(params: Any) -> Any:
     return jax.tree.map(jnp.zeros_like, params)
 
 
+@pytest.mark.slow
 def test_a_training_step_of_linen_with_adam() -> None:
     class MLP(nn.Module):
         @nn.compact

@@ -87,6 +87,7 @@ to_onnx(
 """
 
 
+@pytest.mark.slow
 def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
     """Whatever hash seed it has, and whatever ran before."""
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -226,6 +226,7 @@ def test_inputs_are_named_after_the_parameters_they_are_given() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_48_layers_are_one_body() -> None:
     model, args = gpt(layers=48)
     flat, folded = to_onnx(model, args), to_onnx(model, args, functions="modules")

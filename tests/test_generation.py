@@ -76,6 +76,7 @@ def save(folder, style, **options):
     return decode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "style",
     [
@@ -222,6 +223,7 @@ def linen_decoder():
     return decode, variables["cache"]
 
 
+@pytest.mark.slow
 def test_linen_with_its_own_cache(tmp_path):
     decode, cache = linen_decoder()
     about = generation.Description(
@@ -279,6 +281,7 @@ def equinox_layers():
     return look_up, apply, head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [nnx_layers, equinox_layers])
 def test_modules(layers, tmp_path):
     look_up, apply, head = layers()

@@ -102,6 +102,7 @@ def test_several_inputs_and_outputs(tmp_path) -> None:
     assert [i.name for i in found.graph.input] == ["one", "other"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["MobileNetV2", "EfficientNetB0", "ResNet50V2"])
 def test_applications(kind, tmp_path) -> None:
     model = getattr(keras.applications, kind)(

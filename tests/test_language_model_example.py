@@ -16,6 +16,7 @@ def example():
     return module
 
 
+@pytest.mark.slow
 def test_it_trains_exports_writes_and_profiles(tmp_path, capfd):
     example().main(["--steps", "2", "--letters", "6", "--folder", str(tmp_path / "harbour")])
     out = capfd.readouterr().out

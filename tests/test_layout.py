@@ -73,6 +73,7 @@ def residual() -> Residual:
     return Residual(nnx.Rngs(0))
 
 
+@pytest.mark.slow
 def test_a_network_has_transposes_at_its_ends_only(residual: Residual) -> None:
     model = exported(residual, ("B", 16, 16, 3), normal(2, 16, 16, 3))
     ops = operators(model)
@@ -156,6 +157,7 @@ class Dense(nn.Module):
         return nn.ConvTranspose(2, (3, 3), strides=(2, 2))(x)
 
 
+@pytest.mark.slow
 def test_linen() -> None:
     module = Dense()
     variables = module.init(jax.random.key(0), jnp.zeros((1, 8, 8, 3)))
@@ -169,6 +171,7 @@ def test_linen() -> None:
     assert not [name for name in names if "/" in name]
 
 
+@pytest.mark.slow
 def test_haiku() -> None:
     def forward(x: jax.Array, train: bool = False) -> jax.Array:
         for stride in (1, 2):

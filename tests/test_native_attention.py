@@ -258,6 +258,7 @@ def test_sums_over_other_axes():
         assert "Attention" not in ops
 
 
+@pytest.mark.slow
 def test_half_precision():
     for groups in (2, 4):
         assert "Attention" in exported(attention(), *heads(groups=groups, dtype=np.float16))
@@ -288,6 +289,7 @@ def test_symbolic_sizes(groups, causal):
         assert_close(run(model, args), [fn(*args)])
 
 
+@pytest.mark.slow
 def test_frameworks():
     x = numbers(2, 6, 32)
     mask = some(2, 1, 6, 6)

@@ -405,6 +405,7 @@ def test_statistics_of_another_shape(fn, operators):
     exported(fn, x, operators=operators)
 
 
+@pytest.mark.slow
 def test_group_norms_of_one_and_of_all_channels():
     x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
     for operators in ("auto", "native"):

@@ -68,6 +68,7 @@ def test_other_methods_stay_products(method):
     assert "Resize" not in op_types(model)
 
 
+@pytest.mark.slow
 def test_other_places_stay_products():
     def shifted(x):
         scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.25])

@@ -83,6 +83,7 @@ def test_rebuilt_modules_have_the_scopes_of_their_parts() -> None:
     assert {"layers.0", "layers.1"} <= {scope.split("eqx.nn.MLP/")[-1] for scope in found}
 
 
+@pytest.mark.slow
 def test_rebuilt_modules_are_recognised_by_their_settings() -> None:
     """`nnx.vmap` and `eqx.filter_vmap` call copies of what they are given."""
 

@@ -131,6 +131,7 @@ def test_results_that_are_named_like_their_nodes(tmp_path: Path) -> None:
         assert lines == {{"Sin": 2, "Cos": 3}.get(node.op_type, 1)}, node
 
 
+@pytest.mark.slow
 def test_the_map_is_far_smaller_than_full_metadata() -> None:
     model, args = gpt(layers=12)
     sizes = {}

@@ -47,6 +47,7 @@ def _line(mark: str) -> int:
     return line_of(mark, _line)
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_in_the_middle_of_a_gpt_is_named() -> None:
     model, args = _small_gpt(3)
     _spoil("exp", "blocks.1/attn")
@@ -65,6 +66,7 @@ def test_a_wrong_rule_in_the_middle_of_a_gpt_is_named() -> None:
     assert found.compared > 40
 
 
+@pytest.mark.slow
 def test_a_right_gpt_is_right() -> None:
     model, args = _small_gpt(2)
     found = verify(model, to_onnx(model, list(args)), list(args))
@@ -72,6 +74,7 @@ def test_a_right_gpt_is_right() -> None:
     assert found.compared > 50
 
 
+@pytest.mark.slow
 def test_functions_are_looked_into() -> None:
     model, args = _small_gpt(2)
     proto = to_onnx(model, list(args), functions="modules")
@@ -85,6 +88,7 @@ def test_functions_are_looked_into() -> None:
     assert found.rule == f"_spoil.<locals>.spoiled:{_line('spoiled')}"
 
 
+@pytest.mark.slow
 def test_symbolic_dimensions() -> None:
     model, args = _small_gpt(1)
     dims = jax.export.symbolic_shape("B, T", constraints=["T <= 8"])
@@ -97,6 +101,7 @@ def test_symbolic_dimensions() -> None:
     assert "`tanh` differs from JAX" in wrong.message
 
 
+@pytest.mark.slow
 def test_symbolic_dimensions_inside_loops() -> None:
     def fn(x: jax.Array) -> jax.Array:
         def body(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -185,6 +190,7 @@ def test_what_is_folded_into_a_constant() -> None:
     assert f"test_verify.py:{_line('folded')}:" in found.place
 
 
+@pytest.mark.slow
 def test_complex_numbers_and_keys() -> None:
     def fn(z: jax.Array, key: jax.Array) -> Any:
         one, two = jax.random.split(key)
@@ -288,6 +294,7 @@ def test_models_in_files_with_weights_beside_them(tmp_path: Path) -> None:
     assert allclose(fn, path, [x])[0]
 
 
+@pytest.mark.slow
 def test_batches_of_values_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     model, args = _small_gpt(1)
     proto = to_onnx(model, list(args))
@@ -297,6 +304,7 @@ def test_batches_of_values_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (parts.message, parts.compared) == (whole.message, whole.compared)
 
 
+@pytest.mark.slow
 def test_an_older_export_with_other_options_is_matched() -> None:
     model, args = _small_gpt(1)
     proto = to_onnx(model, list(args), opset=19, input_names=["ids"], model_name="older")

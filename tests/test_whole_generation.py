@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnxruntime
+import pytest
 
 from decoders import GROUPS, LAYERS, LENGTH, SIZE, VOCABULARY, Style, decoder
 from jax2onnx import to_onnx
@@ -37,6 +38,7 @@ def generate(prompt, key, temperature):
     return tokens, length
 
 
+@pytest.mark.slow
 def test_the_same_random_tokens_as_jax():
     prompt = np.asarray([[3, 7, 9, 4]], np.int32)
     model = to_onnx(

@@ -83,6 +83,7 @@ def over_any_length(shape, constraints=()):
     ]
 
 
+@pytest.mark.slow
 def test_a_symbolic_length():
     runs = [[normal(2, length)] for length in (1, 2, 3, 8, 64, 70, 97, 1000)]
     for fn in (jnp.fft.fft, jnp.fft.ifft, jnp.fft.rfft, jnp.fft.ihfft):

@@ -132,6 +132,7 @@ def test_symbolic_sizes():
     check_sizes(together, [spec], *([np.full((n, 2), 0.7, np.float32)] for n in (3, 0)))
 
 
+@pytest.mark.slow
 def test_derivatives():
     functions = {
         "lgamma": lax.lgamma,

@@ -74,8 +74,8 @@ pub(super) fn casts(graph: &Graph, value: ValueId, dtype: DType) -> Option<Vec<N
     for use_ in graph.value(value).uses() {
         let Use::Operand(id, _) = use_ else { return None };
         let node = graph.node(id);
-        let to = Some(&Attr::Int(i64::from(dtype.onnx_code())));
-        if !node.is("Cast") || node.attr("to") != to {
+        let to = Attr::Int(i64::from(dtype.onnx_code()));
+        if !node.is("Cast") || node.attr("to") != Some(&to) {
             return None;
         }
         casts.push(id);

@@ -77,3 +77,13 @@ def test_the_error_names_the_opset_that_has_the_type(target: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"`If` needs opset 16 \(for bf16\)"):
         to_onnx(fn, [x], opset=13, target=target)
     onnx.checker.check_model(to_onnx(fn, [x], opset=16, target=target), full_check=True)
+
+
+def test_the_error_about_a_type_names_a_line_that_uses_it() -> None:
+    def fn(x: Any) -> Any:
+        return x.astype(jnp.float8_e5m2).astype(jnp.float32)
+
+    with pytest.raises(InvalidInputError) as error:
+        to_onnx(fn, [(2,)], opset=18)
+    assert "opset 18 is too old: `f8e5m2` needs opset 19" in str(error.value)
+    assert "return x.astype(jnp.float8_e5m2)" in str(error.value)

@@ -75,7 +75,12 @@ pub fn check_types(graph: &Graph, opset: i64) -> Result<()> {
     {
         let op = dtype.to_string();
         let reason = Some("the element type was introduced there".to_owned());
-        return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin: None });
+        let origin = graph.all_nodes().into_iter().map(|id| graph.node(id)).find(|node| {
+            let values = node.inputs.iter().flatten().chain(&node.outputs);
+            values.into_iter().any(|value| graph.ty(*value).dtype == dtype)
+        });
+        let origin = origin.map(|node| node.origin);
+        return Err(Error::OpsetTooOld { op, needs, given: opset, reason, origin });
     }
     Ok(())
 }

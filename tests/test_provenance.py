@@ -463,3 +463,16 @@ def test_the_argument_beats_the_context_beats_the_environment(
             assert keys_of(export(two_callers, level=None)) == ()
         assert keys_of(export(two_callers, level=None)) == KEYS["minimal"]
     assert keys_of(export(two_callers, level=None)) == KEYS["full"]
+
+
+def test_what_is_folded_step_by_step_is_inherited_once() -> None:
+    """Every step reads the one before several times: lists of origins must not double with each."""
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = jnp.float32(1)
+        for _ in range(50):
+            y = jnp.where(y > 2, y - 1, y + y * 0.5)
+        return x + y
+
+    (node,) = to_onnx(fn, [(3,)]).graph.node
+    assert node.op_type == "Add"

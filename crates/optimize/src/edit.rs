@@ -1,9 +1,10 @@
 //! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
 //! work list.
 
+use indexmap::IndexSet;
 use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId};
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use crate::rewrite::{Match, Memory, can_be_output};
@@ -13,6 +14,10 @@ use crate::{Error, Missed, Options, Problem, Report, Skip, Verify};
 /// Where a node came from, regardless of what emitted it.
 type Place = (Option<CallId>, ScopeId);
 
+/// Distinct origins, in the order they came in. What is read in several places reaches its heirs on many
+/// ways: lists would double at every step of a chain.
+type Inherited = IndexSet<OriginId, FxBuildHasher>;
+
 /// Lends the graph to passes and rewrites.
 #[derive(Debug)]
 pub struct Editor<'a> {
@@ -20,7 +25,7 @@ pub struct Editor<'a> {
     origins: &'a mut Origins,
     /// The origins that a node inherits from removed nodes. They are merged once at the end, so
     /// that a node that absorbs thousands does not copy its list thousands of times.
-    inherited: FxHashMap<NodeId, Vec<OriginId>>,
+    inherited: FxHashMap<NodeId, Inherited>,
     /// For nodes with several readers: the places of removed readers. Their replacements represent
     /// these places; the replacement of the last reader does not.
     settled: FxHashMap<NodeId, FxHashSet<Place>>,
@@ -104,6 +109,7 @@ impl<'a> Editor<'a> {
         let mut inherited: Vec<_> = self.inherited.into_iter().collect();
         inherited.sort_unstable_by_key(|(node, _)| *node);
         for (node, others) in inherited {
+            let others: Vec<_> = others.into_iter().collect();
             if let Some(origin) = self.graph.get(node).map(|n| n.origin) {
                 self.graph.node_mut(node).origin = self.origins.absorb(origin, &others);
             }
@@ -356,8 +362,9 @@ impl<'a> Editor<'a> {
     }
 
     /// Passes the origins of removed nodes on to nodes that stay.
-    pub(crate) fn inherit(&mut self, heirs: &[NodeId], mut gone: Vec<OriginId>) {
+    pub(crate) fn inherit(&mut self, heirs: &[NodeId], gone: impl IntoIterator<Item = OriginId>) {
         let Some((last, others)) = heirs.split_last() else { return };
+        let mut gone: Inherited = gone.into_iter().collect();
         for heir in others {
             self.inherited.entry(*heir).or_default().extend(&gone);
         }
@@ -365,7 +372,7 @@ impl<'a> Editor<'a> {
         if mine.len() < gone.len() {
             std::mem::swap(mine, &mut gone);
         }
-        mine.append(&mut gone);
+        mine.extend(gone);
     }
 }
 

@@ -371,7 +371,7 @@ def test_the_command(model: Model, tmp_path: Path, capsys: pytest.CaptureFixture
     assert (status, out.splitlines()[0]) == (0, "all values agree: 20 compared")
     np.savez(x, y=X)
     assert _core.main(["verify", str(right), "--reference", str(right), "--inputs", str(x)]) == 2
-    assert "has no array `x`, but y" in capsys.readouterr().err
+    assert "has no array `x`; it has y" in capsys.readouterr().err
 
 
 def test_errors_by_line(model: Model, exported: onnx.ModelProto, tmp_path: Path) -> None:

@@ -380,8 +380,11 @@ def test_native_attention_has_its_softmax_in_float32():
     assert {a.name: a.i for a in attention.attribute}["softmax_precision"] == FLOAT
 
 
-@pytest.mark.parametrize("weights", ["int4", "int8", "float16"])
-def test_with_smaller_weights(weights):
+# Weights are rounded before they are quantised, so that some get the next of sixteen levels.
+@pytest.mark.parametrize(
+    ("weights", "tolerance"), [("int4", 0.1), ("int8", 2e-2), ("float16", 5e-3)]
+)
+def test_with_smaller_weights(weights, tolerance):
     big = {name: matrix(64, 64) for name in PARAMS}
 
     def net(x):
@@ -390,7 +393,7 @@ def test_with_smaller_weights(weights):
     x = normal(4, 64)
     model = to_onnx(net, [x], compute="float16", weights=weights)
     exact = to_onnx(net, [x], weights=weights)
-    np.testing.assert_allclose(run(model, x)[0], run(exact, x)[0], atol=2e-2)
+    np.testing.assert_allclose(run(model, x)[0], run(exact, x)[0], atol=tolerance)
 
 
 def test_verify_says_what_lines_lose():

@@ -1,20 +1,19 @@
-//! Attention: what its axes are, and masks that mean the same.
+//! Attention: what its axes are; `masks.rs` has the masks that mean the same.
 //!
 //! Axes are known by what they do. What queries, keys and values share are batch and heads; what is
 //! summed over first are features; what is summed over last are keys; what only queries have are
 //! queries, and heads that share keys.
 
-use onnx::{Attrs, NodeId, ValueId, attrs};
-use tensor::{DType, Dim, Tensor};
+mod masks;
+
+use onnx::{NodeId, ValueId, attrs};
+use tensor::Dim;
 
 use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Step, is_movement};
 use crate::recognize::found::Found;
-use crate::triangle::Triangle;
 use crate::{Match, Skip};
-
-/// What is masked has to be as far below the other scores, to count as nothing.
-const FAR_BELOW: f64 = -30000.0;
+use masks::{Masking, mask_operand, masking};
 
 /// A value that is moved before it is multiplied.
 struct Operand {
@@ -421,198 +420,4 @@ impl Roles {
             layout(&heads, &self.queries, &self.values),
         ]
     }
-}
-
-/// How scores are masked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Masking {
-    Nothing,
-    /// Queries see the keys up to their own.
-    Causal,
-    /// By truth values.
-    Truth,
-    /// By what is added.
-    Added,
-}
-
-/// How a mask or a bias can be written. `Attention` gives zeros for a query that sees no keys. JAX
-/// gives the mean of all values if masked scores are numbers, and NaN if they are -∞.
-fn masking(
-    found: &Found<'_, '_>,
-    roles: &Roles,
-    is_masked: bool,
-    masks: &[(ValueId, Layout)],
-    dtype: DType,
-) -> Result<Masking, Skip> {
-    let (mask, bias) = match masks {
-        [] => return Ok(Masking::Nothing),
-        [mask] if is_masked => (Some(mask), None),
-        [bias] => (None, Some(bias)),
-        [mask, bias, ..] => (Some(mask), Some(bias)),
-    };
-    if let Some((bias, layout)) = bias {
-        check_bias(found.m, *bias, layout, roles)?;
-    }
-    let Some((mask, layout)) = mask else { return Ok(Masking::Added) };
-    let fill = found.number("fill").ok_or("masked scores are not replaced by a number")?;
-    if fill > FAR_BELOW {
-        return Err(missed("masked scores are not far below the others"));
-    }
-    let seen = match found.m.constant(*mask) {
-        Some(mask) => seen(mask, layout, roles),
-        None => compared(found.m, *mask, layout, roles),
-    };
-    match (seen, bias) {
-        (Seen::Causal, None) => Ok(Masking::Causal),
-        (Seen::Some, None) => Ok(Masking::Truth),
-        _ if fill == f64::NEG_INFINITY => Err(missed(
-            "a query that sees no keys would get zeros, and gets NaN in JAX: mask with a finite \
-             number instead of -inf",
-        )),
-        _ if dtype == DType::F16 => {
-            Err(missed("a query that sees no keys would get zeros, and gets a mean in JAX"))
-        }
-        _ => Ok(Masking::Added),
-    }
-}
-
-/// A bias must not be what `Attention` takes for a mask of everything.
-fn check_bias(m: &Match<'_>, bias: ValueId, layout: &Layout, roles: &Roles) -> Result<(), Skip> {
-    let least = f64::from(f32::MIN) * 0.99;
-    let is_fine = |numbers: &[f64]| numbers.iter().any(|number| *number > least);
-    let row = |tensor: &Tensor| match layout.last() == Some(&roles.keys) {
-        true => tensor.shape().last().copied().unwrap_or(1).max(1),
-        false => 1,
-    };
-    let fits = if let Some(tensor) = m.graph().constant(bias) {
-        let row = row(tensor);
-        tensor.to_f64s().is_some_and(|numbers| numbers.chunks(row).all(is_fine))
-    } else {
-        let choice = m.producer(bias, &["Where"]);
-        choice.is_some_and(|node| {
-            [1, 2].into_iter().all(|index| {
-                let number = node.input(index).and_then(|value| m.constant(value)?.splat());
-                number.is_some_and(|number| number > least)
-            })
-        })
-    };
-    match fits {
-        true => Ok(()),
-        false => {
-            Err(missed("what is added to scores may be -inf for all keys, which is NaN in JAX"))
-        }
-    }
-}
-
-/// What a constant mask lets queries see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Seen {
-    /// All keys up to their own.
-    Causal,
-    /// At least one key each.
-    Some,
-    /// Perhaps no key at all.
-    #[default]
-    Unknown,
-}
-
-/// What the comparison of positions shows, whatever the length is.
-fn compared(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Seen {
-    let triangle = Triangle::of(m.graph(), mask, &m.ty(mask).shape);
-    let is_causal = triangle == Some(Triangle { upper: false, k: 0 });
-    match is_causal && is_square(layout, roles) {
-        true => Seen::Causal,
-        false => Seen::Unknown,
-    }
-}
-
-/// Whether a mask has a row for each query and a column for each key.
-fn is_square(layout: &Layout, roles: &Roles) -> bool {
-    !roles.queries.is_empty() && layout.concat() == [&*roles.queries, &*roles.keys].concat()
-}
-
-fn seen(mask: &Tensor, layout: &Layout, roles: &Roles) -> Seen {
-    if layout.last() != Some(&roles.keys) {
-        return Seen::Unknown;
-    }
-    let keys = mask.shape().last().copied().unwrap_or(1).max(1);
-    let Some(bytes) = mask.bytes() else { return Seen::Unknown };
-    let rows = bytes.chunks(keys);
-    let is_causal =
-        |(i, row): (usize, &[u8])| row.iter().enumerate().all(|(j, b)| (*b != 0) == (j <= i));
-    if is_square(layout, roles) && rows.clone().enumerate().all(is_causal) {
-        Seen::Causal
-    } else if rows.clone().all(|row| row.contains(&1)) {
-        Seen::Some
-    } else {
-        Seen::Unknown
-    }
-}
-
-/// The mask as `Attention` takes it: for each query and key, with batch and heads before them.
-fn mask_operand(
-    m: &mut Match<'_>,
-    atoms: &Atoms,
-    roles: &Roles,
-    masks: &[(ValueId, Layout)],
-    masking: Masking,
-    dtype: DType,
-    q: ValueId,
-) -> Result<ValueId, Skip> {
-    let all: Vec<usize> = masks.iter().flat_map(|(_, layout)| layout.concat()).collect();
-    let heads = roles.heads();
-    let lead = [&roles.batch, &heads];
-    let has_lead = lead.iter().any(|axis| axis.iter().any(|atom| all.contains(atom)));
-    let mut parts = Vec::new();
-    for (value, layout) in masks {
-        let has = layout.concat();
-        let kept = |axis: &Vec<usize>| match axis.iter().any(|atom| has.contains(atom)) {
-            true => axis.clone(),
-            false => Vec::new(),
-        };
-        let mut target = vec![kept(&roles.queries), kept(&roles.keys)];
-        if has_lead {
-            target.splice(0..0, lead.map(kept));
-        }
-        let steps = atoms.plan(layout, &target).ok_or("the mask cannot be moved")?;
-        parts.push(movement::emit(m, *value, &steps, &[])?);
-    }
-    let mut mask = match (parts.as_slice(), masking) {
-        ([mask], Masking::Truth) => *mask,
-        ([mask], _) if m.ty(*mask).dtype == DType::Bool => {
-            let zero = number(m, dtype, 0.0)?;
-            masked(m, *mask, zero, dtype)?
-        }
-        ([bias], _) => *bias,
-        ([mask, bias], _) => masked(m, *mask, *bias, dtype)?,
-        _ => return Err("there is no mask".into()),
-    };
-    if masking == Masking::Added && m.ty(mask).dtype != dtype {
-        mask = m.op("Cast", &[mask], attrs! { to: dtype })?;
-    }
-    let full = atoms.shape(&[roles.queries.clone(), roles.keys.clone()]);
-    let shape = m.ty(mask).shape.clone();
-    let lead = shape.len().saturating_sub(2);
-    if shape[lead..] != full {
-        let sizes = [&shape[..lead], &full].concat();
-        let sizes = m.sizes(&sizes, q)?;
-        mask = m.op("Expand", &[mask, sizes], Attrs::new())?;
-    }
-    Ok(mask)
-}
-
-/// `otherwise` where the mask is true, and so far below everything that all of it is the same.
-fn masked(
-    m: &mut Match<'_>,
-    mask: ValueId,
-    otherwise: ValueId,
-    dtype: DType,
-) -> Result<ValueId, Skip> {
-    let fill = number(m, dtype, f64::from(f32::MIN) * 0.7)?;
-    m.op("Where", &[mask, otherwise, fill], Attrs::new())
-}
-
-fn number(m: &mut Match<'_>, dtype: DType, value: f64) -> Result<ValueId, Skip> {
-    let tensor = Tensor::scalar(dtype, value).ok_or("the type cannot represent the constant")?;
-    Ok(m.tensor(tensor))
 }

@@ -1,5 +1,21 @@
 //! Patterns of names: `*` stands for any text, `?` for any character.
 
+/// One pattern and what it stands for a line, as in `blocks.*=int4:32`; `None` if there are none.
+pub(crate) fn to_text<T>(entries: &[(String, T)], show: impl Fn(&T) -> String) -> Option<String> {
+    let line = |(pattern, what): &(String, T)| format!("{pattern}={}", show(what));
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Reads what [`to_text`] writes.
+pub(crate) fn parse<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<Vec<(String, T)>> {
+    let entry = |line: &str| {
+        let (pattern, what) = line.rsplit_once('=')?;
+        Some((pattern.to_owned(), read(what)?))
+    };
+    text.lines().map(entry).collect()
+}
+
 /// Whether all of `name` is what `pattern` describes.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =

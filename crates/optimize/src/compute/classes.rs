@@ -2,6 +2,8 @@
 
 use onnx::{Attr, Node};
 
+use crate::by_operator::{self, Rows};
+
 /// What becomes of an operator where float16 is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -18,7 +20,7 @@ pub(super) enum Class {
 use Class::{Light, Movement, Product};
 
 /// In alphabetical order. All other operators are wide.
-const TABLE: &[(&str, Class)] = &[
+const TABLE: &Rows<Class> = &[
     ("Abs", Light),
     ("Add", Light),
     ("Attention", Product),
@@ -92,21 +94,16 @@ impl Class {
         if !node.op.domain.is_empty() || adds {
             return Class::Wide;
         }
-        let found = TABLE.binary_search_by(|(name, _)| (*name).cmp(node.op.name));
-        found.map_or(Class::Wide, |i| TABLE[i].1)
+        by_operator::find(TABLE, node.op.name).unwrap_or(Class::Wide)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onnx::{Op, schema};
 
     #[test]
     fn the_table_is_sorted_and_its_operators_exist() {
-        assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
-        for (name, _) in TABLE {
-            assert!(!schema::versions(&Op::onnx(name)).is_empty(), "{name}");
-        }
+        by_operator::check(TABLE);
     }
 }

@@ -20,6 +20,7 @@ use tensor::DType;
 
 use crate::legalize::Target;
 use crate::weights::ALL;
+use crate::wildcard;
 use places::{Places, Program};
 
 /// What to compute in.
@@ -65,19 +66,12 @@ pub struct Compute {
 impl Compute {
     /// One pattern and its precision a line, as in `blocks.*=float16`; `None` if there are none.
     pub fn to_text(&self) -> Option<String> {
-        let line = |(pattern, to): &(String, Precision)| format!("{pattern}={}", to.to_text());
-        let lines: Vec<String> = self.precisions.iter().map(line).collect();
-        (!lines.is_empty()).then(|| lines.join("\n"))
+        wildcard::to_text(&self.precisions, |precision| precision.to_text())
     }
 
     /// Reads what [`Compute::to_text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
-        let entry = |line: &str| {
-            let (pattern, precision) = line.rsplit_once('=')?;
-            Some((pattern.to_owned(), Precision::parse(precision)?))
-        };
-        let precisions = text.lines().map(entry).collect::<Option<_>>()?;
-        Some(Self { precisions, for_others: false })
+        Some(Self { precisions: wildcard::parse(text, Precision::parse)?, for_others: false })
     }
 }
 

@@ -3,6 +3,8 @@
 use onnx::{Attr, Node};
 use tensor::{DType, Kind};
 
+use crate::by_operator::{self, Rows};
+
 /// What an operator does with the elements that its results are made of.
 ///
 /// On floats all but [`Algebra::Reads`] agree: compute in a wider type and round once at the end.
@@ -26,7 +28,7 @@ pub(super) enum Algebra {
 use Algebra::{Integer, Movement, Order, Reads, Real, Ring};
 
 /// One row per operator, sorted by name. Operators that are not here run on the types they have.
-const TABLE: &[(&str, Algebra)] = &[
+const TABLE: &Rows<Algebra> = &[
     ("Abs", Order),
     ("Acos", Real),
     ("Acosh", Real),
@@ -182,8 +184,7 @@ impl Algebra {
                 _ => Some(Movement),
             };
         }
-        let found = TABLE.binary_search_by(|(name, _)| (*name).cmp(node.op.name));
-        found.ok().map(|i| TABLE[i].1)
+        by_operator::find(TABLE, node.op.name)
     }
 
     /// Whether casting to `to`, computing there and casting back gives what `from` would give.
@@ -229,15 +230,11 @@ pub(super) fn holds(from: DType, to: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onnx::{Op, schema};
     use tensor::DType::{BF16, Bool, F8E5M2, F16, F32, F64, I4, I8, I16, I32, I64, U8, U32, U64};
 
     #[test]
     fn the_table_is_sorted_and_its_operators_exist() {
-        assert!(TABLE.is_sorted_by(|a, b| a.0 < b.0));
-        for (name, _) in TABLE {
-            assert!(!schema::versions(&Op::onnx(name)).is_empty(), "{name}");
-        }
+        by_operator::check(TABLE);
     }
 
     #[test]

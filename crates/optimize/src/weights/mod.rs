@@ -14,7 +14,7 @@ use onnx::{Builder, Graph, NodeId, Source, ValueId, attrs};
 use provenance::{Origins, Stage};
 use tensor::{Blocks, DType, Quantized, ReduceError, Tensor};
 
-use crate::wildcard::matches;
+use crate::wildcard::{self, matches};
 use readers::{Reader, casts, readers};
 
 /// How a weight is stored.
@@ -92,22 +92,15 @@ impl Weights {
 
     /// One pattern and its formats a line, as in `blocks.*=int4:32`; `None` if there are none.
     pub fn to_text(&self) -> Option<String> {
-        let line = |(pattern, formats): &(String, Vec<Format>)| {
+        wildcard::to_text(&self.formats, |formats| {
             let formats: Vec<String> = formats.iter().map(|format| format.to_text()).collect();
-            format!("{pattern}={}", formats.join(","))
-        };
-        let lines: Vec<String> = self.formats.iter().map(line).collect();
-        (!lines.is_empty()).then(|| lines.join("\n"))
+            formats.join(",")
+        })
     }
 
     /// Reads what [`Weights::to_text`] writes.
     pub fn parse(text: &str) -> Option<Self> {
-        let entry = |line: &str| {
-            let (pattern, formats) = line.rsplit_once('=')?;
-            Some((pattern.to_owned(), Self::parse_formats(formats)?))
-        };
-        let formats = text.lines().map(entry).collect::<Option<_>>()?;
-        Some(Self { formats, for_others: false })
+        Some(Self { formats: wildcard::parse(text, Self::parse_formats)?, for_others: false })
     }
 }
 

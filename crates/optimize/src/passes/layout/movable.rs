@@ -4,6 +4,7 @@ use onnx::{Attr, Graph, Node, ValueId};
 use tensor::Tensor;
 
 use super::permutation::Permutation;
+use crate::by_operator::{self, Rows};
 
 /// How a node does on transposed operands what it does on its own.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ enum Kind {
 }
 
 /// In alphabetical order.
-const TABLE: &[(&str, Kind)] = {
+const TABLE: &Rows<Kind> = {
     use Kind::*;
     &[
         ("Abs", Elementwise),
@@ -159,8 +160,7 @@ fn kind(node: &Node) -> Option<Kind> {
     if !node.op.domain.is_empty() {
         return None;
     }
-    let at = TABLE.binary_search_by_key(&node.op.name, |(name, _)| name).ok()?;
-    Some(TABLE[at].1)
+    by_operator::find(TABLE, node.op.name)
 }
 
 /// How `node` works on operands that are transposed by `to`, if it can.
@@ -306,7 +306,7 @@ fn each_axis(numbers: &Tensor, to: &Permutation) -> Option<Tensor> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_table_is_sorted() {
-        assert!(super::TABLE.is_sorted_by_key(|(name, _)| name));
+    fn the_table_is_sorted_and_its_operators_exist() {
+        crate::by_operator::check(super::TABLE);
     }
 }

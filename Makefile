@@ -90,7 +90,7 @@ wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and 
 	rm -rf dist/*.whl dist/*.tar.gz
 	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
 	$(BIN)/maturin sdist --out dist
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --release --locked --target $(TARGET) --out dist \
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile dist --locked --target $(TARGET) --out dist \
 		$(if $(findstring linux-gnu,$(TARGET)),--zig --compatibility manylinux_2_17) \
 		$(if $(findstring linux-musl,$(TARGET)),--zig --compatibility musllinux_1_2)
 	$(BIN)/python scripts/check_packages.py dist $(if $(filter $(WITHOUT_JAX),$(TARGET)),--contents-only)

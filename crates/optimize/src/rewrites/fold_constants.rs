@@ -96,20 +96,35 @@ fn evaluate(m: &mut Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         true => ty.dtype.byte_len(MASK_LIMIT),
         false => LIMIT,
     };
-    // What only gets another layout shares its elements, whatever their number.
-    if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, limit) {
-        return Err("the result is large".into());
-    }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
     if let Some(known) = m.known().folded.get(&operation) {
         return Ok(known);
     }
-    let result = fold::evaluate(&operation)?;
+    let is_small = is_within(ty.dtype, &shape, limit);
+    // What only gets another layout or a smaller type is not computed now, whatever the number of elements.
+    let result = match fold::view(&operation)? {
+        Some(view) if !is_small || !view.is_known() => stored_once(m, view)?,
+        _ if is_small => fold::evaluate(&operation)?,
+        _ => return Err("the result is large".into()),
+    };
     let key = Folded::key(&operation);
     let inputs = inputs.iter().map(|input| input.cloned()).collect();
     let fold = Fold { attrs: node.attrs.clone(), inputs, result: result.clone() };
     m.memory().folded.0.entry(key).or_default().push(fold);
     Ok(result)
+}
+
+/// A view of the first operand, if that is stored instead of it and takes no more bytes.
+fn stored_once(m: &Match<'_>, view: Tensor) -> Result<Tensor, Skip> {
+    let source = m.operand(0)?;
+    let is_same = m.graph().constant(source).is_some_and(|tensor| tensor.place() == view.place());
+    if view.byte_len() > view.source_len() {
+        return Err("the result is large".into());
+    }
+    if !is_same && !m.is_used_once(source) {
+        return Err("the constant is also read as it is".into());
+    }
+    Ok(view)
 }
 
 /// The operands of the root, if all of them are constants without names.

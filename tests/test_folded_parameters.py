@@ -1,4 +1,4 @@
-"""What is computed from parameters alone is part of the file: layouts, and the types they are computed in."""
+"""What is computed from parameters alone is part of the file: their layouts and types."""
 
 import jax
 import jax.numpy as jnp

@@ -12,7 +12,8 @@ from pathlib import Path
 
 TOP = Path(__file__).parent.parent
 PLACE = TOP / "dist" / "programs"
-BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "README.md")
+# The README of packages: its links lead to the repository.
+BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "python/README.md")
 
 
 def main(target: str) -> None:

@@ -25,7 +25,7 @@ pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
     match (from, to) {
         _ if from == to => out.extend_from_slice(bytes),
         (DType::F64, DType::F16) => {
-            each(bytes, out, |c| f16::from_f64(f64::from_le_bytes(c)).to_le_bytes());
+            each(bytes, out, |c| half_of(f64::from_le_bytes(c)).to_le_bytes());
         }
         // XLA goes by way of 32 bits.
         (DType::F64, DType::BF16) => {
@@ -51,6 +51,18 @@ pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
             }
         }
     }
+}
+
+/// A number rounded once. Processors go by way of 32 bits, which may turn what is nearly halfway into a tie:
+/// with an odd last bit for what is cut off, it is none.
+fn half_of(value: f64) -> f16 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is seen to")]
+    let near = value as f32;
+    if !near.is_finite() || f64::from(near) == value {
+        return f16::from_f32(near);
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f16::from_f32(f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1))
 }
 
 /// Appends a number as `dtype`, and returns what it became.

@@ -217,8 +217,12 @@ fn casts_round_to_the_nearest_and_overflow_to_infinity() {
     }
     assert!(floats(&matrix(1, 1, |_, _| f32::NAN).cast(DType::F16).unwrap())[0].is_nan());
     // Rounded once: by way of 32 bits this would be a tie.
-    let once = doubles(&[1.0 + 1.0 / 2048.0 + 1e-12]).cast(DType::F16).unwrap();
-    assert_eq!(floats(&once), [1.0 + 1.0 / 1024.0]);
+    let tie = 1.0 + 1.0 / 2048.0;
+    let once = [tie + 1e-12, tie - 1e-12, tie, -tie - 1e-12, 1e300, -0.0, 1e-300, 65_519.999_999];
+    let above = 1.0 + 1.0 / 1024.0;
+    let expected = [above, 1.0, 1.0, -above, f32::INFINITY, -0.0, 0.0, 65504.0];
+    assert_eq!(floats(&doubles(&once).cast(DType::F16).unwrap()), expected);
+    assert!(floats(&doubles(&[f64::NAN]).cast(DType::F16).unwrap())[0].is_nan());
     assert!(Tensor::i64s(&[1]).cast(DType::F16).is_err());
 }
 

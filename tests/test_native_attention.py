@@ -470,3 +470,30 @@ def test_keys_that_are_repeated_and_values_that_are_not():
     fn = lambda q, k, v: jax.nn.dot_product_attention(q, repeat(k, 2), v)  # noqa: E731
     ops = exported(fn, q, k, heads()[2])
     assert ops.count("Attention") == 1
+
+
+def attention_with(capped=False, after=None):
+    def fn(q, k, v):
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / 4
+        scores = jnp.tanh(scores / 5) * 5 if capped else scores
+        weights = jax.nn.softmax(scores)
+        weights = after(weights) if after else weights
+        return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+    return fn
+
+
+@pytest.mark.parametrize(
+    ("fn", "reason"),
+    [
+        (attention_with(capped=True), "its scores are capped by tanh"),
+        (attention_with(after=lambda w: w * jnp.tri(3)), "after the softmax"),
+        (attention_with(after=lambda w: jnp.where(jnp.tri(3) > 0, w, 0)), "after the softmax"),
+    ],
+)
+def test_what_is_like_attention_is_reported(fn, reason, caplog):
+    x = jax.random.normal(jax.random.key(0), (2, 3, 2, 4))
+    with caplog.at_level(logging.INFO, "jax2onnx"):
+        assert "Attention" not in exported(fn, x, x, x)
+    assert "Attention at " in caplog.text
+    assert reason in caplog.text

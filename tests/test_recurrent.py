@@ -205,6 +205,31 @@ def reset(x):
     return lax.scan(step, (zeros(x), zeros(x)), x)
 
 
+def masked_with_outputs(x):
+    """As in Keras: the output of a step that is hidden is that of the step before."""
+
+    def step(carry, x):
+        output, state = carry
+        (hidden, cell), _ = lstm_step(state, x)
+        keep = (x.sum(-1) > 0)[:, None]
+        state = jnp.where(keep, hidden, state[0]), jnp.where(keep, cell, state[1])
+        output = jnp.where(keep, hidden, output)
+        return (output, state), output
+
+    return lax.scan(step, (zeros(x), (zeros(x), zeros(x) + 1)), x)
+
+
+def multiplied_before(x):
+    def step(state, x):
+        hidden, cell = state
+        i, f, g, o = jnp.split(x + hidden @ R + B, 4, axis=-1)
+        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+        return (hidden, cell), hidden
+
+    return lax.scan(step, (zeros(x), zeros(x)), x @ W)
+
+
 def peephole(x):
     def step(state, x):
         hidden, cell = state
@@ -229,6 +254,8 @@ def cells(x):
     [
         (masked, "a mask keeps its old state in some steps"),
         (masked_by_length, "a mask keeps its old state in some steps"),
+        (masked_with_outputs, "a mask keeps its old state in some steps"),
+        (multiplied_before, "its input is multiplied by weights before the scan"),
         (reset, "its state is reset in some steps"),
         (peephole, "a gate is more than a sum of products"),
         (cells, "it returns the cell state of every step"),

@@ -156,7 +156,7 @@ impl Node {
 }
 
 /// How deeply words may be nested.
-const DEPTH: usize = 16;
+const DEPTH: usize = 24;
 
 /// The spellings of operators that `entries` contain, with all words replaced by what they mean.
 pub(super) fn compile(entries: &[Entry]) -> Result<Vec<Spelling>, String> {

@@ -50,7 +50,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             (false, false) => Err("the parameter is also read as it is".into()),
         };
     }
-    if !m.ty(parameter).dtype.is_float() {
+    if m.ty(parameter).dtype.is_integer() {
         return Err("keys and counters are state that people look for".into());
     }
     if !is_small {

@@ -99,7 +99,7 @@ impl Rule for Cell {
             "GRU" => reading.gru(),
             _ => reading.rnn(),
         };
-        let gates = gates.ok_or_else(|| missed("a gate is more than a sum of products"))?;
+        let gates = gates.ok_or_else(|| missed(round.why_not_gates(graph)))?;
         attrs.extend(attrs! { hidden_size: round.units(graph)? as i64 });
         if direction != "forward" {
             attrs.extend(attrs! { direction: direction });
@@ -156,11 +156,16 @@ impl State {
         let mut state = scan.state(graph);
         let mut choice = None;
         for carried in &mut state {
+            carried.next = source(graph, carried.next);
             if let Some(next) = kept(graph, *carried) {
                 (carried.next, choice) = (next, Some(KEPT));
             } else if let Some(inside) = reset(graph, *carried) {
                 (carried.inside, choice) = (inside, Some(RESET));
             }
+        }
+        if choice == Some(KEPT) {
+            // A mask may keep the output of an earlier step, too, which no step computes with.
+            state.retain(|carried| graph.value(carried.inside).uses().len() > 1);
         }
         let (hidden, cell) = match *state.as_slice() {
             [hidden] if !has_cell => (hidden, None),
@@ -198,6 +203,12 @@ impl State {
         });
         matcher::find_given(graph, root, spelling, given.collect())
     }
+}
+
+/// What a result of a round is: the results of a block are distinct, so one of two that are the same is a copy.
+fn source(graph: &Graph, value: ValueId) -> ValueId {
+    let node = graph.producer(value).map(|id| graph.node(id));
+    node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
 }
 
 /// What a round computes, if it hands on either that or what it got.
@@ -249,11 +260,7 @@ impl Round {
 
     /// A layer stacks its hidden states and nothing else.
     fn check_results(&self, graph: &Graph, scan: &Loop) -> Result<(), Skip> {
-        let source = |value: ValueId| {
-            let node = graph.producer(value).map(|id| graph.node(id));
-            node.filter(|node| node.is("Identity")).and_then(|node| node.input(0)).unwrap_or(value)
-        };
-        let is = |value, carried: Carried| source(value) == carried.next;
+        let is = |value, carried: Carried| source(graph, value) == carried.next;
         let mut others = scan.other_results(graph).filter(|value| !is(*value, self.hidden));
         match (others.next(), self.cell) {
             (None, _) => Ok(()),
@@ -261,6 +268,20 @@ impl Round {
                 "it returns the cell state of every step, and the operator only that of the last one",
             )),
             (Some(_), _) => Err(missed("it returns more of each step than the hidden state")),
+        }
+    }
+
+    /// Why the gates could not be read.
+    fn why_not_gates(&self, graph: &Graph) -> &'static str {
+        let is_product = |place| match place {
+            Use::Operand(id, _) => graph.node(id).is("MatMul") || graph.node(id).is("Gemm"),
+            Use::Output(..) => false,
+        };
+        match graph.value(self.input).uses().any(is_product) {
+            true => "a gate is more than a sum of products",
+            false => {
+                "its input is multiplied by weights before the scan; the operator does that itself, so do it in each step"
+            }
         }
     }
 

@@ -48,6 +48,16 @@ struct Plan {
 }
 
 pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    if found.value("weights_after").is_some() {
+        return Err(missed(
+            "its weights are masked or scaled after the softmax; a mask on the scores before it would be a part of the node",
+        ));
+    }
+    if found.number("cap").is_some() {
+        return Err(missed(
+            "its scores are capped by tanh; attention with capped scores stays several nodes",
+        ));
+    }
     let value = |name| found.value(name).ok_or(Skip::Because("an operand is missing"));
     let (q, k, v) = (value("q")?, value("k")?, value("v")?);
     let scale = found.number("scale").unwrap_or(1.0);

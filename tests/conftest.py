@@ -38,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--sample"):
         return
-    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    left_out = ("slow", "usual_xla")
+    quick = [item for item in items if not any(map(item.get_closest_marker, left_out))]
     kept = not_run.sampled(quick, lambda item: item.nodeid.partition("[")[0])
     wanted = [item for item, keep in zip(quick, kept, strict=True) if keep]
     config.hook.pytest_deselected(items=list({*items} - {*wanted}))

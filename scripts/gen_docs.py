@@ -46,6 +46,7 @@ SECTIONS = {
 NAMES = {
     "Convert": ("to_onnx", "to_onnx_set", "onnx_function", "stacktrace_metadata"),
     "Weights": ("Checkpoint", "Stored", "quantize", "Quantization", "WeightError"),
+    "Precision": ("mixed_precision", "MixedPrecision", "LinePrecision"),
     "Compare with JAX": (
         "allclose",
         "allclose_onnxruntime_web",
@@ -232,7 +233,8 @@ def llms() -> str:
         "> Converts JAX functions to ONNX. Every node of the model knows the line of",
         "> Python it came from.",
         "",
-        "[llms-full.txt](llms-full.txt) contains all of these pages except the tables of coverage.",
+        "[llms-full.txt](llms-full.txt) contains all of these pages except the changelog and the",
+        "tables of coverage.",
     ]
     for section, pages in navigation().items():
         lines += ["", f"## {section}" if section else "## Start", ""]

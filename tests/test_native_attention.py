@@ -340,6 +340,69 @@ def test_a_step_of_decoding():
             assert "Attention" in exported(fn, *args, np.asarray(position, np.int32))
 
 
+def with_lengths(visible):
+    """One query of each example, which sees the first keys."""
+
+    def fn(q, k, v, lengths):
+        return jax.nn.dot_product_attention(q, k, v, mask=visible(lengths)[:, None, None])
+
+    return fn
+
+
+@pytest.mark.parametrize("length", [1, LENGTH])
+@pytest.mark.parametrize(
+    "visible",
+    [
+        lambda n: jnp.arange(KEYS) < jnp.maximum(n, 1)[:, None],
+        lambda n: jnp.arange(KEYS) <= jnp.clip(n, 0, KEYS)[:, None],
+        lambda n: jnp.maximum(n, 1)[:, None] > jnp.arange(KEYS),
+        lambda n: (n % KEYS)[:, None] >= jnp.arange(KEYS),
+        lambda n: jnp.arange(2, KEYS + 2) < jnp.maximum(n[:1], 3)[:, None],
+    ],
+)
+def test_lengths_of_keys(visible, length):
+    fn = with_lengths(visible)
+    for groups in (2, 4):
+        args = heads(keys=KEYS, groups=groups, length=length)
+        given = np.zeros(BATCH, np.int32)
+        model = to_onnx(fn, [*args, given], operators=NATIVE, opset=24)
+        (node,) = of_type(model, "Attention")
+        assert list(node.input[3:6]) == ["", "", ""]
+        assert node.input[6]
+        for lengths in ([3, 1], [KEYS, KEYS + 5], [-4, 2]):
+            given = np.asarray(lengths, np.int32)
+            assert_close(run(model, [*args, given]), [fn(*args, given)])
+
+
+def test_lengths_that_may_be_nothing_stay_masks():
+    """A query that sees no key would get zeros, and gets a mean in JAX."""
+    fn = with_lengths(lambda n: jnp.arange(KEYS) < n[:, None])
+    args = heads(keys=KEYS, length=1)
+    model = to_onnx(fn, [*args, np.zeros(BATCH, np.int32)], operators=NATIVE, opset=24)
+    (node,) = of_type(model, "Attention")
+    assert len(node.input) == 4
+    for lengths in ([3, 1], [0, KEYS]):
+        given = np.asarray(lengths, np.int32)
+        assert_close(run(model, [*args, given]), [fn(*args, given)])
+
+
+def test_nan_behind_the_last_key_is_not_seen():
+    fn = with_lengths(lambda n: jnp.arange(KEYS) < jnp.maximum(n, 1)[:, None])
+    q, k, v = heads(keys=KEYS, length=1)
+    k[:, 5:] = np.nan
+    given = np.asarray([3, 5], np.int32)
+    model = to_onnx(fn, [q, k, v, given], operators=NATIVE, opset=24)
+    assert_close(run(model, [q, k, v, given]), [fn(q, k, v, given)])
+
+
+def test_older_opsets_have_no_lengths():
+    fn = with_lengths(lambda n: jnp.arange(KEYS) < jnp.maximum(n, 1)[:, None])
+    args = heads(keys=KEYS, length=1)
+    model = to_onnx(fn, [*args, np.zeros(BATCH, np.int32)], operators=NATIVE)
+    (node,) = of_type(model, "Attention")
+    assert len(node.input) == 4
+
+
 def test_lines():
     def fn(q, k, v):
         scores = jnp.einsum("bhtd,bhsd->bhts", q, k)

@@ -188,6 +188,86 @@ def test_integers_of_jax_stay_what_they_are(dtype, scales, tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+ROWS, COLUMNS = 256, 128
+
+
+def given(dtype):
+    low, high = RANGES[dtype]
+    return jnp.asarray(RNG.integers(low, high + 1, (ROWS, COLUMNS)), dtype)
+
+
+W4, U4, U8 = given("int4"), given("uint4"), given("uint8")
+SCALES = jnp.asarray(np.abs(normal(8, 1, COLUMNS))) / 50
+ZEROS = {
+    dtype: jnp.asarray(RNG.integers(RANGES[dtype][0], RANGES[dtype][1], (8, 1, COLUMNS)), dtype)
+    for dtype in ("int4", "uint4", "uint8")
+}
+COLUMN_ZEROS = {dtype: zeros[0] for dtype, zeros in ZEROS.items()}
+FLAT_ZEROS = ZEROS["uint4"][:, 0]
+
+
+def as_blocks(w):
+    return w.reshape(8, 32, COLUMNS).astype(jnp.float32)
+
+
+SPELLINGS = {
+    "zero points of columns": lambda x: (
+        x @ ((U4.astype(jnp.float32) - COLUMN_ZEROS["uint4"].astype(jnp.float32)) * SCALES[0])
+    ),
+    "signed zero points": lambda x: (
+        x @ ((W4.astype(jnp.float32) - COLUMN_ZEROS["int4"].astype(jnp.float32)) * SCALES[0])
+    ),
+    "zero points of blocks": lambda x: (
+        x @ ((as_blocks(U4) - ZEROS["uint4"].astype(jnp.float32)) * SCALES).reshape(ROWS, COLUMNS)
+    ),
+    "one zero point": lambda x: x @ ((U4.astype(jnp.float32) - 8) * SCALES[0, 0]),
+    "subtracted from integers": lambda x: (
+        x @ ((U4.astype(jnp.int8) - 8).astype(jnp.float32) * SCALES[0, 0])
+    ),
+    "repeated scales": lambda x: x @ (W4.astype(jnp.float32) * jnp.repeat(SCALES[:, 0], 32, 0)),
+    "repeated zero points": lambda x: (
+        x
+        @ (
+            (U4.astype(jnp.float32) - jnp.repeat(FLAT_ZEROS.astype(jnp.float32), 32, axis=0))
+            * jnp.repeat(SCALES[:, 0], 32, 0)
+        )
+    ),
+    "bytes": lambda x: (
+        x @ ((as_blocks(U8) - ZEROS["uint8"].astype(jnp.float32)) * SCALES).reshape(ROWS, COLUMNS)
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_zero_points_of_jax(spelling, tmp_path):
+    model, x = SPELLINGS[spelling], normal(3, ROWS)
+    plain, packed = (to_onnx(model, [x], weights=weights) for weights in (None, "int4"))
+    assert [node.op_type for node in packed.graph.node] == ["DequantizeLinear", "MatMul"]
+    assert optimised(packed, tmp_path) == ["MatMulNBits"]
+    expected = np.asarray(model(x))
+    rounding = 1e-6 * np.abs(expected).max()
+    np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
+    off = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    one, other = (
+        session(model, graph_optimization_level=off).run(None, {model.graph.input[0].name: x})[0]
+        for model in (plain, packed)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_looked_up_integers_stay_what_they_are():
+    """Rows of an embedding are widened after they are looked up."""
+
+    def model(ids):
+        return W4[ids].astype(jnp.float32) * SCALES[0, 0]
+
+    ids = np.asarray([3, 0, 200], np.int32)
+    for weights in (None, "int4"):
+        found = to_onnx(model, [ids], weights=weights)
+        assert types(found)["W4"] == "INT4"
+        np.testing.assert_array_equal(run(found, ids), model(ids))
+
+
 def test_one_option_makes_a_small_file(tmp_path):
     embedding, matrices = normal(1000, 128), [normal(128, 512) for _ in range(4)]
     tables = [jnp.asarray(embedding), *map(jnp.asarray, matrices)]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jax2onnx._explain import explain_errors
     from jax2onnx._functions import onnx_function
     from jax2onnx._metadata import stacktrace_metadata
+    from jax2onnx._mixed_precision import LinePrecision, MixedPrecision, mixed_precision
     from jax2onnx._quantize import Quantization, WeightError, quantize
     from jax2onnx._rules import local_lowerings, lowering
     from jax2onnx._set import to_onnx_set
@@ -26,7 +27,9 @@ __all__ = [
     "InvalidInputError",
     "Jax2OnnxError",
     "LineError",
+    "LinePrecision",
     "LoweringContext",
+    "MixedPrecision",
     "Quantization",
     "SourceMap",
     "Stored",
@@ -39,6 +42,7 @@ __all__ = [
     "explain_errors",
     "local_lowerings",
     "lowering",
+    "mixed_precision",
     "onnx_function",
     "quantize",
     "stacktrace_metadata",
@@ -57,6 +61,7 @@ _MODULES = {
     "_explain": ("explain_errors",),
     "_functions": ("onnx_function",),
     "_metadata": ("stacktrace_metadata",),
+    "_mixed_precision": ("LinePrecision", "MixedPrecision", "mixed_precision"),
     "_quantize": ("Quantization", "WeightError", "quantize"),
     "_rules": ("local_lowerings", "lowering"),
     "_set": ("to_onnx_set",),

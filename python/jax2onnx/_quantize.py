@@ -11,6 +11,7 @@ from jax2onnx._allclose import arguments
 from jax2onnx._api import to_onnx
 from jax2onnx._runtime import as_tensor, dtype_of, session_of
 from jax2onnx._source_map import SourceMap
+from jax2onnx._tolerance import fewest, floats, relative_error
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -126,20 +127,14 @@ def quantize(
         better = {name: more[name][0] for name in order[:count] if name in more}
         return {**better, **{name: few[name][0] for name in order[count:]}}
 
-    least, most = 0, len(order)
-    if trial.error(chosen(most)) > tolerance:
+    if (error := trial.error(chosen(len(order)))) > tolerance:
         raise InvalidInputError(
             "unreachable-tolerance",
-            f"with all weights as {otherwise}, the error is {trial.error(chosen(most)):.3g}, more "
-            f"than the tolerance of {tolerance:.3g}",
+            f"with all weights as {otherwise}, the error is {error:.3g}, more than the tolerance "
+            f"of {tolerance:.3g}",
             help='allow a larger error, or pass otherwise="keep"',
         )
-    while least < most:
-        middle = (least + most) // 2
-        if trial.error(chosen(middle)) <= tolerance:
-            most = middle
-        else:
-            least = middle + 1
+    least = fewest(len(order), lambda count: trial.error(chosen(count)), tolerance)
     formats = dict.fromkeys(order[:least], otherwise)
     sizes = {t.name: len(t.raw_data) for t in whole.graph.initializer}
     total = sum(sizes.values())
@@ -192,15 +187,11 @@ class _Trial:
         self._right = self._run({})
 
     def _run(self, weights: "Arrays") -> list["np.ndarray[Any, Any]"]:
-        found = self._session.run(None, {**self._feeds, **self._whole, **weights})
-        return [np.asarray(out, np.float64) for out in found if np.asarray(out).dtype.kind == "f"]
+        return floats(self._session.run(None, {**self._feeds, **self._whole, **weights}))
 
     def error(self, weights: "Arrays") -> float:
         """How much the outputs differ with these weights, relative to their size."""
-        pairs = list(zip(self._run(weights), self._right, strict=True))
-        differences = sum(float(np.sum((found - right) ** 2)) for found, right in pairs)
-        size = sum(float(np.sum(right**2)) for _, right in pairs)
-        return float(np.sqrt(differences / size)) if size else float(differences > 0)
+        return relative_error(self._run(weights), self._right)
 
 
 def _contents(model: "onnx.ModelProto") -> dict[str, tuple["np.ndarray[Any, Any]", int]]:

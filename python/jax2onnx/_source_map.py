@@ -58,7 +58,7 @@ class SourceMap:
         Nodes connected by values that the runtime introduced together stand for everything between
         the known values around them.
         """
-        bodies = [body for graph in (model.graph, *model.functions) for body in _bodies(graph)]
+        bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]
         nodes = [(node, number) for number, body in enumerate(bodies) for node in body.node]
         rows = [(n.name, number, list(n.input), list(n.output)) for n, number in nodes]
         sources = self._core.lookup_nodes(rows)
@@ -69,10 +69,10 @@ class SourceMap:
         return len(self._core)
 
 
-def _bodies(graph: Any) -> Iterator[Any]:
+def bodies_of(graph: Any) -> Iterator[Any]:
     """A graph or function and the graphs inside it."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                yield from _bodies(inner)
+                yield from bodies_of(inner)

@@ -9,6 +9,7 @@ mod by_operator;
 pub mod compute;
 mod edit;
 mod error;
+mod index_vectors;
 pub mod legalize;
 mod loops;
 mod movement;

@@ -4,7 +4,7 @@ use onnx::Graph;
 use onnx::text::{parse, print};
 use provenance::Origins;
 
-use crate::{Changed, Editor, Options, Pass, Report, Rewrite, runner};
+use crate::{Changed, Editor, Form, Forms, Options, Pass, Report, Rewrite, runner};
 
 pub(crate) fn graph(text: &str, origins: &mut Origins) -> Graph {
     match parse(text, origins) {
@@ -18,9 +18,17 @@ fn normal(text: &str) -> String {
 }
 
 fn edited(text: &str, run: impl Fn(&mut Editor<'_>) -> Changed) -> (String, Changed, Report) {
+    edited_with(&Options::default(), text, run)
+}
+
+fn edited_with(
+    options: &Options,
+    text: &str,
+    run: impl Fn(&mut Editor<'_>) -> Changed,
+) -> (String, Changed, Report) {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
-    let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+    let mut edit = Editor::new(&mut graph, &mut origins, options);
     let changed = run(&mut edit);
     let report = edit.finish();
     onnx::verify(&graph, None).unwrap();
@@ -38,6 +46,26 @@ pub(crate) fn rewrites_to(rewrite: &'static Rewrite, input: &str, output: &str) 
     same(&text, &normal(output));
     assert_eq!(changed, Changed::Yes);
     assert!(report.applied[rewrite.name] > 0);
+}
+
+/// The same if native operators of opset 24 are asked for.
+pub(crate) fn rewrites_to_natively(rewrite: &'static Rewrite, input: &str, output: &str) {
+    let (text, changed, _) = edited_natively(rewrite, input);
+    same(&text, &normal(output));
+    assert_eq!(changed, Changed::Yes);
+}
+
+/// The rewrite does not apply to `text` even if native operators of opset 24 are asked for.
+pub(crate) fn stays_natively(rewrite: &'static Rewrite, text: &str) {
+    let (after, changed, _) = edited_natively(rewrite, text);
+    same(&after, &normal(text));
+    assert_eq!(changed, Changed::No);
+}
+
+fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, Report) {
+    let forms = Forms { default: Form::Native, ..Forms::auto(24) };
+    let options = Options { forms, ..Options::default() };
+    edited_with(&options, text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap())
 }
 
 /// The rewrite does not apply to `text`.
@@ -58,4 +86,14 @@ pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
     });
     same(&text, &normal(output));
     assert_eq!(changed == Changed::Yes, normal(input) != normal(output));
+}
+
+/// The operators that are left when the rewrite was applied as often as possible.
+pub(crate) fn operators(rewrite: &'static Rewrite, text: &str) -> Vec<&'static str> {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+    runner::run(&mut edit, "rewrites", [rewrite]).unwrap();
+    edit.finish();
+    graph.all_nodes().into_iter().map(|id| graph.node(id).op.name).collect()
 }

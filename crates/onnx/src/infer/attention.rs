@@ -66,6 +66,13 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
         types.push(Type::new(q_ty.dtype, [q.batch, q.heads, q.length, total.clone()]));
     }
     check_mask(call, q_ty, &total)?;
+    if call.optional(6).is_some() {
+        call.dtype_is(6, DType::I64)?;
+        let lengths = call.ranked(6, 1)?;
+        if !same(&lengths.shape[0], &k.batch) || call.optional(4).is_some() {
+            return Err(call.error(format!("input 6 is {lengths} for {k_ty}")));
+        }
+    }
     Ok(types)
 }
 

@@ -108,6 +108,40 @@ pub(super) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![data.clone()])
 }
 
+/// A buffer of which a run of elements along one axis is replaced, from another place on for each
+/// example of the batch.
+pub(super) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
+    let data = call.ranked_from(0, 2)?;
+    let updates = call.ranked(1, data.rank())?;
+    call.same_dtype(0, 1)?;
+    let axis = call.axis_attr(-2, data.rank())?;
+    if axis == 0 {
+        return Err(call.error("the first axis is that of the batch"));
+    }
+    match call.string("mode", "linear")? {
+        "linear" | "circular" => {}
+        other => return Err(call.error(format!("the mode `{other}` does not exist"))),
+    }
+    let mut expected = data.shape.clone();
+    expected[axis] = updates.shape[axis].clone();
+    if !same_shape(&updates.shape, &expected) {
+        return Err(wrong_updates(call, updates, &expected));
+    }
+    if let (Dim::Known(length), Dim::Known(new)) = (&data.shape[axis], &updates.shape[axis])
+        && new > length
+    {
+        return Err(call.error(format!("{updates} is longer than {data}")));
+    }
+    if call.optional(2).is_some() {
+        call.dtype_is(2, DType::I64)?;
+        let starts = call.ranked(2, 1)?;
+        if !same_shape(&starts.shape, &data.shape[..1]) {
+            return Err(call.error(format!("input 2 is {starts} for {data}")));
+        }
+    }
+    Ok(vec![data.clone()])
+}
+
 pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
     let (indices, values) = (call.ty(0)?, call.ranked(2, 1)?);
     if values.shape[0] != Dim::Known(2) {

@@ -232,6 +232,7 @@ fn rule(op: &str) -> Option<Rule> {
         "Swish" => (1..=1, 1..=1, elementwise::same),
         "Tan" => (1..=1, 1..=1, elementwise::same),
         "Tanh" => (1..=1, 1..=1, elementwise::same),
+        "TensorScatter" => (2..=3, 1..=1, indexing::tensor_scatter),
         "ThresholdedRelu" => (1..=1, 1..=1, elementwise::same),
         "Tile" => (2..=2, 1..=1, movement::tile),
         "TopK" => (2..=2, 1..=2, indexing::top_k),

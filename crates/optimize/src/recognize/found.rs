@@ -200,13 +200,15 @@ impl<'f, 'm> Found<'f, 'm> {
     fn emit(&mut self, node: &Node) -> Result<ValueId, Skip> {
         let mut inputs = Vec::with_capacity(node.args.len());
         for argument in &node.args {
-            match argument {
-                Pattern::Optional(name) if self.get(*name).is_none() => break,
-                argument => inputs.push(self.argument(argument)?),
-            }
+            inputs.push(match argument {
+                Pattern::Optional(name) if self.get(*name).is_none() => None,
+                argument => Some(self.argument(argument)?),
+            });
         }
+        inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
         let attrs = self.attrs(node)?;
-        self.m.op(node.op, &inputs, attrs)
+        let results = self.m.op_many(node.op, inputs, attrs, 1)?;
+        results.first().copied().ok_or(Skip::Because("a node without results"))
     }
 
     fn argument(&mut self, argument: &Pattern) -> Result<ValueId, Skip> {

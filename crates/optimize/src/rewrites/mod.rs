@@ -22,6 +22,7 @@ mod drop_known_guard;
 mod drop_neutral_operand;
 mod drop_no_op;
 mod drop_operand_broadcast;
+mod drop_unused_padding;
 mod expand_what_is_moved;
 mod floored_modulo;
 mod fold_constants;
@@ -29,6 +30,7 @@ mod fold_parameters;
 mod gather_from_the_end;
 mod gather_known_places;
 mod gather_one_place;
+mod gather_single_slice;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
@@ -41,6 +43,7 @@ mod shorten_movements;
 mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
+mod write_into_buffers;
 
 use crate::Rewrite;
 
@@ -79,6 +82,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
     &drop_counting_from_the_end::REWRITE,
+    &drop_unused_padding::REWRITE,
 ];
 
 /// What lets products read their operands as they lie.
@@ -89,15 +93,21 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &fold_constants::FUNCTIONS,
     &move_blocks::DEPTH_TO_SPACE,
     &move_blocks::SPACE_TO_DEPTH,
+    &write_into_buffers::REWRITE,
     &matmul_add_to_gemm::REWRITE,
 ];
 
-/// What hides numbers in less time than a choice.
-pub(crate) static MASKS: &[&Rewrite] = &[&add_mask::REWRITE, &cut_triangles::REWRITE];
+/// What is shorter or faster and cannot be moved any more: masks that are not choices, lookups that are not slices.
+pub(crate) static SETTLE: &[&Rewrite] =
+    &[&add_mask::REWRITE, &cut_triangles::REWRITE, &gather_single_slice::REWRITE];
 
 /// Those that are called after an operator, which only moves elements.
-pub(crate) static MOVED: &[&Rewrite] =
-    &[&cut_triangles::REWRITE, &move_blocks::DEPTH_TO_SPACE, &move_blocks::SPACE_TO_DEPTH];
+pub(crate) static MOVED: &[&Rewrite] = &[
+    &cut_triangles::REWRITE,
+    &move_blocks::DEPTH_TO_SPACE,
+    &move_blocks::SPACE_TO_DEPTH,
+    &write_into_buffers::REWRITE,
+];
 
 /// Rewrites that fuse operators around convolutions, once their layout is settled.
 pub(crate) static CONVOLVE: &[&Rewrite] =

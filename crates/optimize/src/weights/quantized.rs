@@ -1,11 +1,12 @@
-//! Weights that are integers already: `w.astype(float32) * scale` in front of a product. They stay what
-//! they are, and are widened by `DequantizeLinear`, which computes the same bits.
+//! Weights that are integers already: `w.astype(float32) * scale` in front of a product, or
+//! `(w.astype(float32) - zero_point) * scale`. They stay what they are, and are widened by `DequantizeLinear`, which
+//! computes the same bits.
 
 use std::sync::Arc;
 
-use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
+use onnx::{Graph, Node, Use, ValueId, attrs};
 use provenance::Origins;
-use tensor::{DType, Tensor};
+use tensor::{DType, Dim, Tensor};
 
 use super::readers::{Reader, readers};
 use super::{Error, beside, rename};
@@ -20,11 +21,13 @@ pub(super) struct Widened {
     values: Tensor,
     /// A scale for each block of a column.
     scales: Tensor,
+    /// What is subtracted from the integers of each block.
+    zero_points: Option<Tensor>,
     block: usize,
     /// The constant that holds the scales now.
     from: ValueId,
-    /// The nodes that widen them, from the last to the first.
-    nodes: Vec<NodeId>,
+    /// What products read now.
+    result: ValueId,
 }
 
 /// Whether weights of a type may be quantised already.
@@ -36,65 +39,209 @@ pub(super) fn is_integer(dtype: DType) -> bool {
 pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     let no_scale = || "it holds integers, and products do not read them times a scale".to_owned();
     let tensor = graph.constant(value).ok_or_else(no_scale)?;
-    let (cast, node) = only_reader(graph, value).ok_or_else(no_scale)?;
-    let wide = graph.ty(node.outputs[0]).dtype;
-    if !node.is("Cast") || !matches!(wide, DType::F16 | DType::F32) {
-        return Err(no_scale());
+    let (mut result, mut zero) = (value, None);
+    // Casts, and a zero point that is subtracted before or after them.
+    let scale = loop {
+        let node = only_reader(graph, result).ok_or_else(no_scale)?;
+        let other = |op: &str| {
+            let (a, b) = (node.input(0)?, node.input(1)?);
+            match op {
+                "Mul" if b == result => Some(a),
+                _ => (a == result).then_some(b),
+            }
+        };
+        let dtype = graph.ty(node.outputs[0]).dtype;
+        match node.op.name {
+            "Cast" if is_exact(tensor.dtype(), dtype) => {}
+            "Sub" if zero.is_none() && is_exact(tensor.dtype(), dtype) => {
+                let other = other("Sub").ok_or_else(no_scale)?;
+                zero = Some(Spread::of(graph, other).ok_or("its zero points are computed")?);
+            }
+            "Mul" if matches!(dtype, DType::F16 | DType::F32) => {
+                let other = other("Mul").ok_or_else(no_scale)?;
+                result = node.outputs[0];
+                break Spread::of(graph, other).ok_or("its scales are computed")?;
+            }
+            _ => return Err(no_scale()),
+        }
+        result = node.outputs[0];
+    };
+    if graph.ty(scale.constant).dtype != graph.ty(result).dtype {
+        return Err("its scales are computed".to_owned());
     }
-    let (mul, node) = only_reader(graph, node.outputs[0]).ok_or_else(no_scale)?;
-    let other = node.inputs.iter().flatten().find(|id| graph.producer(**id) != Some(cast));
-    let (true, Some(from)) = (node.is("Mul"), other.copied()) else { return Err(no_scale()) };
-    let scale = graph.constant(from).ok_or("its scales are computed")?;
-    let (mut nodes, mut result) = (vec![mul, cast], node.outputs[0]);
-    if let Some((reshape, node)) = only_reader(graph, result)
-        && node.is("Reshape")
-    {
-        nodes.insert(0, reshape);
+    if let Some(node) = only_reader(graph, result).filter(|node| node.is("Reshape")) {
         result = node.outputs[0];
     }
     if !readers(graph, result).iter().all(|reader| *reader == Reader::Product) {
         return Err("not only products read it".to_owned());
     }
-    let sizes: Option<Vec<usize>> =
-        graph.ty(result).shape.iter().map(|dim| usize::try_from(dim.as_known()?).ok()).collect();
-    let Some(&[rows, columns]) = sizes.as_deref() else {
+    let Some(&[rows, columns]) = sizes(&graph.ty(result).shape).as_deref() else {
         return Err("products do not read it as a matrix".to_owned());
     };
-    let (block, scales) = match *tensor.shape() {
-        [..] if tensor.shape() == [rows, columns] => {
-            (COLUMN, of_columns(scale, rows.div_ceil(COLUMN), columns)?)
-        }
-        [blocks, block, last] if [blocks * block, last] == [rows, columns] => {
-            if scale.shape() != [blocks, 1, columns] {
-                return Err("its scales are not those of blocks of columns".to_owned());
-            }
-            (block, scale.reshaped(&[blocks, columns]).map_err(|error| error.to_string())?)
-        }
+    let repeats = [Some(&scale), zero.as_ref()].into_iter().flatten().find_map(|s| s.repeats);
+    let block = match *tensor.shape() {
+        [..] if tensor.shape() == [rows, columns] => repeats.unwrap_or(COLUMN),
+        [blocks, block, last] if [blocks * block, last] == [rows, columns] => block,
         _ => return Err("its axes are not those of blocks of columns".to_owned()),
     };
+    let blocks = Blocks { rows, count: rows.div_ceil(block), columns, block };
+    let scales = blocks.scales(graph, &scale)?;
+    let zero_points = zero.map(|zero| blocks.zero_points(graph, &zero, tensor.dtype()));
+    let zero_points = zero_points.transpose()?;
     let values = tensor.reshaped(&[rows, columns]).map_err(|error| error.to_string())?;
-    Ok(Widened { values, scales, block, from, nodes })
+    Ok(Widened { values, scales, zero_points, block, from: scale.constant, result })
+}
+
+/// Whether integers of type `from`, and differences of two of them, are the same in another type.
+fn is_exact(from: DType, to: DType) -> bool {
+    to.is_float() && to != DType::BF16 || to.is_integer() && to.bits() > from.bits()
+}
+
+fn sizes(shape: &[Dim]) -> Option<Vec<usize>> {
+    shape.iter().map(|dim| usize::try_from(dim.as_known()?).ok()).collect()
+}
+
+/// Numbers that scale or shift a weight.
+struct Spread {
+    constant: ValueId,
+    /// How often each row is repeated.
+    repeats: Option<usize>,
+}
+
+impl Spread {
+    /// What `value` is made of: a constant, each row of which may be repeated, as by `jnp.repeat`.
+    fn of(graph: &Graph, value: ValueId) -> Option<Self> {
+        let (mut value, mut repeats) = (value, None);
+        loop {
+            if graph.constant(value).is_some() {
+                return Some(Self { constant: value, repeats });
+            }
+            let node = graph.node(graph.producer(value)?);
+            match node.op.name {
+                "Cast" => value = node.input(0)?,
+                "Reshape" if repeats.is_none() => {
+                    let expand = graph.node(graph.producer(node.input(0)?)?);
+                    let source = expand.input(0).filter(|_| expand.is("Expand"))?;
+                    let shape = |value| sizes(&graph.ty(value).shape);
+                    let (from, to) = (shape(source)?, shape(node.input(0)?)?);
+                    let (&[blocks, 1, columns], &[_, block, _]) = (&*from, &*to) else {
+                        return None;
+                    };
+                    let is_repeated = to == [blocks, block, columns]
+                        && shape(value)? == [blocks * block, columns];
+                    (value, repeats) = (source, Some(block).filter(|_| is_repeated));
+                    repeats?;
+                }
+                // Axes of size one, which repeating adds.
+                "Reshape" | "Unsqueeze" if is_alike(graph, node) => value = node.input(0)?,
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Whether a node only adds or removes axes of size one.
+fn is_alike(graph: &Graph, node: &Node) -> bool {
+    let long = |value: Option<ValueId>| {
+        let shape = sizes(&graph.ty(value?).shape)?.into_iter();
+        Some(shape.filter(|size| *size != 1).collect::<Vec<_>>())
+    };
+    long(node.input(0)) == long(node.outputs.first().copied())
+}
+
+/// Blocks of the columns of a matrix.
+struct Blocks {
+    rows: usize,
+    count: usize,
+    columns: usize,
+    block: usize,
+}
+
+impl Blocks {
+    /// The place among the numbers of `spread` that each block of each column has.
+    fn places(&self, graph: &Graph, spread: &Spread, what: &str) -> Result<Vec<usize>, String> {
+        let shape = sizes(&graph.ty(spread.constant).shape).unwrap_or_default();
+        let is_aligned = spread.repeats.is_none_or(|repeats| repeats == self.block)
+            && self.count * self.block == self.rows;
+        let (of_block, of_column) = match *shape {
+            [] | [1] | [1, 1] | [1, 1, 1] => (0, 0),
+            [size] | [1, size] | [1, 1, size] if size == self.columns => (0, 1),
+            [count, 1, size] if [count, size] == [self.count, self.columns] && is_aligned => {
+                (self.columns, 1)
+            }
+            [count, size]
+                if [count, size] == [self.count, self.columns]
+                    && spread.repeats.is_some()
+                    && is_aligned =>
+            {
+                (self.columns, 1)
+            }
+            _ => return Err(format!("its {what} are not those of columns or blocks of them")),
+        };
+        let places = (0..self.count).flat_map(|block| {
+            (0..self.columns).map(move |column| block * of_block + column * of_column)
+        });
+        Ok(places.collect())
+    }
+
+    fn scales(&self, graph: &Graph, spread: &Spread) -> Result<Tensor, String> {
+        let places = self.places(graph, spread, "scales")?;
+        let scale = graph.constant(spread.constant).ok_or("its scales are computed")?;
+        let bytes = scale.bytes().ok_or("its scales are elsewhere")?;
+        let width = scale.dtype().bits() as usize / 8;
+        let one = |place: usize| bytes[place * width..(place + 1) * width].iter().copied();
+        let bytes: Vec<u8> = places.into_iter().flat_map(one).collect();
+        Tensor::new(scale.dtype(), &[self.count, self.columns], Arc::new(bytes))
+            .map_err(|error| error.to_string())
+    }
+
+    /// Zero points in the type of the integers that they are subtracted from.
+    fn zero_points(&self, graph: &Graph, spread: &Spread, dtype: DType) -> Result<Tensor, String> {
+        let places = self.places(graph, spread, "zero points")?;
+        let zeros = graph.constant(spread.constant).and_then(integers);
+        let zeros = zeros.ok_or("its zero points are elsewhere, or no integers")?;
+        let range = dtype.int_range().ok_or("it holds no integers")?;
+        if !zeros.iter().all(|zero| (range.0..=range.1).contains(&i128::from(*zero))) {
+            return Err(format!("a zero point is no {dtype}"));
+        }
+        #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "the bits")]
+        let bytes = places.iter().map(|place| zeros[*place] as u8);
+        let bytes: Vec<u8> = match dtype.bits() {
+            4 => {
+                let nibbles: Vec<u8> = bytes.map(|byte| byte & 0xf).collect();
+                let pair = |pair: &[u8]| pair[0] | pair.get(1).map_or(0, |high| high << 4);
+                nibbles.chunks(2).map(pair).collect()
+            }
+            _ => bytes.collect(),
+        };
+        Tensor::new(dtype, &[self.count, self.columns], Arc::new(bytes))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// The elements of a tensor of integers, or of floats that are integers.
+fn integers(tensor: &Tensor) -> Option<Vec<i64>> {
+    if tensor.dtype().bits() != 4 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is compared with what it was")]
+        let exact = |number: f64| Some(number as i64).filter(|n| *n as f64 == number);
+        let floats = || tensor.to_f64s()?.into_iter().map(exact).collect();
+        return tensor.to_i64s().or_else(floats);
+    }
+    let bytes = tensor.bytes()?;
+    let nibbles = bytes.iter().flat_map(|byte| [byte & 0xf, byte >> 4]).take(tensor.len());
+    let is_signed = tensor.dtype() == DType::I4;
+    let number = |nibble: u8| match is_signed && nibble >= 8 {
+        true => i64::from(nibble) - 16,
+        false => i64::from(nibble),
+    };
+    Some(nibbles.map(number).collect())
 }
 
 /// The node that alone reads a value, once.
-fn only_reader(graph: &Graph, value: ValueId) -> Option<(NodeId, &Node)> {
+fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
     let mut uses = graph.value(value).uses();
     let (Some(Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return None };
-    Some((id, graph.node(id)))
-}
-
-/// Scales of whole columns, or one for all, as those of blocks.
-fn of_columns(scale: &Tensor, blocks: usize, columns: usize) -> Result<Tensor, String> {
-    let width = scale.dtype().bits() as usize / 8;
-    let Some(bytes) = scale.bytes() else { return Err("its scales are elsewhere".to_owned()) };
-    let row = match *scale.shape() {
-        [size] | [1, size] if size == columns => bytes.into_owned(),
-        [] | [1] | [1, 1] => bytes.repeat(columns),
-        _ => return Err("its scales are not those of columns".to_owned()),
-    };
-    debug_assert_eq!(row.len(), width * columns);
-    Tensor::new(scale.dtype(), &[blocks, columns], Arc::new(row.repeat(blocks)))
-        .map_err(|error| error.to_string())
+    Some(graph.node(id))
 }
 
 /// Widens the integers by one node.
@@ -104,20 +251,23 @@ pub(super) fn store(
     value: ValueId,
     widened: Widened,
 ) -> Result<(), Error> {
-    let Widened { values, scales, block, from, nodes } = widened;
+    let Widened { values, scales, zero_points, block, from, result } = widened;
     let name = graph.value(value).name.clone();
-    let Some(result) = nodes.first().map(|id| graph.node(*id).outputs[0]) else { return Ok(()) };
     let wide = graph.ty(result).dtype;
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
+    let mut operands = vec![values, scales];
+    operands.extend(zero_points.map(|zeros| {
+        let zeros = graph.add_constant(zeros);
+        graph.value_mut(zeros).name = format!("{name}/zero_point");
+        zeros
+    }));
     // Before the product, not before the cast, which may be far from it.
     let mut builder = beside(graph, origins, result)?;
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
     let attrs = attrs! { axis: 0, block_size: block as i64 };
-    let dequantized = builder.op("DequantizeLinear", &[values, scales], attrs)?;
+    let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
     graph.replace_uses(result, dequantized);
-    for node in nodes {
-        graph.remove_node(node);
-    }
+    remove_unused(graph, result);
     graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
     // Other weights may have the same scales.
     let scale_name = if graph.value(from).is_used() {
@@ -128,4 +278,14 @@ pub(super) fn store(
     graph.value_mut(scales).name = scale_name;
     rename(graph, value, values, name);
     Ok(())
+}
+
+/// Removes what computed a value that nothing reads any more, such as repeated scales.
+fn remove_unused(graph: &mut Graph, value: ValueId) {
+    let Some(id) = graph.producer(value).filter(|_| !graph.value(value).is_used()) else { return };
+    let operands = graph.node(id).inputs.clone();
+    graph.remove_node(id);
+    for operand in operands.into_iter().flatten() {
+        remove_unused(graph, operand);
+    }
 }

@@ -94,8 +94,8 @@ pub(crate) struct Scatter {
     map: Vec<usize>,
     operand_batch: Vec<usize>,
     index_batch: Vec<usize>,
-    /// The axes of the operand in which a window does not cover everything, and for a single window
-    /// those before them.
+    /// The axes of the operand in which a window does not cover everything, and those before them if there is a
+    /// single window, or one for each example of a batch.
     pub(crate) indexed: Vec<usize>,
     /// The window's size in each axis of the operand.
     sizes: Vec<Dim>,
@@ -129,7 +129,11 @@ impl Scatter {
         let partial = |axis: &usize| sizes[*axis] != shape[*axis] || operand_batch.contains(axis);
         let mut indexed: Vec<usize> = (0..shape.len()).filter(partial).collect();
         let index_shape = &cx.shape(vectors)[..cx.rank(vectors) - 1];
-        let is_single = operand_batch.is_empty() && index_shape.iter().all(|size| *size == ONE);
+        let index_batch: Vec<usize> = numbers.get("scatter_indices_batching_dims")?;
+        let is_single = index_shape
+            .iter()
+            .enumerate()
+            .all(|(axis, size)| *size == ONE || index_batch.contains(&axis));
         if let Some(last) = indexed.last().map(|axis| axis + 1)
             && is_single
             && (indices::has_few(&sizes, last) || indices::stand_for_many(&sizes, last))
@@ -139,7 +143,7 @@ impl Scatter {
         Ok(Self {
             indexed,
             limits: map.iter().map(|&i| shape[i].clone() - sizes[i].clone()).collect(),
-            index_batch: numbers.get("scatter_indices_batching_dims")?,
+            index_batch,
             index_shape: index_shape.to_vec(),
             window_dims,
             inserted,

@@ -33,6 +33,12 @@ fn scatters() {
         "ScatterND" "f32[5,b]", "i64[7,1]", "f32[7]" {} => "ScatterND: updates are f32[7], but their shape must be [7,b]";
         "ScatterND" "f32[5]", "i32[7,1]", "f32[7]" {} => "ScatterND: input 1 is i32[7,1], but must be i64";
         "ScatterND" "f32[5]", "i64[7,1]", "f32[7]" { reduction: "or" } => "ScatterND: the reduction `or` does not exist";
+        "TensorScatter" "f32[b,h,8,4]", "f32[b,h,1,4]", "i64[b]" {} => "f32[b,h,8,4]";
+        "TensorScatter" "f32[2,8,4]", "f32[2,3,4]" { axis: 1, mode: "circular" } => "f32[2,8,4]";
+        "TensorScatter" "f32[2,8,4]", "f32[2,9,4]" {} => "TensorScatter: f32[2,9,4] is longer than f32[2,8,4]";
+        "TensorScatter" "f32[2,8,4]", "f32[2,1,3]" {} => "TensorScatter: updates are f32[2,1,3], but their shape must be [2,1,4]";
+        "TensorScatter" "f32[2,8,4]", "f32[2,1,4]", "i64[1]" {} => "TensorScatter: input 2 is i64[1] for f32[2,8,4]";
+        "TensorScatter" "f32[2,8,4]", "f32[1,8,4]" { axis: 0 } => "TensorScatter: the first axis is that of the batch";
     }
 }
 

@@ -1,9 +1,10 @@
 //! Masks and biases of scores, as `Attention` takes them.
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{DType, Tensor};
+use tensor::{DType, Dim, Tensor};
 
 use super::{Roles, missed};
+use crate::index_vectors::{Comparison, Element};
 use crate::movement::{self, Atoms, Layout};
 use crate::recognize::found::Found;
 use crate::triangle::Triangle;
@@ -18,6 +19,8 @@ pub(super) enum Masking {
     Nothing,
     /// Queries see the keys up to their own.
     Causal,
+    /// All queries of an example see as many keys, from the first one on.
+    Lengths,
     /// By truth values.
     Truth,
     /// By what is added.
@@ -53,6 +56,9 @@ pub(super) fn masking(
     };
     match (seen, bias) {
         (Seen::Causal, None) => Ok(Masking::Causal),
+        (Seen::Unknown, None) if Lengths::of(found.m, *mask, layout, roles).is_some() => {
+            Ok(Masking::Lengths)
+        }
         (Seen::Some, None) => Ok(Masking::Truth),
         _ if fill == f64::NEG_INFINITY => Err(missed(
             "a query that sees no keys would get zeros, and gets NaN in JAX: mask with a finite \
@@ -62,6 +68,66 @@ pub(super) fn masking(
             Err(missed("a query that sees no keys would get zeros, and gets a mean in JAX"))
         }
         _ => Ok(Masking::Added),
+    }
+}
+
+/// How many keys the queries of each example see.
+pub(super) struct Lengths {
+    count: Element,
+    /// The axis of the mask that counts examples.
+    batch: Option<usize>,
+}
+
+impl Lengths {
+    /// What the comparison of positions with a number shows, if queries see at least one key each.
+    pub(super) fn of(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Option<Self> {
+        // The first opset in which `Attention` takes lengths.
+        const FIRST: i64 = 24;
+        let axes = layout.iter().enumerate().filter(|(_, atoms)| !atoms.is_empty());
+        let mut of_keys = axes.clone().filter(|(_, atoms)| **atoms == roles.keys);
+        let (keys, _) = of_keys.next().filter(|_| m.forms().opset >= FIRST)?;
+        let others: Vec<_> = axes.filter(|(axis, _)| *axis != keys).collect();
+        let batch = match others.as_slice() {
+            [] => None,
+            [(axis, atoms)] if **atoms == roles.batch => Some(*axis),
+            _ => return None,
+        };
+        let Comparison { op, left, right } = Comparison::of(m.graph(), mask)?;
+        // Keys before a number, or a number behind keys.
+        let (places, count, inclusive) = match op {
+            "Less" => (left, right, false),
+            "LessOrEqual" => (left, right, true),
+            "Greater" => (right, left, false),
+            _ => (right, left, true),
+        };
+        let counts = places.along == [keys] && places.base.is_none() && places.modulo.is_none();
+        if !counts || !count.along.is_empty() || count.modulo.is_some() {
+            return None;
+        }
+        let more = i64::from(inclusive).checked_sub(places.first)?;
+        let first = count.first.checked_add(more)?;
+        let count = Element { first, ..count };
+        count.is_at_least(m.graph(), &Dim::Known(1)).then_some(Self { count, batch })
+    }
+
+    /// The operand of `Attention`.
+    pub(super) fn emit(
+        &self,
+        m: &mut Match<'_>,
+        batch: &Dim,
+        keys: &Dim,
+        like: ValueId,
+    ) -> Result<ValueId, Skip> {
+        let mut lengths = self.count.for_each(m, self.batch, batch)?;
+        if !self.count.is_at_most(m.graph(), keys) {
+            let most = m.sizes(std::slice::from_ref(keys), like)?;
+            lengths = m.op("Min", &[lengths, most], Attrs::new())?;
+        }
+        if m.ty(lengths).shape[0] != *batch {
+            let sizes = m.sizes(std::slice::from_ref(batch), like)?;
+            lengths = m.op("Expand", &[lengths, sizes], Attrs::new())?;
+        }
+        Ok(lengths)
     }
 }
 

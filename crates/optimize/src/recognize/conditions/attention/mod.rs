@@ -13,7 +13,7 @@ use super::missed;
 use crate::movement::{self, Atoms, Chain, Layout, Step, is_movement};
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
-use masks::{Masking, mask_operand, masking};
+use masks::{Lengths, Masking, mask_operand, masking};
 
 /// A value that is moved before it is multiplied.
 struct Operand {
@@ -140,6 +140,13 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     if masking == Masking::Causal {
         found.set_attr("causal", true);
+    } else if masking == Masking::Lengths {
+        let (mask, layout) = masks.first().ok_or("there is no mask")?;
+        let lengths = Lengths::of(found.m, *mask, layout, &plan.roles);
+        let lengths = lengths.ok_or("there are no lengths")?;
+        let sizes = atoms.shape(&[plan.roles.batch.clone(), plan.roles.keys.clone()]);
+        let value = lengths.emit(found.m, &sizes[0], &sizes[1], k.source)?;
+        found.set_value("lengths", value);
     } else if masking != Masking::Nothing {
         let value = mask_operand(found.m, &atoms, &plan.roles, &masks, masking, dtype, q.source)?;
         found.set_value("mask_or_bias", value);

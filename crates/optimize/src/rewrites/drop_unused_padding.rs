@@ -1,0 +1,103 @@
+//! `Slice(ScatterND(Pad(x)))`, where what is padded is cut off again → `ScatterND(x)`, if all places are proved to be
+//! inside of `x`: the padding takes what is written outside.
+
+use onnx::{Attr, ValueId};
+use tensor::Dim;
+
+use crate::index_vectors::Element;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "drop_unused_padding", roots: &["Slice"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let scatter = m.producer(m.operand(0)?, &["ScatterND"]).ok_or("nothing is written")?.clone();
+    let padded = scatter.input(0).ok_or("an operand is missing")?;
+    let indices = scatter.input(1).ok_or("an operand is missing")?;
+    let pad = m.producer(padded, &["Pad"]).ok_or("nothing is padded")?;
+    let x = pad.input(0).ok_or("an operand is missing")?;
+    let is_constant = match pad.attr("mode") {
+        Some(Attr::String(mode)) => &**mode == "constant",
+        _ => true,
+    };
+    let rank = m.ty(x).rank();
+    let pads = pad.input(1).and_then(|pads| m.ints(pads)).ok_or("the padding is computed")?;
+    let is_behind =
+        pads.len() == 2 * rank && pads.iter().enumerate().all(|(i, n)| i == rank || *n == 0);
+    if !is_constant || !is_behind || pad.input(3).is_some() {
+        return Err("something else is padded".into());
+    }
+    // From the beginning on, so that what has the shape of `x` is where `x` is.
+    let starts = m.ints(m.operand(1)?).ok_or("the cut is computed")?;
+    let steps = m.root().input(4).map(|steps| m.ints(steps).ok_or("the cut is computed"));
+    let steps = steps.transpose()?.unwrap_or_default();
+    let is_start = starts.iter().all(|start| *start == 0) && steps.iter().all(|step| *step == 1);
+    if !is_start || m.ty(m.result()?) != m.ty(x) {
+        return Err("something else is cut off".into());
+    }
+    let element = Element::of(m.graph(), indices, 0).ok_or("places are computed otherwise")?;
+    let extent = m.ty(x).shape[0].clone();
+    let counted = element.along.iter().try_fold(Dim::Known(1), |n, axis| {
+        Some(n + m.ty(indices).shape.get(*axis)?.clone() - Dim::Known(1))
+    });
+    let last = extent.clone() - counted.ok_or("an axis is missing")?;
+    let is_inside = match element.modulo {
+        Some(modulo) => extent.as_known().is_some_and(|extent| modulo <= extent),
+        None => {
+            element.is_at_least(m.graph(), &Dim::Known(0)) && element.is_at_most(m.graph(), &last)
+        }
+    };
+    if !is_inside {
+        return Err("something may be written outside".into());
+    }
+    let mut inputs = scatter.inputs.clone();
+    inputs[0] = Some(x);
+    Ok(vec![m.like(&scatter, inputs)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn written(by: i64) -> String {
+        format!(
+            "g (float[8,4] x, float[3,4] u, int64[1] p) => (float[8,4] y) {{
+                pads = Constant <value_ints = [0, 0, 1, 0]> ()
+                padded = Pad (x, pads)
+                steps = Constant <value_ints = [0, 1, 2]> ()
+                places = Add (p, steps)
+                by = Constant <value_int = {by}> ()
+                inside = Mod (places, by)
+                axis = Constant <value_ints = [1]> ()
+                at = Unsqueeze (inside, axis)
+                all = ScatterND (padded, at, u)
+                zero = Constant <value_ints = [0]> ()
+                eight = Constant <value_ints = [8]> ()
+                y = Slice (all, zero, eight, zero)
+            }}"
+        )
+    }
+
+    #[test]
+    fn nothing_is_written_into_the_padding() {
+        rewrites_to(
+            &REWRITE,
+            &written(8),
+            "g (float[8,4] x, float[3,4] u, int64[1] p) => (float[8,4] y) {
+                steps = Constant <value_ints = [0, 1, 2]> ()
+                places = Add (p, steps)
+                by = Constant <value_int = 8> ()
+                inside = Mod (places, by)
+                axis = Constant <value_ints = [1]> ()
+                at = Unsqueeze (inside, axis)
+                y = ScatterND (x, at, u)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_may_be_written_there_stays() {
+        stays(&REWRITE, &written(9));
+    }
+}

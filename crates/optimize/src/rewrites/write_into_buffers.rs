@@ -1,0 +1,250 @@
+//! `ScatterND` that writes a run of elements along one axis of a buffer → `TensorScatter`: caches that are
+//! updated at a position, the same for all examples of a batch or one for each. A run that goes on at the
+//! beginning where the buffer ends is written with `mode = "circular"`.
+//!
+//! `TensorScatter` does not move what would be outside, and does not count from the end. So places are
+//! inside because they were clamped, or because the user promises it.
+
+use onnx::{Assumption, Attr, Attrs, ValueId, attrs};
+use tensor::Dim;
+
+use crate::index_vectors::{Element, reshaped};
+use crate::recognize::{Form, check_movement};
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "TensorScatter", roots: &["ScatterND"], try_at };
+
+const ZERO: Dim = Dim::Known(0);
+const ONE: Dim = Dim::Known(1);
+
+/// A buffer as it lies, and the axis of it that each axis of the operand of `ScatterND` is, which wants
+/// the axes of places first.
+struct Buffer {
+    value: ValueId,
+    order: Vec<usize>,
+}
+
+impl Buffer {
+    fn of(m: &Match<'_>, operand: ValueId) -> Self {
+        let rank = m.ty(operand).rank();
+        let turned = m.producer(operand, &["Transpose"]).and_then(|node| {
+            let order = onnx::fold::permutation(node, rank).ok()?;
+            Some(Self { value: node.input(0)?, order })
+        });
+        turned.unwrap_or_else(|| Self { value: operand, order: (0..rank).collect() })
+    }
+
+    fn is_turned(&self) -> bool {
+        self.order.iter().enumerate().any(|(i, axis)| i != *axis)
+    }
+
+    /// The axis of the operand that is `axis` of the buffer.
+    fn place(&self, axis: usize) -> usize {
+        self.order.iter().position(|from| *from == axis).unwrap_or(axis)
+    }
+}
+
+/// A run of elements that is written.
+struct Run {
+    /// The axis of the operand along which the place is computed.
+    axis: usize,
+    /// How many elements there are along it.
+    count: Dim,
+    start: Element,
+    /// The axis of the indices that counts along each axis of the operand.
+    along: Vec<Option<usize>>,
+}
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    // Every run in which the model does not write into its input copies the buffer, and onnxruntime
+    // prints a warning about it each time. So nobody gets this without asking for it.
+    if m.forms().of("TensorScatter") != Form::Native {
+        return Err("it was not requested".into());
+    }
+    let (operand, indices, update) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);
+    if matches!(m.root().attr("reduction"), Some(Attr::String(how)) if &**how != "none") {
+        return Err("elements are combined".into());
+    }
+    let run = Run::of(m, operand, indices)?;
+    check_movement(m.forms(), "TensorScatter", "", m.ty(operand).dtype)?;
+    let buffer = Buffer::of(m, operand);
+    let axis = buffer.order[run.axis];
+    if axis == 0 {
+        return Err(missed("the first axis of the buffer is not that of a batch"));
+    }
+    let shape = m.ty(operand).shape.clone();
+    let counts_back = run.check_places(m, &shape[run.axis])?;
+    let batch = buffer.place(0);
+    let starts = Starts { size: &shape[batch], along: run.along.get(batch).copied().flatten() };
+    let starts = starts.emit(m, &run, counts_back.then_some(&shape[run.axis]), operand)?;
+
+    let mut new = shape;
+    new[run.axis] = run.count.clone();
+    let mut update = reshaped(m, update, &new)?;
+    let mut attrs = attrs! { axis: axis as i64 };
+    if run.start.modulo.is_some() {
+        attrs.push(("mode", Attr::String("circular".into())));
+    }
+    if buffer.is_turned() {
+        let back: Vec<i64> = (0..new.len()).map(|axis| buffer.place(axis) as i64).collect();
+        update = m.op("Transpose", &[update], attrs! { perm: back })?;
+    }
+    let mut written = m.op("TensorScatter", &[buffer.value, update, starts], attrs)?;
+    if buffer.is_turned() {
+        let order: Vec<i64> = buffer.order.iter().map(|axis| *axis as i64).collect();
+        written = m.op("Transpose", &[written], attrs! { perm: order })?;
+    }
+    Ok(vec![written])
+}
+
+fn missed(reason: &str) -> Skip {
+    Skip::Missed(reason.to_owned())
+}
+
+impl Run {
+    /// The run that is written, if indices count along all other axes from zero on.
+    fn of(m: &Match<'_>, buffer: ValueId, indices: ValueId) -> Result<Self, Skip> {
+        const OTHERWISE: Skip = Skip::Because("places are computed otherwise");
+        let (shape, grid) = (&m.ty(buffer).shape, &m.ty(indices).shape);
+        let (width, grid) = grid.split_last().ok_or(OTHERWISE)?;
+        let width = width.as_known().and_then(|n| usize::try_from(n).ok()).ok_or(OTHERWISE)?;
+        let mut found: Option<(usize, Element)> = None;
+        let mut along = Vec::new();
+        for (axis, size) in shape.iter().enumerate().take(width) {
+            let element = Element::of(m.graph(), indices, axis).ok_or(OTHERWISE)?;
+            let is_whole = match element.along.as_slice() {
+                [] => *size == ONE,
+                [counted] => grid.get(*counted) == Some(size),
+                _ => return Err(OTHERWISE),
+            };
+            along.push(element.along.first().copied());
+            if is_whole && element.first == 0 && element.base.is_none() {
+                continue;
+            }
+            if found.is_some() {
+                return Err("places are computed along several axes".into());
+            }
+            found = Some((axis, element));
+        }
+        let (axis, start) = found.ok_or("all of the buffer is written")?;
+        let all: Vec<usize> = (0..grid.len()).filter(|axis| grid[*axis] != ONE).collect();
+        let counted = along.iter().copied().flatten().filter(|axis| grid[*axis] != ONE);
+        let counted: Vec<usize> = counted.collect();
+        if counted != all {
+            return Err("elements are written in another order".into());
+        }
+        let count = start.along.first().map_or(ONE, |axis| grid[*axis].clone());
+        Ok(Self { axis, count, start, along })
+    }
+
+    /// Whether places may count from the end; an error if they may be outside.
+    fn check_places(&self, m: &Match<'_>, length: &Dim) -> Result<bool, Skip> {
+        let (graph, start) = (m.graph(), &self.start);
+        if let Some(modulo) = start.modulo {
+            let fits = Dim::Known(modulo) == *length
+                && self.count.as_known().is_some_and(|count| count <= modulo);
+            let is_bounded = start.is_at_least(graph, &Dim::Known(-1 << 30))
+                && start.is_at_most(graph, &Dim::Known(1 << 30));
+            // Counting past the largest integer goes on at the smallest one.
+            if !fits || !(is_bounded || modulo.count_ones() == 1) {
+                return Err(missed("the remainder is not that of the buffer's length"));
+            }
+            return Ok(true);
+        }
+        let is_positive = start.is_at_least(graph, &ZERO);
+        let last = length.clone() - self.count.clone();
+        match is_positive && start.is_at_most(graph, &last) {
+            true => Ok(false),
+            false if graph.assumptions.contains(Assumption::IndicesInRange) => Ok(!is_positive),
+            false => Err(missed("a place may be outside of the buffer")),
+        }
+    }
+}
+
+/// Where each example of the batch is written.
+struct Starts<'a> {
+    size: &'a Dim,
+    /// The axis of the indices that counts the examples.
+    along: Option<usize>,
+}
+
+impl Starts<'_> {
+    /// Places that may count from the end are taken modulo `length`.
+    fn emit(
+        &self,
+        m: &mut Match<'_>,
+        run: &Run,
+        length: Option<&Dim>,
+        like: ValueId,
+    ) -> Result<ValueId, Skip> {
+        let mut starts = run.start.for_each(m, self.along, self.size)?;
+        if let Some(length) = length {
+            let length = length.as_known().ok_or_else(|| {
+                missed("places may count from the end of a buffer whose length is not known")
+            })?;
+            let length = m.i64s(&[length]);
+            starts = m.op("Mod", &[starts, length], Attrs::new())?;
+        }
+        if m.ty(starts).shape[0] != *self.size {
+            let sizes = m.sizes(std::slice::from_ref(self.size), like)?;
+            starts = m.op("Expand", &[starts, sizes], Attrs::new())?;
+        }
+        Ok(starts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to_natively, stays, stays_natively};
+
+    fn scatter(position: &str) -> String {
+        format!(
+            "g (float[2,3,8,4] x, float[2,3,1,4] u, int32 p) => (float[2,3,8,4] y) {{
+                low = Constant <value = int32 {{0}}> ()
+                high = Constant <value = int32 {{7}}> ()
+                {position}
+                wide = Cast <to = 7> (q)
+                none = Constant <value_ints = [0]> ()
+                at = Unsqueeze (wide, none)
+                zeros = Constant <value_ints = [0, 0]> ()
+                first = Concat <axis = 0> (zeros, at)
+                axes = Constant <value_ints = [0, 1, 2]> ()
+                vector = Unsqueeze (first, axes)
+                grid = Constant <value = int64[2,3,1,3] {{0, 0, 0, 0, 1, 0, 0, 2, 0, 1, 0, 0, 1, 1, 0, 1, 2, 0}}> ()
+                places = Add (vector, grid)
+                y = ScatterND (x, places, u)
+            }}"
+        )
+    }
+
+    #[test]
+    fn a_run_is_written_where_it_was_clamped_to() {
+        rewrites_to_natively(
+            &REWRITE,
+            &scatter("q = Clip (p, low, high)"),
+            "g (float[2,3,8,4] x, float[2,3,1,4] u, int32 p) => (float[2,3,8,4] y) {
+                low = Constant <value = int32 {0}> ()
+                high = Constant <value = int32 {7}> ()
+                q = Clip (p, low, high)
+                v2 = Cast <to = 7> (q)
+                one = Constant <value_ints = [1]> ()
+                v4 = Reshape (v2, one)
+                two = Constant <value_ints = [2]> ()
+                v6 = Expand (v4, two)
+                y = TensorScatter <axis = 2> (x, u, v6)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_may_be_outside_stays() {
+        stays_natively(&REWRITE, &scatter("q = Identity (p)"));
+    }
+
+    #[test]
+    fn nobody_gets_it_without_asking() {
+        stays(&REWRITE, &scatter("q = Clip (p, low, high)"));
+    }
+}

@@ -1,0 +1,72 @@
+"""The search for the lines that lose too much in small floats."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jax2onnx import mixed_precision, to_onnx
+from jax2onnx.errors import InvalidInputError
+
+RNG = np.random.default_rng(0)
+
+
+def matrix(*shape):
+    return jnp.asarray(RNG.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[0]))
+
+
+FIRST, SECOND, THIRD = matrix(64, 64), matrix(64, 64), matrix(64, 8)
+# Nearly the same rows, whose differences small floats lose.
+ALIKE = jnp.asarray(100 + RNG.standard_normal((8, 64), dtype=np.float32) / 100)
+
+
+def net(x):
+    x = jnp.tanh(x @ FIRST)
+    near = (x + 10) @ ALIKE.T
+    x = x + jnp.tanh((near - near.mean(-1, keepdims=True)) @ SECOND[:8])
+    x = jnp.tanh(x @ SECOND)
+    return x @ THIRD
+
+
+X = RNG.standard_normal((8, 64), dtype=np.float32)
+WORST = f"test_mixed_precision.py:{net.__code__.co_firstlineno + 2} in net"
+
+
+def error(model):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    found = session.run(None, {session.get_inputs()[0].name: X})[0]
+    right = np.asarray(net(X))
+    return np.sqrt(np.mean((found - right) ** 2) / np.mean(right**2))
+
+
+def test_the_line_that_loses_most_stays_in_float32():
+    tolerance = mixed_precision(net, [X], tolerance=1.0).error_of_all / 2
+    found = mixed_precision(net, [X], tolerance=tolerance)
+    assert found.error <= tolerance < found.error_of_all
+    assert found.by_line[0].line == WORST
+    assert found.compute == {WORST: "float32", "*": "float16"}
+    assert [row.dtype for row in found.by_line].count("float32") == 1
+    assert error(to_onnx(net, [X], compute=found.compute)) == pytest.approx(found.error, rel=0.05)
+    assert WORST in str(found)
+
+
+def test_nothing_is_kept_without_need():
+    found = mixed_precision(net, [X], tolerance=1.0)
+    assert found.compute == {"*": "float16"}
+    assert found.error == found.error_of_all
+
+
+def test_a_tolerance_that_cannot_be_reached():
+    with pytest.raises(InvalidInputError, match="more than the tolerance"):
+        mixed_precision(net, [X], tolerance=1e-9)
+
+
+def test_lines_in_loops():
+    def looped(x):
+        return jax.lax.fori_loop(0, 3, lambda _, x: jnp.tanh(x @ FIRST), x) @ SECOND @ THIRD
+
+    found = mixed_precision(looped, [X], tolerance=1.0)
+    assert found.by_line
+    assert found.error_of_all > 0

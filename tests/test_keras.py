@@ -51,10 +51,37 @@ def test_a_functional_model(tmp_path, monkeypatch) -> None:
     assert [i.name for i in found.graph.input] == ["features"]
     assert found.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
     assert {"stem/kernel", "stem/bias", "head/kernel", "head/bias"} <= names(found)
+    statistics = ("gamma", "beta", "moving_mean", "moving_variance")
+    (norm,) = (node for node in found.graph.node if node.op_type == "BatchNormalization")
+    assert list(norm.input[1:]) == [f"norm/{name}" for name in statistics]
     gemm = found.graph.node[0]
     assert gemm.name == "/classifier/stem/Gemm"
     metadata = {entry.key: entry.value for entry in gemm.metadata_props}
     assert metadata["pkg.jax2onnx.callsite"].startswith("Dense.call:")
+
+
+def random_weights(model) -> None:
+    for weight in model.weights:
+        weight.assign(np.abs(rng.standard_normal(weight.shape)) + 0.1)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_normalisations_between_convolutions(scaled, tmp_path) -> None:
+    """The mean is subtracted last, and there may be no scale and no bias."""
+    x = keras.Input((8, 8, 3))
+    y = layers.Conv2D(6, 3, padding="same", use_bias=False, name="stem")(x)
+    y = layers.BatchNormalization(center=scaled, scale=scaled, name="norm")(y)
+    y = layers.GroupNormalization(2, center=False, scale=False, name="groups")(y)
+    model = keras.Model(x, layers.Conv2D(1, 1, activation="relu", name="head")(y))
+    random_weights(model)
+    found = exported(model, tmp_path, rng.standard_normal((1, 8, 8, 3)).astype("float32"))
+    assert {v.path for v in model.weights} <= names(found)
+    ops = [node.op_type for node in found.graph.node]
+    assert ops[:3] == ["Transpose", "Conv", "BatchNormalization"]
+    assert ops.count("InstanceNormalization") == 1
+    assert ops.count("Transpose") == 1  # a single channel is moved without one
+    (head,) = (node for node in found.graph.node if "head/kernel" in node.input)
+    assert head.input[2] == "head/bias"
 
 
 def test_the_users_own_layers(tmp_path, monkeypatch) -> None:
@@ -111,8 +138,9 @@ def test_applications(kind, tmp_path) -> None:
     )
     found = exported(model, tmp_path, rng.standard_normal((1, 32, 32, 3)).astype("float32"))
     assert not [name for name in names(found) if "_value" in name]
-    kernels = {v.path.replace("/", ".") for v in model.weights if v.path.endswith("kernel")}
-    assert kernels <= {name.replace("/", ".") for name in names(found)}
+    known = ("kernel", "gamma", "beta", "moving_mean", "moving_variance")
+    weights = {v.path.replace("/", ".") for v in model.weights if v.path.endswith(known)}
+    assert weights <= {name.replace("/", ".") for name in names(found)}
 
 
 @pytest.mark.parametrize("adapted", [True, False])

@@ -192,6 +192,26 @@ def test_haiku() -> None:
     assert scales == [[4]]
 
 
+def test_groups_of_channels_are_normalised_where_they_are() -> None:
+    """Haiku splits the last axis into groups."""
+
+    def forward(x: jax.Array) -> jax.Array:
+        x = hk.GroupNorm(2)(hk.Conv2D(6, 3)(x))
+        return hk.Conv2D(1, 3)(jax.nn.relu(x))
+
+    net = hk.without_apply_rng(hk.transform(forward))
+    x = normal(2, 8, 8, 3)
+    params = jax.tree.map(
+        lambda p: normal(*p.shape), jax.eval_shape(net.init, jax.random.key(0), x)
+    )
+    model = exported(lambda x: net.apply(params, x), ("B", 8, 8, 3), x)
+    ops = [node.op_type for node in model.graph.node]
+    assert ops[:4] == ["Transpose", "Conv", "Reshape", "InstanceNormalization"]
+    convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+    # A single channel has its bias, too.
+    assert [len(node.input) for node in convolutions] == [3, 3]
+
+
 class Image(eqx.Module):
     conv: eqx.nn.Conv2d
     norm: eqx.nn.BatchNorm

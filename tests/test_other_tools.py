@@ -115,3 +115,49 @@ def test_scores_are_divided_as_the_transformer_optimiser_expects() -> None:
     divisions = [producers[node.input[0]] for node in softmaxes]
     assert [node.op_type for node in divisions] == ["Div", "Div"]
     assert [producers[node.input[0]].op_type for node in divisions] == ["MatMul", "MatMul"]
+
+
+def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> None:
+    """A layer of BERT, with norms behind the sums."""
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+    width, heads, rng = 64, 4, np.random.default_rng(0)
+    names = ("q", "k", "v", "o", "up", "down")
+    sizes = dict.fromkeys(names, (width, width)) | {"up": (width, 128), "down": (128, width)}
+    weights = {n: rng.normal(size=s).astype(np.float32) / 8 for n, s in sizes.items()}
+    vectors = {n: rng.normal(size=s[1]).astype(np.float32) for n, s in sizes.items()}
+    scale = rng.normal(size=width).astype(np.float32)
+
+    def dense(name: str, x: jax.Array) -> jax.Array:
+        return x @ weights[name] + vectors[name]
+
+    def norm(x: jax.Array) -> jax.Array:
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) * lax.rsqrt(variance + 1e-6) * scale + scale
+
+    def split(x: jax.Array) -> jax.Array:
+        return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+
+    def layer(x: jax.Array, mask: jax.Array) -> jax.Array:
+        q, k, v = (split(dense(name, x)) for name in "qkv")
+        scores = q @ k.swapaxes(-1, -2) / 4
+        scores = scores + (1.0 - mask[:, None, None, :].astype(jnp.float32)) * -1e4
+        y = (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(x.shape)
+        x = norm(x + dense("o", y))
+        return norm(x + dense("down", jax.nn.gelu(dense("up", x), approximate=False)))
+
+    def fn(x: jax.Array, mask: jax.Array) -> jax.Array:
+        return layer(norm(x), mask)
+
+    specs = [
+        jax.ShapeDtypeStruct(("B", "T", width), jnp.float32),  # type: ignore[arg-type]
+        jax.ShapeDtypeStruct(("B", "T"), jnp.int32),  # type: ignore[arg-type]
+    ]
+    to_onnx(fn, specs, return_mode="file", output_path=str(tmp_path / "m.onnx"))
+    optimised = optimizer.optimize_model(
+        str(tmp_path / "m.onnx"), "bert", num_heads=heads, hidden_size=width, opt_level=0
+    )
+    found = {op: n for op, n in optimised.get_fused_operator_statistics().items() if n}
+    assert found["Attention"] == found["BiasGelu"] == 1, found
+    x, mask = rng.normal(size=(2, 5, width)).astype(np.float32), np.ones((2, 5), np.int32)
+    mask[1, 3:] = 0
+    assert_close(run(optimised.model, [x, mask]), [fn(x, mask)])

@@ -1,7 +1,7 @@
 //! Spellings that mean the same to runtimes, and that more tools can read.
 
-use onnx::{Attr, Graph, NodeId, Op, Use};
-use tensor::{DType, Tensor};
+use onnx::{Attr, Attrs, Graph, NodeId, Op, Use, ValueId};
+use tensor::{DType, Dim, Tensor, Type};
 
 /// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
 /// it, look for the type of the operand.
@@ -68,11 +68,52 @@ fn is_fraction_of_two(number: f64) -> bool {
     (1..=10).any(|exponent| number == 0.5_f64.powi(exponent))
 }
 
+/// A mask of tokens gets the axes of heads and queries one by one, as it does where people index it with
+/// `None`: onnxruntime's transformer optimiser looks for both to fuse attention.
+fn axes_of_mask(graph: &mut Graph, id: NodeId) {
+    let Some(mask) = mask_of_tokens(graph, id) else { return };
+    let ty = graph.ty(mask).clone();
+    let [examples, tokens] = ty.shape.as_slice() else { return };
+    let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
+    let (block, origin) = (graph.node(id).block(), graph.node(id).origin);
+    let unsqueeze = Op::onnx("Unsqueeze");
+    let parts = (unsqueeze, vec![Some(mask), Some(heads)], Attrs::new());
+    let wider = Type::new(ty.dtype, vec![examples.clone(), Dim::Known(1), tokens.clone()]);
+    let first = graph.add_node(block, Some(id), parts, vec![wider], origin);
+    let wider = graph.node(first).outputs[0];
+    graph.set_input(id, 0, Some(wider));
+    graph.set_input(id, 1, Some(queries));
+    let node = graph.node_mut(id);
+    node.op = unsqueeze;
+    node.attrs.clear();
+}
+
+/// The mask of examples and tokens that `id` puts beside scores: `(1 - mask) * lowest` is added to them.
+fn mask_of_tokens(graph: &Graph, id: NodeId) -> Option<ValueId> {
+    let node = graph.node(id);
+    let moves = node.is("Reshape") || node.is("Unsqueeze");
+    let (mask, result) = (node.input(0).filter(|_| moves)?, *node.outputs.first()?);
+    let [examples, tokens] = graph.ty(mask).shape.as_slice() else { return None };
+    let one = Dim::Known(1);
+    let is_beside = *graph.ty(result).shape == [examples.clone(), one.clone(), one, tokens.clone()];
+    let read_by = |value: ValueId, op: &str| {
+        graph.value(value).uses().find_map(|place| match place {
+            Use::Operand(id, _) if graph.node(id).is(op) => graph.node(id).outputs.first().copied(),
+            _ => None,
+        })
+    };
+    let number = read_by(result, "Cast").unwrap_or(result);
+    let mut ways = ["Sub", "Mul", "Add", "Softmax"].iter();
+    let scores = ways.try_fold(number, |value, op| read_by(value, op));
+    scores.filter(|_| is_beside).map(|_| mask)
+}
+
 /// Puts them in.
 pub(super) fn spell(graph: &mut Graph) {
     for id in graph.all_nodes() {
         axes_of_reduction(graph, id);
         scale_of_scores(graph, id);
+        axes_of_mask(graph, id);
         limit_of_loop(graph, id);
         lists_of_scan(graph, id);
     }
@@ -108,6 +149,25 @@ mod tests {
             a = Constant <value_ints = [0, 1]> ()
             y = ReduceMax <noop_with_empty_axes = 1> (x, a) }";
         is_spelled(none, none);
+    }
+
+    #[test]
+    fn a_mask_of_tokens_gets_its_axes_one_by_one() {
+        let scores = |axes: &str, last: &str| {
+            format!(
+                "g (int32[B, T] mask, float[B, 2, T, T] s) => (float[B, 2, T, T] y) {{
+                    one = Constant <value = float {{1}}> ()
+                    low = Constant <value = float {{-10000}}> ()
+                    {axes} f = Cast <to = 1> (m) d = Sub (one, f) w = Mul (d, low)
+                    a = Add (s, w) y = {last} (a) }}"
+            )
+        };
+        let reshaped = "k = Constant <value_ints = [0, 1, 1, -1]> () m = Reshape (mask, k)";
+        let one_by_one = "h = Constant <value_ints = [1]> () q = Constant <value_ints = [2]> ()
+            v1 = Unsqueeze (mask, h) m = Unsqueeze (v1, q)";
+        is_spelled(&scores(reshaped, "Softmax"), &scores(one_by_one, "Softmax"));
+        let other = scores(reshaped, "Tanh");
+        is_spelled(&other, &other);
     }
 
     #[test]

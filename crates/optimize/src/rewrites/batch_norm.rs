@@ -2,7 +2,7 @@
 //! and not computed from `x`: a normalisation at inference. They stay what they are, under their names.
 //!
 //! The factors may come in any order, as products, quotients and reciprocals; scale and bias may
-//! be missing.
+//! be missing. The mean may be subtracted last, times all factors, as Keras does.
 
 use onnx::{Node, Producer, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
@@ -41,10 +41,22 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("the type cannot represent the number".into());
     }
 
-    let (centred, mut factors) = factors(m, product, &shape, channels)?;
-    let node = m.producer(centred, &["Sub"]).ok_or("nothing is subtracted")?;
-    let [Some(x), Some(mean)] = *node.inputs.as_slice() else {
-        return Err("an operand is left out".into());
+    let (value, mut factors) = factors(m, product, &shape, channels)?;
+    if !bias.is_none_or(|bias| of_channels(m, bias)) {
+        return Err("an operand is not one number for each channel".into());
+    }
+    let (x, mean, bias) = if let Some(node) = m.producer(value, &["Sub"]) {
+        let [Some(x), Some(mean)] = *node.inputs.as_slice() else {
+            return Err("an operand is left out".into());
+        };
+        if !of_channels(m, mean) {
+            return Err("an operand is not one number for each channel".into());
+        }
+        (x, mean, bias)
+    } else {
+        let bias = bias.ok_or("nothing is subtracted")?;
+        let (mean, bias) = shift(m, bias, &factors)?;
+        (value, mean, bias)
     };
     let at =
         factors.iter().position(|factor| factor.divides && deviation(m, factor.value).is_some());
@@ -56,16 +68,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         [Factor { value, divides: false }] => Some(*value),
         _ => return Err("there is more than one factor".into()),
     };
-    // The product of factors has the elements of each; its axes are where the channels are.
-    let parts = [Some(variance), scale];
+    // What they were put together to has the elements of each; its axes are where the channels are.
+    let parts = [Some(mean), Some(variance), scale, bias];
     if !parts.into_iter().flatten().all(|v| has_channels(m, v, channels)) {
-        return Err("a factor is not one number for each channel".into());
-    }
-    let along = [Some(mean), bias];
-    if !along.into_iter().flatten().all(|v| of_channels(m, v)) {
         return Err("an operand is not one number for each channel".into());
     }
-    if ![Some(mean), Some(variance), scale, bias].into_iter().flatten().all(|v| is_given(m, v)) {
+    if !parts.into_iter().flatten().all(|v| is_given(m, v)) {
         return Err("the statistics are computed in the model".into());
     }
     if m.ty(x).shape != shape {
@@ -95,8 +103,53 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     Ok(vec![m.op("BatchNormalization", &operands, attrs! { epsilon: epsilon })?])
 }
 
+/// The mean and the bias of `bias - mean * factors`.
+fn shift(
+    m: &Match<'_>,
+    value: ValueId,
+    factors: &[Factor],
+) -> Result<(ValueId, Option<ValueId>), Skip> {
+    let value = unshaped(m, value);
+    let operands = |node: &Node| Some((node.input(0)?, node.input(1)?));
+    let is_product = |v: ValueId| m.producer(unshaped(m, v), &["Div", "Mul"]).is_some();
+    let (product, bias, is_negative) =
+        if let Some((a, b)) = m.producer(value, &["Add"]).and_then(operands) {
+            let (product, bias) = if is_product(a) { (a, b) } else { (b, a) };
+            (product, Some(bias), false)
+        } else if let Some((bias, product)) = m.producer(value, &["Sub"]).and_then(operands) {
+            (product, Some(bias), true)
+        } else {
+            (value, None, false)
+        };
+    let mut rest = Vec::new();
+    split(m, Factor { value: unshaped(m, product), divides: false }, &mut rest)?;
+    for factor in factors {
+        let same = rest.iter().position(|other| other == factor);
+        rest.remove(same.ok_or("what is added has other factors")?);
+    }
+    let [Factor { value: mean, divides: false }] = *rest.as_slice() else {
+        return Err("what is added has other factors".into());
+    };
+    if is_negative {
+        return Ok((mean, bias));
+    }
+    let negated = m.producer(mean, &["Neg"]).and_then(|node| node.input(0));
+    Ok((negated.ok_or("the mean is not subtracted")?, bias))
+}
+
+/// What `value` is another shape of.
+fn unshaped(m: &Match<'_>, value: ValueId) -> ValueId {
+    let mut value = value;
+    while let Some(node) = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"])
+        && let Some(source) = node.input(0)
+    {
+        value = source;
+    }
+    value
+}
+
 /// A number that something is multiplied with or divided by.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Factor {
     value: ValueId,
     divides: bool,
@@ -280,6 +333,9 @@ mod tests {
          q = Div (c, w) p = Mul (scale, q) y = Add (p, bias)",
         "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
          f = Div (scale, w) p = Mul (f, c) y = Add (p, bias)",
+        // By hand.
+        "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
+         p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
     ];
 
     #[test]
@@ -312,6 +368,33 @@ mod tests {
                 }",
             );
         }
+    }
+
+    /// Keras's, which was written for channels that are last.
+    #[test]
+    fn the_mean_may_be_subtracted_last() {
+        let parameters =
+            "float[2] m = {1, 2}, float[2] v = {3, 4}, float[2] s = {5, 6}, float[2] b = {7, 8}";
+        rewrites_to(
+            &REWRITE,
+            &format!(
+                "g (float[B,2,4,4] x) => (float[B,2,4,4] y) <{parameters}> {{
+                    eps = Constant <value_float = 0.001> ()
+                    last = Constant <value_ints = [1, 1, 1, 2]> ()
+                    second = Constant <value_ints = [2, 1, 1]> ()
+                    w = Reshape (v, last) e = Add (w, eps) d = Sqrt (e) r = Reciprocal (d)
+                    t = Reshape (s, last) f = Mul (r, t)
+                    a = Reshape (m, last) n = Neg (a) g = Mul (n, f)
+                    h = Reshape (b, last) i = Add (g, h)
+                    j = Reshape (f, second) p = Mul (x, j) q = Reshape (i, second) y = Add (p, q)
+                }}"
+            ),
+            &format!(
+                "g (float[B,2,4,4] x) => (float[B,2,4,4] y) <{parameters}> {{
+                    y = BatchNormalization <epsilon = 0.001> (x, s, b, m, v)
+                }}"
+            ),
+        );
     }
 
     #[test]
@@ -347,6 +430,11 @@ mod tests {
             // A deviation that is multiplied.
             "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) q = Mul (c, w)
              y = Add (q, bias)",
+            // The mean is added, or scaled by something else.
+            "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)
+             g = Mul (mean, f) i = Add (g, bias) y = Add (p, i)",
+            "e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k) f = Div (scale, w) p = Mul (x, f)
+             g = Mul (mean, scale) i = Sub (bias, g) y = Add (p, i)",
             // Another axis.
             "t = Constant <value = float[4] {1, 2, 3, 4}> () c = Sub (x, t) e = Add (eps, v)
              d = Sqrt (e) w = Reshape (d, k) q = Div (c, w) y = Add (q, bias)",

@@ -34,7 +34,8 @@ pub(super) fn is_of_channels(
     let fits = |i: usize| match size(i) {
         Some(dim) if i == axis => dim == channels,
         Some(dim) => *dim == Dim::Known(1),
-        None => i != axis,
+        // A single channel needs no axis of its own.
+        None => i != axis || *channels == Dim::Known(1),
     };
     (0..rank).all(fits)
 }

@@ -67,6 +67,18 @@ mod tests {
     }
 
     #[test]
+    fn a_single_channel_needs_no_axis() {
+        let text = |body: &str| {
+            format!(
+                "g (float[B,2,4,4] x) => (float[B,1,4,4] y)
+                <float[1,2,1,1] w = {{1, 2}}, float[1] b = {{5}}> {{ {body} }}"
+            )
+        };
+        let plain = text("c = Conv (x, w) y = Add (b, c)");
+        rewrites_to(&REWRITE, &plain, &text("y = Conv (x, w, b)"));
+    }
+
+    #[test]
     fn other_sums_stay() {
         for body in [
             "s = Constant <value_ints = [2, 1]> () r = Reshape (b, s)

@@ -1,5 +1,5 @@
 //! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
-//! `b && true` → `b`, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+//! `b && true` → `b`, the same of a mask that was made a number, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
@@ -22,18 +22,25 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn compared(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);
-    if m.ty(a).dtype != DType::Bool {
-        return Err("no booleans are compared".into());
-    }
     let (value, with) = match (splat(m, a), splat(m, b)) {
         (_, Some(with)) => (a, with),
         (Some(with), _) => (b, with),
         _ => return Err("neither operand is known".into()),
     };
-    if m.ty(value) != m.ty(y) {
+    let truth = match m.ty(value).dtype {
+        DType::Bool => Some(value),
+        _ => m.producer(value, &["Cast"]).and_then(|node| node.input(0)),
+    };
+    let truth = truth.filter(|truth| m.ty(*truth).dtype == DType::Bool);
+    let truth = truth.ok_or("no booleans are compared")?;
+    if m.ty(truth) != m.ty(y) {
         return Err("the operand is broadcast".into());
     }
-    if with == 0.0 { Ok(vec![m.op("Not", &[value], attrs! {})?]) } else { Ok(vec![value]) }
+    match with {
+        0.0 => Ok(vec![m.op("Not", &[truth], attrs! {})?]),
+        1.0 => Ok(vec![truth]),
+        _ => Err("truth is neither zero nor one".into()),
+    }
 }
 
 fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -93,6 +100,24 @@ fn splat(m: &Match<'_>, value: ValueId) -> Option<f64> {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    /// Flax's masks are numbers.
+    #[test]
+    fn a_mask_that_was_a_number_is_a_mask() {
+        let text = |number: &str| {
+            format!(
+                "g (bool[3] b) => (bool[3] y) {{
+                    c = Constant <value = float {{{number}}}> ()
+                    f = Cast <to = 1> (b)
+                    e = Equal (f, c)
+                    y = Not (e)
+                }}"
+            )
+        };
+        rewrites_to(&REWRITE, &text("0"), "g (bool[3] b) => (bool[3] y) { y = Identity (b) }");
+        rewrites_to(&REWRITE, &text("1"), "g (bool[3] b) => (bool[3] y) { y = Not (b) }");
+        stays(&REWRITE, &text("0.5"));
+    }
 
     #[test]
     fn truth_is_not_compared() {

@@ -79,8 +79,20 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if rank < 3 {
         return Err("there are no axes beside the channels".into());
     }
-    turn(found, channel, rank);
+    if found.has("x") {
+        let first = if is_of_groups(found, &shape, channel) { 2 } else { 1 };
+        turn_from(found, channel, first, rank);
+    }
     parameters(found, &shape, channel, dtype)
+}
+
+/// Whether the axis behind `channel` was one with it before: a group of channels.
+fn is_of_groups(found: &Found<'_, '_>, shape: &[Dim], channel: usize) -> bool {
+    let reshape = found.value("x").and_then(|x| found.m.producer(x, &["Reshape"]));
+    let Some(source) = reshape.and_then(|node| node.input(0)) else { return false };
+    let [front @ .., all] = &found.m.ty(source).shape[..] else { return false };
+    let Some((front_here, [groups, each])) = shape.split_at_checked(channel) else { return false };
+    front == front_here && *all == groups.clone() * each.clone()
 }
 
 /// The opset since which a group norm has a scale for each channel; before, it was one for each group.
@@ -160,8 +172,15 @@ fn unfit(found: &Found<'_, '_>, reason: &'static str) -> Skip {
 
 /// Moves the axis `channel` to the second place and back.
 fn turn(found: &mut Found<'_, '_>, channel: usize, rank: usize) {
-    let others = (1..rank).filter(|axis| *axis != channel);
-    let perm: Vec<usize> = [0, channel].into_iter().chain(others).collect();
+    turn_from(found, channel, 1, rank);
+}
+
+/// Moves `count` axes from `channel` on to the second place and back. What is normalised together may
+/// be in any order: the channels of a group stay behind it, as they are when channels come second.
+fn turn_from(found: &mut Found<'_, '_>, channel: usize, count: usize, rank: usize) {
+    let first = channel..channel + count;
+    let others = (1..rank).filter(|axis| !first.contains(axis));
+    let perm: Vec<usize> = [0].into_iter().chain(first.clone()).chain(others).collect();
     let back = (0..rank).filter_map(|axis| perm.iter().position(|from| *from == axis));
     let back: Vec<i64> = back.map(|axis| axis as i64).collect();
     let perm: Vec<i64> = perm.into_iter().map(|axis| axis as i64).collect();

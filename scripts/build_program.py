@@ -12,16 +12,17 @@ from pathlib import Path
 
 TOP = Path(__file__).parent.parent
 PLACE = TOP / "dist" / "programs"
-BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "README.md")
+# The README of packages: its links lead to the repository.
+BESIDE = ("LICENSE", "THIRD-PARTY-LICENSES.txt", "python/README.md")
 
 
 def main(target: str) -> None:
     """Builds, tries and packs the program."""
-    build = ["cargo", "build", "--release", "--locked", "--package=cli", f"--target={target}"]
+    build = ["cargo", "build", "--profile=dist", "--locked", "--package=cli", f"--target={target}"]
     subprocess.run(build, cwd=TOP, check=True)
     name = "jax2onnx.exe" if "windows" in target else "jax2onnx"
     target_dir = Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
-    program = target_dir / target / "release" / name
+    program = target_dir / target / "dist" / name
     shown = subprocess.run([program, "doctor"], check=True, capture_output=True, text=True).stdout
     assert "standalone program" in shown, shown
     version = tomllib.loads((TOP / "Cargo.toml").read_text())["workspace"]["package"]["version"]

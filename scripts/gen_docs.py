@@ -233,7 +233,8 @@ def llms() -> str:
         "> Converts JAX functions to ONNX. Every node of the model knows the line of",
         "> Python it came from.",
         "",
-        "[llms-full.txt](llms-full.txt) contains all of these pages except the tables of coverage.",
+        "[llms-full.txt](llms-full.txt) contains all of these pages except the changelog and the",
+        "tables of coverage.",
     ]
     for section, pages in navigation().items():
         lines += ["", f"## {section}" if section else "## Start", ""]

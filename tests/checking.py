@@ -30,9 +30,11 @@ def check_model(fn: Callable[..., Any], args: Sequence[Any], **options: Any) -> 
     return model
 
 
-def check_sizes(fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[Any]) -> None:
+def check_sizes(
+    fn: Callable[..., Any], specs: Sequence[Any], *runs: Sequence[Any], **options: Any
+) -> None:
     """Exports `fn` once, for symbolic sizes, and compares runs of different sizes."""
-    model = to_onnx(fn, list(specs))
+    model = to_onnx(fn, list(specs), **options)
     onnx.checker.check_model(model, full_check=True)
     for args in runs:
         assert_close(run(model, args), jax.tree_util.tree_leaves(fn(*args)))

@@ -1,12 +1,16 @@
 """What all tests share: one device, no switches left over from the shell, no silent skips."""
 
+import ctypes
+import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
+import psutil
 import pytest
 
 import not_run
@@ -34,7 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--sample"):
         return
-    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    left_out = ("slow", "usual_xla")
+    quick = [item for item in items if not any(map(item.get_closest_marker, left_out))]
     kept = not_run.sampled(quick, lambda item: item.nodeid.partition("[")[0])
     wanted = [item for item, keep in zip(quick, kept, strict=True) if keep]
     config.hook.pytest_deselected(items=list({*items} - {*wanted}))
@@ -73,6 +78,22 @@ def _no_switches(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("JAX2ONNX_"):
             monkeypatch.delenv(name)
+
+
+# A process that has more than this in memory gives back what JAX has compiled: without it, the
+# tests of all files take five gigabytes in each worker.
+LARGEST_PROCESS = 2 << 30
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _little_memory() -> Iterator[None]:
+    yield
+    if psutil.Process().memory_info().rss > LARGEST_PROCESS:
+        jax.clear_caches()
+        gc.collect()
+        # glibc keeps what is freed. Other C libraries have no such function.
+        if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+            trim(0)
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ NEEDS = (
 
 
 def sampled(items: Sequence[Item], function_of: Callable[[Item], str]) -> list[bool]:
-    """Which cases a sample has: of n cases of a test function the square root of n, spread evenly.
-    A function with few cases runs most of them, and one with hundreds does not take all the time.
+    """Which cases a sample has: of n cases of a test function the square root of n, rounded down
+    and spread evenly. Every function runs, and one with hundreds of cases takes little time.
     """
     counts = collections.Counter(map(function_of, items))
     seen: collections.Counter[str] = collections.Counter()
@@ -46,7 +46,7 @@ def sampled(items: Sequence[Item], function_of: Callable[[Item], str]) -> list[b
     for item in items:
         function = function_of(item)
         count, number = counts[function], seen[function]
-        wanted = math.isqrt(count - 1) + 1
+        wanted = math.isqrt(count)
         # The first of each of as many equal parts.
         kept.append(number * wanted // count != (number - 1) * wanted // count)
         seen[function] += 1

@@ -49,6 +49,7 @@ def test_scores_do_not_move(causal, batch):
     assert "GreaterOrEqual" not in op_types(model)  # the mask is a constant
 
 
+@pytest.mark.slow
 def test_scores_of_any_length_do_not_move():
     specs = [("B", "T", 8, 16)] * 3
     check_sizes(attention(), specs, heads(2, 5), heads(1, 1), heads(3, 9))
@@ -57,6 +58,7 @@ def test_scores_of_any_length_do_not_move():
     check_sizes(attention(is_causal=True), specs, heads(2, 5), heads(1, 1), heads(3, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_groups_of_queries_are_a_batch(groups):
     model = check_model(attention(is_causal=True), heads(2, 12, groups))

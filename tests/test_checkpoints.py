@@ -240,7 +240,7 @@ def test_a_struct_in_two_places_is_an_error(tmp_path):
 
 
 SHARDED = """
-    import functools, sys, tempfile, os
+    import os, sys
     import jax, numpy as np, onnxruntime
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
     from jax2onnx import to_onnx
@@ -249,7 +249,7 @@ SHARDED = """
     x = np.ones((1, 512), np.float32)
     for spec in (P("a", "b"), P(None, "b"), P("b"), P()):
         array = jax.device_put(w, NamedSharding(mesh, spec))
-        path = os.path.join(tempfile.mkdtemp(), "m.onnx")
+        path = os.path.join(sys.argv[1], "m.onnx")
         for weights in (None, "int8"):
             to_onnx(lambda x: x @ array, [x], weights=weights, return_mode="file", output_path=path)
             assert array._npy_value is None, spec
@@ -260,10 +260,10 @@ SHARDED = """
 """
 
 
-def test_sharded_weights_leave_no_copy_behind():
+def test_sharded_weights_leave_no_copy_behind(tmp_path):
     env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SHARDED)],
+        [sys.executable, "-c", textwrap.dedent(SHARDED), str(tmp_path)],
         env={**os.environ, **env},
         capture_output=True,
         text=True,

@@ -396,6 +396,7 @@ def test_with_smaller_weights(weights, tolerance):
     np.testing.assert_allclose(run(model, x)[0], run(exact, x)[0], atol=tolerance)
 
 
+@pytest.mark.slow
 def test_verify_says_what_lines_lose():
     model = to_onnx(Transformer(), [IDS], compute="float16")
     found = verify(Transformer(), model, [IDS])

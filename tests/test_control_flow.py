@@ -170,6 +170,7 @@ def switch_batched(i: Any, x: Any) -> Any:
     return jax.vmap(lambda k, v: lax.switch(k, branches, v))(i, x)
 
 
+@pytest.mark.slow
 def test_switch_with_many_branches() -> None:
     branches = [lambda v, k=k: v * k + 1 for k in range(70)]
 
@@ -461,6 +462,7 @@ def test_a_training_step_of_linen_with_adam() -> None:
     check_model(step, [params, state, INPUT, WANTED])
 
 
+@pytest.mark.slow
 def test_a_training_step_of_equinox_with_sgd() -> None:
     model = eqx.nn.MLP(3, 2, 8, 1, key=jax.random.key(0))
     params, static = eqx.partition(model, eqx.is_inexact_array)

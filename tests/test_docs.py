@@ -263,6 +263,15 @@ def test_every_option_in_a_command_exists(capfd: pytest.CaptureFixture[str]) -> 
     assert seen > 20
 
 
+def test_every_metadata_key_and_variable_is_described() -> None:
+    sources = [*TOP.glob("crates/*/src/**/*.rs"), *TOP.glob("python/jax2onnx/**/*.py")]
+    text = "".join(source.read_text() for source in sources)
+    names = {*re.findall(r"pkg\.jax2onnx(?:\.[a-z_]+)+|JAX2ONNX_[A-Z_]+", text)}
+    assert len(names) > 15
+    described = PAGES["docs/versioning.md"]
+    assert [name for name in sorted(names) if f"`{name}`" not in described] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r": (\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}

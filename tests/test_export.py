@@ -94,6 +94,7 @@ def test_objects_methods_and_what_calls_return(folder, name):
     assert onnx.load(path).graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
+@pytest.mark.slow
 def test_a_module_by_its_name_is_the_same_model(folder, monkeypatch):
     assert export(folder, "model:net", "--input=f32[2,3]", "-o=a.onnx").returncode == 0
     assert export(folder, "model.py:net", "--input=f32[2,3]", "-o=b.onnx").returncode == 0

@@ -263,6 +263,7 @@ def test_branches_know_their_lines():
     assert sites["pkg.jax2onnx.callsite"].endswith(f"fn:{line}")
 
 
+@pytest.mark.slow
 def test_verify_compares_both_answers():
     model = Classifier(nnx.Rngs(0))
     exported = to_onnx(model, [("B", 8)], {"deterministic": True})

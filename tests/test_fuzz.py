@@ -22,7 +22,10 @@ TOGETHER = 8
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("first", range(0, PROGRAMS, TOGETHER))
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(TOGETHER, PROGRAMS, TOGETHER))],
+)
 def test_random_programs(first: int) -> None:
     seen = Seen()
     for seed in range(first, first + TOGETHER):
@@ -95,6 +98,7 @@ def test_a_wrong_rewrite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(shrink(failure).program.equations) == 1
 
 
+@pytest.mark.slow
 def test_what_jax_refuses_is_passed_over() -> None:
     refused = Counter()
     assert program(882, refused).equations

@@ -86,6 +86,7 @@ def test_int64_inputs(tmp_path) -> None:
     assert "table/embeddings" in names(found)
 
 
+@pytest.mark.slow
 def test_recurrent_layers(tmp_path) -> None:
     model = keras.Sequential(
         [layers.Input((12, 5)), layers.LSTM(6, return_sequences=True), layers.GRU(4)]

@@ -111,6 +111,7 @@ def test_none_are_left_with_onnxs_layout_outside(residual: Residual) -> None:
     assert operators(model)["Transpose"] == 0
 
 
+@pytest.mark.slow
 def test_sizes_may_be_symbolic(residual: Residual) -> None:
     model = exported(
         residual,
@@ -207,6 +208,7 @@ class Image(eqx.Module):
         return self.up(jax.nn.relu(x))
 
 
+@pytest.mark.slow
 def test_equinox() -> None:
     net, state = eqx.nn.make_with_state(Image)(jax.random.key(0))
 
@@ -220,6 +222,7 @@ def test_equinox() -> None:
     assert constant_nodes(model) == []
 
 
+@pytest.mark.slow
 def test_a_normalisation_over_channels_decides_by_cost() -> None:
     """ConvNeXt: two transposes a block, either way."""
     rngs = nnx.Rngs(0)

@@ -111,6 +111,30 @@ def test_masks_are_added_where_nan_cannot_be_hidden(fill):
     assert op_types(model) == ["Add", "Softmax"]
 
 
+def hidden_above(fill):
+    """Hides the diagonal and what is above it, so that the first row shows nothing."""
+
+    def fn(x):
+        return jax.nn.softmax(jnp.where(jnp.tril(jnp.ones(x.shape[-2:], bool), -1), x, fill))
+
+    return fn
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e9, -1e30])
+def test_masks_that_show_some_of_each_row_are_added(fill):
+    x = 9 * numbers(2, 3, 7, 7)
+    assume = {"assume": ["no_nan"]}
+    assert op_types(check_model(causal(fill), [x], **assume)) == ["Add", "Softmax"]
+    any_length = op_types(to_onnx(causal(fill), [("B", 3, "T", "T")], **assume))
+    assert "Trilu" not in any_length
+    check_sizes(causal(fill), [("B", 3, "T", "T")], [x], [x[:, :, :1, :1]], **assume)
+    # In logarithms, and along the columns, one sees what is added.
+    assert "Trilu" in op_types(check_model(causal(fill, jax.nn.log_softmax), [x], **assume))
+    along_columns = causal(fill, lambda s, axis: jax.nn.softmax(s, -2))
+    assert "Trilu" in op_types(check_model(along_columns, [x], **assume))
+    assert "Trilu" in op_types(check_model(hidden_above(fill), [x], **assume))
+
+
 @pytest.mark.parametrize("fill", [-1e9, -3.0])
 def test_masks_are_not_added_if_a_hidden_row_would_change(fill):
     x, mask = numbers(2, 3, 5, 5), np.zeros((2, 5), bool)

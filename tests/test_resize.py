@@ -78,6 +78,7 @@ def test_other_places_stay_products():
     assert "Resize" not in op_types(model)
 
 
+@pytest.mark.slow
 def test_one_axis_may_be_elsewhere():
     def shifted(x):
         scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.0])

@@ -96,6 +96,31 @@ def test_rounding_to_floats_of_four_bits() -> None:
     check_model(fn, [x])
 
 
+@pytest.mark.parametrize("fn", [jnp.add, jnp.multiply, jnp.subtract, jnp.divide, jnp.maximum])
+def test_arithmetic_rounds_to_four_bits(fn: Any) -> None:
+    every = np.array(np.meshgrid(FLOATS, FLOATS), np.float32).reshape(2, -1)
+    left, right = every if fn is not jnp.divide else every[:, every[1] != 0]
+
+    def small(x: jax.Array, y: jax.Array) -> jax.Array:
+        four = jnp.float4_e2m1fn
+        return fn(x.astype(four), y.astype(four)).astype(jnp.float32)
+
+    check_model(small, [left, right])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_constant_is_an_output(dtype: str) -> None:
+    """onnxruntime has no `Identity` for these types."""
+    weight = every_number(dtype, 3, 7)
+    model = to_onnx(lambda x: weight, [(2,)], output_names=["weight"])
+    # Nor has NumPy arrays of them.
+    wide = onnx.helper.make_tensor_value_info("wide", onnx.TensorProto.INT32, (3, 7))
+    cast = onnx.helper.make_node("Cast", ["weight"], ["wide"], to=onnx.TensorProto.INT32)
+    model.graph.node.append(cast)
+    model.graph.output[0].CopyFrom(wide)
+    assert_close(run(model, [normal(2)]), [weight.astype(jnp.int32)])
+
+
 def test_a_model_has_no_inputs_of_four_bit_floats() -> None:
     """Nothing in onnxruntime reads them."""
     small = jax.ShapeDtypeStruct((3,), "float4_e2m1fn")

@@ -88,6 +88,7 @@ def test_names_with_any_characters_are_linked(tab: Page, tmp_path: Path) -> None
     page = make(tmp_path, fn, [jnp.ones(2)])
     show(tab, page)
     tab.evaluate("jump(nodes.find((node) => node.op === 'Sin').index)")
+    tab.wait(f"({PICKED}) !== null")
     name, fragment = tab.evaluate(PICKED), tab.evaluate("location.hash")
     assert unquote(fragment) == f"#node={name}"
     show(tab, page, fragment)

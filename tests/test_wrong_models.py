@@ -222,6 +222,7 @@ def test_functions_are_looked_into(change: Any, mark: str) -> None:
     assert f"  inside: in /inner, tests/{at}\n" in found.message
 
 
+@pytest.mark.slow
 def test_the_weight_of_a_function(model: Model) -> None:
     proto = to_onnx(model, [("B", 16)], functions="modules")
     assert (right := verify(model, proto, [X])), right

@@ -38,7 +38,7 @@ class Runnable:
     """A model that can run."""
 
     def __init__(self, model: Any) -> None:
-        require("onnx", "running a model", extra="onnx")
+        require("onnx", "running a model", extra="runtime")
         require("onnxruntime", "running a model", extra="runtime")
         import onnx
 

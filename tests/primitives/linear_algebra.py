@@ -72,6 +72,7 @@ PROGRAMS: Programs = {
         SQUARE,
     ),
     "eigh.batch": (linalg.eigh, positive(2, 3, 3)),
+    "eigh.symbolic": (lambda x: linalg.eigh(x)[1], symbolic("b, b")),
     "geqrf.tall": (bind("geqrf"), f32(3, 2)),
     "lu.wide": (linalg.lu, f32(2, 3)),
     "lu.batch": (linalg.lu, f32(2, 3, 3)),
@@ -79,6 +80,7 @@ PROGRAMS: Programs = {
     "qr.full": (lambda x: linalg.qr(x, full_matrices=True), f32(3, 2)),
     "qr.pivoting": (lambda x: linalg.qr(x, pivoting=True), f32(2, 2)),
     "svd.full": (lambda x: linalg.svd(x, full_matrices=True), f32(3, 2)),
+    "svd.symbolic_values": (lambda x: linalg.svd(x, compute_uv=False), symbolic("b, 3")),
     "svd.values": (lambda x: linalg.svd(x, compute_uv=False), f32(2, 3)),
     "triangular_solve.right": (
         lambda a, b: linalg.triangular_solve(a, b, lower=False, transpose_a=True),

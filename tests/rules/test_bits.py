@@ -122,6 +122,7 @@ def test_bits_at_older_opsets(old, new):
 FORMATS = [(8, 7), (5, 10), (4, 3), (5, 2), (2, 1), (8, 23), (11, 52), (3, 0), (1, 5), (10, 30)]
 
 
+@pytest.mark.usual_xla
 @pytest.mark.skipif(jax.__version_info__ < (0, 8), reason="the XLA of this JAX makes NaN infinite")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_reduced_precision(dtype):

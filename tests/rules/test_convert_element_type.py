@@ -75,6 +75,7 @@ def test_between_all_types(source):
             same(found, np.asarray(expected))
 
 
+@pytest.mark.usual_xla
 @pytest.mark.parametrize("source", [np.int32, np.uint8, *FLOATS])
 @pytest.mark.parametrize("inner", INNER)
 def test_through_other_types(inner, source):

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 
-from checking import check_model, run
-from jax2onnx import to_onnx
+from checking import check_model, check_sizes, run
+from jax2onnx import UnsupportedError, to_onnx
 
 SHAPES = [(1, 1), (2, 2), (2, 3, 5, 5), (12, 12), (0, 0), (0, 3, 3)]
 
@@ -92,6 +92,49 @@ def test_svd_of_matrices_that_are_not_square(shape, full):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 7, 4), (4, 7), (0, 3)])
 def test_singular_values_only(shape):
     check_model(lambda a: lax.linalg.svd(a, compute_uv=False), [normal(*shape)])
+
+
+def symbolic(shape, *constraints):
+    sizes = export.symbolic_shape(shape, constraints=constraints)
+    return [jax.ShapeDtypeStruct(sizes, np.float32)]
+
+
+def test_eigenvalues_of_symbolic_sizes():
+    runs = [[symmetric(n, n)] for n in (1, 2, 3, 6)]
+    check_sizes(eigh, symbolic("T, T"), *runs)
+    check_sizes(eigh, symbolic("B, T, T"), [symmetric(2, 4, 4)], [symmetric(3, 5, 5)])
+    check_sizes(jax.grad(lambda a: lax.linalg.eigh(a)[1][0]), symbolic("T, T"), *runs)
+
+
+def schur(a):
+    form, basis = lax.linalg.schur(a)
+    return jnp.sort(jnp.diag(form)), basis @ form @ basis.T, basis.T @ basis
+
+
+def test_schur_forms_of_symbolic_sizes():
+    check_sizes(schur, symbolic("T, T"), *([symmetric(n, n)] for n in (1, 2, 3, 6)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "constraint", "sizes"),
+    [
+        ("T, T", "T >= 1", [(1, 1), (2, 2), (5, 5)]),
+        ("T, 3", "T >= 3", [(3, 3), (7, 3)]),
+        ("T, 3", "T <= 3", [(1, 3), (3, 3)]),
+        ("B, S, T", "S >= T", [(2, 4, 2), (1, 3, 3)]),
+    ],
+)
+@pytest.mark.parametrize("full", [True, False])
+def test_svd_of_symbolic_sizes(shape, constraint, sizes, full):
+    runs = [[normal(*size)] for size in sizes]
+    check_sizes(lambda a: svd(a, full_matrices=full), symbolic(shape, constraint), *runs)
+
+
+def test_singular_values_of_a_matrix_that_is_tall_or_wide():
+    runs = [[normal(*size)] for size in [(1, 4), (4, 1), (3, 3), (5, 2)]]
+    check_sizes(lambda a: jnp.linalg.svd(a, compute_uv=False), symbolic("S, T"), *runs)
+    with pytest.raises(UnsupportedError, match=r"constraints=\[\"S >= T\"\]"):
+        to_onnx(svd, symbolic("S, T"))
 
 
 def test_svd_in_double_precision(double):

@@ -8,7 +8,7 @@ use crate::passes::{
     hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
 };
 use crate::recognize::{recurrent, resample};
-use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, MASKS, PARAMETERS};
+use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS, SETTLE};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
 };
@@ -60,7 +60,7 @@ pub fn optimize(
     edit.verify("an earlier step", Verify::EachRewrite)?;
     repeat(&mut edit, options)?;
     // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
-    if options.fuse && runner::run(&mut edit, "masks", MASKS.iter().copied())? == Changed::Yes {
+    if options.fuse && runner::run(&mut edit, "settling", SETTLE.iter().copied())? == Changed::Yes {
         for step in &STEPS[..CLEANING] {
             run(&mut edit, step)?;
         }

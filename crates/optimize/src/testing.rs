@@ -87,3 +87,13 @@ pub(crate) fn passes_to(pass: &Pass, input: &str, output: &str) {
     same(&text, &normal(output));
     assert_eq!(changed == Changed::Yes, normal(input) != normal(output));
 }
+
+/// The operators that are left when the rewrite was applied as often as possible.
+pub(crate) fn operators(rewrite: &'static Rewrite, text: &str) -> Vec<&'static str> {
+    let mut origins = Origins::default();
+    let mut graph = graph(text, &mut origins);
+    let mut edit = Editor::new(&mut graph, &mut origins, &Options::default());
+    runner::run(&mut edit, "rewrites", [rewrite]).unwrap();
+    edit.finish();
+    graph.all_nodes().into_iter().map(|id| graph.node(id).op.name).collect()
+}

@@ -3,7 +3,8 @@
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
 use optimize::legalize::{
-    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, required_opset, spell,
+    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, required_opset,
+    spell,
 };
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
@@ -94,6 +95,7 @@ fn attempt(
     spell(graph, origins, opset)?;
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
+    legalize_outputs(graph, origins, opset, target)?;
     onnx::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

@@ -178,12 +178,12 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// The raw bytes: little-endian, C order. Of a tensor in another order than its storage, a copy.
-    /// `None` for those that are only fetched or computed when the tensor is written.
+    /// The raw bytes: little-endian, C order. Of a tensor in another order or type than its storage, a
+    /// copy. `None` for those that are only fetched or reduced when the tensor is written.
     pub fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match &self.data {
             Data::Stored(place) => place.here().map(|storage| Cow::Borrowed(storage.bytes())),
-            Data::Moved(_) if self.is_known() => self.read().ok(),
+            Data::Moved(_) | Data::Reduced(_) if self.is_known() => self.read().ok(),
             Data::Moved(_) | Data::Reduced(_) => None,
         }
     }
@@ -193,7 +193,7 @@ impl Tensor {
         match &self.data {
             Data::Stored(place) => place.here().is_some(),
             Data::Moved(moved) => moved.source.here().is_some(),
-            Data::Reduced(_) => false,
+            Data::Reduced(reduced) => reduced.is_known(),
         }
     }
 
@@ -216,6 +216,14 @@ impl Tensor {
     /// The number of raw bytes.
     pub fn byte_len(&self) -> usize {
         self.data.byte_len()
+    }
+
+    /// The number of raw bytes of the array that the elements come from, in its own type.
+    pub fn source_len(&self) -> usize {
+        match &self.data {
+            Data::Stored(_) | Data::Moved(_) => self.byte_len(),
+            Data::Reduced(reduced) => reduced.source.source_len(),
+        }
     }
 
     /// The raw bytes, wherever they are.
@@ -305,16 +313,25 @@ impl Tensor {
             return Err(TensorError::Order(self.ty()));
         }
         let (source, axes, start) = match &self.data {
+            Data::Reduced(reduced) => {
+                let source = reduced.source.reshaped(&self.shape)?.moved(order)?;
+                let shape = source.shape().to_vec();
+                let moved = reduced.of(source).ok_or_else(|| TensorError::Order(self.ty()))?;
+                return Self::reduced(self.dtype, &shape, moved);
+            }
             Data::Moved(moved)
                 if moved.axes.iter().map(|a| a.size).eq(self.shape.iter().copied()) =>
             {
                 (moved.source.clone(), moved.axes.clone(), moved.start.cast_signed())
             }
             Data::Stored(place) => (place.clone(), self.dense(), 0),
-            // Reshaped since: the elements are put in order once, here.
-            Data::Moved(_) | Data::Reduced(_) => {
-                let bytes = self.bytes().ok_or_else(|| TensorError::Order(self.ty()))?;
-                (Held::Here(Arc::new(bytes.into_owned())), self.dense(), 0)
+            // Reshaped since: the elements are put in order once, here, or once they are fetched.
+            Data::Moved(_) => {
+                let held = match self.bytes() {
+                    Some(bytes) => Held::Here(Arc::new(bytes.into_owned())),
+                    None => Held::Away(Arc::new(InOrder(self.clone()))),
+                };
+                (held, self.dense(), 0)
             }
         };
         let (axes, start) = order(axes, start);
@@ -415,6 +432,23 @@ impl Tensor {
         one.to_f64s()
             .and_then(|v| v.first().copied())
             .or_else(|| one.to_ints().and_then(|v| v.first().map(int)))
+    }
+}
+
+/// A tensor as a source of elements in its own order.
+struct InOrder(Tensor);
+
+impl Source for InOrder {
+    fn byte_len(&self) -> usize {
+        self.0.byte_len()
+    }
+
+    fn address(&self) -> usize {
+        self.0.address()
+    }
+
+    fn fetch(&self) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(self.0.read()?.into_owned()))
     }
 }
 

@@ -1,13 +1,20 @@
-//! `Cast`, where all runtimes agree: values that the target type can hold, or round to the nearest.
+//! `Cast`, as JAX means it: values that the target type can hold, or floats that are rounded to the nearest.
+
+use std::sync::Arc;
 
 use tensor::{DType, Kind, Tensor};
 
 use super::numbers::Numbers;
-use super::{Operation, Reason};
+use super::{Operation, Reason, UNKNOWN};
 
 pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let to = operation.dtype;
+    if let Ok(cast) = source.cast(to) {
+        let bytes = cast.bytes().ok_or(UNKNOWN)?.into_owned();
+        let tensor = Tensor::new(to, operation.shape, Arc::new(bytes));
+        return tensor.map_err(|_| "the result has another size than was inferred");
+    }
     let result = match (Numbers::new(source)?, to.kind()) {
         (Numbers::Ints(values), Kind::Bool) => {
             Numbers::Ints(values.into_iter().map(|v| i128::from(v != 0)).collect())
@@ -31,8 +38,9 @@ pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             let values: Vec<f64> = values.into_iter().map(value).collect();
             Numbers::Floats(narrow(values, to)?)
         }
-        (Numbers::Floats(values), Kind::Float) => Numbers::Floats(narrow(values, to)?),
-        (_, Kind::Complex) => return Err("the type is not computed with"),
+        (Numbers::Floats(_), Kind::Float) | (_, Kind::Complex) => {
+            return Err("the type is not computed with");
+        }
     };
     result.into_tensor(to, operation.shape)
 }
@@ -57,7 +65,7 @@ fn truncated(value: f64) -> Result<i128, Reason> {
     Ok(int)
 }
 
-/// Values to become 16-bit floats must survive `f32`: runtimes may go through it. To bfloat16, some
+/// Integers to become 16-bit floats must survive `f32`: runtimes may go through it. To bfloat16, some
 /// round and some truncate.
 fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Reason> {
     #[expect(clippy::cast_possible_truncation, reason = "to see what is lost")]

@@ -10,7 +10,7 @@ use super::{Operation, Reason, UNKNOWN, axis, permutation};
 fn width(tensor: &Tensor) -> Result<usize, Reason> {
     match tensor.dtype().bits() {
         bits if bits.is_multiple_of(8) => Ok(bits as usize / 8),
-        _ => Err("the elements are packed"),
+        _ => Err(PACKED),
     }
 }
 
@@ -20,9 +20,43 @@ fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Reason> {
 }
 
 /// The same elements in another shape.
-pub(super) fn view(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let view = operation.input(0)?.reshaped(operation.shape);
-    view.map_err(|_| "the result has another size than was inferred")
+pub(super) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let reshaped = operation.input(0)?.reshaped(operation.shape);
+    reshaped.map_err(|_| "the result has another size than was inferred")
+}
+
+/// Why the elements of a tensor stay in their order.
+const PACKED: Reason = "the elements are packed";
+
+/// All elements of the first operand in another order, another shape or as other floats, if that is what an
+/// operator gives. They are read where they are.
+pub(super) fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
+    let (source, shape) = (operation.input(0)?, operation.shape);
+    let view = match operation.node.op.name {
+        "Cast" if source.dtype().is_float() => match source.cast(operation.dtype) {
+            Ok(cast) => cast,
+            Err(_) => return Ok(None),
+        },
+        "Transpose" => {
+            let axes = permutation(operation.node, source.shape().len())?;
+            source.transposed(&axes).map_err(|_| PACKED)?
+        }
+        "Expand" if shape.iter().product::<usize>() != source.len() => return Ok(None),
+        "Expand" | "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => reshape(operation)?,
+        "Slice" if shape == source.shape() => {
+            let (Ok(axes), Ok(steps)) = (operation.ints(3), operation.ints(4)) else {
+                return Ok(None);
+            };
+            if steps.iter().any(|step| step.abs() != 1) {
+                return Ok(None);
+            }
+            let flipped = axes.iter().zip(&steps).filter(|(_, step)| **step == -1);
+            let flipped = flipped.map(|(along, _)| axis(*along, shape.len()));
+            source.reversed(&flipped.collect::<Result<Vec<_>, _>>()?).map_err(|_| PACKED)?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(view))
 }
 
 /// How far apart the neighbours along each axis are, in elements.
@@ -76,20 +110,12 @@ pub(super) fn pick(
     Ok(picked)
 }
 
-/// Small ones are put in order now, so that everybody can look at them.
-const SMALL: usize = 4096;
-
+/// The elements in another order.
 pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let perm = permutation(operation.node, source.shape().len())?;
-    let transposed = source.transposed(&perm).map_err(|_| "the elements are packed")?;
-    if transposed.byte_len() > SMALL {
-        return Ok(transposed);
-    }
-    match transposed.bytes() {
-        Some(bytes) => tensor(operation, bytes.into_owned()),
-        None => Ok(transposed),
-    }
+    let transposed = source.transposed(&perm).map_err(|_| PACKED)?;
+    tensor(operation, transposed.bytes().ok_or(UNKNOWN)?.into_owned())
 }
 
 pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {

@@ -86,7 +86,7 @@ table! {
     "Div" => elementwise::binary,
     "Equal" => elementwise::compare,
     "Expand" => layout::expand,
-    "Flatten" => layout::view,
+    "Flatten" => layout::reshape,
     "Floor" => elementwise::unary,
     "Gather" => layout::gather,
     "Greater" => elementwise::compare,
@@ -103,23 +103,24 @@ table! {
     "Or" => elementwise::binary,
     "Range" => fill::range,
     "Reciprocal" => elementwise::unary,
-    "Reshape" => layout::view,
+    "Reshape" => layout::reshape,
     "Shape" => fill::not_here,
     "Sign" => elementwise::unary,
     "Size" => fill::not_here,
     "Slice" => layout::slice,
     "Sqrt" => elementwise::unary,
-    "Squeeze" => layout::view,
+    "Squeeze" => layout::reshape,
     "Sub" => elementwise::binary,
     "Transpose" => layout::transpose,
-    "Unsqueeze" => layout::view,
+    "Unsqueeze" => layout::reshape,
     "Where" => elementwise::where_,
     "Xor" => elementwise::binary,
 }
 
-/// Whether the result has the elements of the first operand, so that it need not be a copy.
-pub fn is_view(op: &str) -> bool {
-    matches!(op, "Flatten" | "Reshape" | "Squeeze" | "Transpose" | "Unsqueeze")
+/// All elements of the first operand in another order, another shape or as other floats, if that is what an
+/// operator gives. They are read where they are, so that the result need not be a copy.
+pub fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
+    layout::view(operation)
 }
 
 /// Where each axis of the result of a `Transpose` of `rank` axes comes from.

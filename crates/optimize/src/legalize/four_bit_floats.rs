@@ -1,14 +1,17 @@
 //! Floats of four bits are kept in eight: runtimes store them, but have no kernels that read them.
 //!
-//! Every number of four bits is one of `f8e4m3fn` as well. Rounding to one takes a formula.
+//! Every number of four bits is one of `f8e4m3fn` as well. Rounding to one takes a formula. Arithmetic is
+//! done in single precision and rounded once.
 
 use std::sync::Arc;
 
 use onnx::formula::formulas;
+use onnx::schema::{self, Binding, Types};
 use onnx::{Graph, NodeId, Producer, ValueId, attrs};
 use tensor::{DType, Tensor, Type};
 
-use super::{Error, Target, Work};
+use super::algebra::Algebra;
+use super::{Error, Target, Work, casts};
 
 const FOUR: DType = DType::F4E2M1FN;
 const EIGHT: DType = DType::F8E4M3FN;
@@ -18,14 +21,15 @@ const SIZES: [u8; 8] = [0x00, 0x30, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c];
 
 /// Widens all of them, unless the model takes or returns some: those have to stay as they are.
 pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
-    let values: Vec<ValueId> =
-        work.graph.value_ids().filter(|v| work.graph.ty(*v).dtype == FOUR).collect();
     let main = work.graph.block(Graph::MAIN);
     let is_boundary = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
     let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
-    if work.target == Target::Spec || values.is_empty() || boundary {
+    if work.target == Target::Spec || boundary {
         return Ok(());
     }
+    compute_in_single(work)?;
+    let values: Vec<ValueId> =
+        work.graph.value_ids().filter(|v| work.graph.ty(*v).dtype == FOUR).collect();
     for id in values {
         match work.graph.value(id).producer() {
             Producer::Constant(tensor) => {
@@ -48,6 +52,29 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
                 work.graph.value_mut(id).ty = Type::new(EIGHT, ty.shape.clone());
             }
             Producer::Removed => {}
+        }
+    }
+    Ok(())
+}
+
+/// Puts casts around nodes that compute new numbers, so that what is left moves or compares them.
+fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
+    for block in work.graph.live_blocks() {
+        let nodes: Vec<NodeId> = work.graph.nodes_of(block).collect();
+        for (i, id) in nodes.iter().enumerate() {
+            let node = work.graph.node(*id);
+            let computes =
+                matches!(Algebra::of(node), Some(Algebra::Ring | Algebra::Integer | Algebra::Real));
+            let is_four = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
+            if !computes || !node.outputs.iter().any(is_four) {
+                continue;
+            }
+            let Some(schema) = schema::find(&node.op, work.opset) else { continue };
+            let complain = |reason| onnx::Error::invalid(node.op.name, reason);
+            let binding = Binding::new(schema, work.graph, node).map_err(complain)?;
+            let single = |types: Types| (types.single() == Some(FOUR)).then_some(DType::F32);
+            let choice = binding.types().map(single).collect();
+            casts::apply(work, *id, nodes.get(i + 1).copied(), schema, &choice)?;
         }
     }
     Ok(())
@@ -91,5 +118,20 @@ mod tests {
             "g (float[3] x) => (float[3] y) { z = Cast <to = 23> (x) y = Cast <to = 1> (z) }";
         assert!(!testing::legalized_text(text, Target::OnnxRuntime).contains("float4e2m1"));
         assert!(testing::legalized_text(text, Target::Spec).contains("= Cast <to: int = 23>"));
+    }
+
+    #[test]
+    fn sums_are_rounded_and_elements_that_move_are_not() {
+        let with = |op: &str| {
+            let text = format!(
+                "g (float[3] x) => (float[3] y) {{
+                    z = Cast <to = 23> (x) s = {op} y = Cast <to = 1> (s)
+                }}"
+            );
+            testing::legalized_text(&text, Target::OnnxRuntime).matches("Round").count()
+        };
+        assert_eq!(with("Add (z, z)"), 2);
+        assert_eq!(with("Exp (z)"), 2);
+        assert_eq!(with("Concat <axis = 0> (z)"), 1);
     }
 }

@@ -57,6 +57,22 @@ pub fn legalize(
     Ok(())
 }
 
+/// Adapts the nodes that finished outputs have been given: some types cannot even be copied.
+pub fn legalize_outputs(
+    graph: &mut Graph,
+    origins: &mut Origins,
+    opset: i64,
+    target: Target,
+) -> Result<(), Error> {
+    let mut work = Work { graph, origins, opset, target };
+    for id in work.graph.all_nodes() {
+        if work.graph.node(id).is("Identity") {
+            work.node(id, None)?;
+        }
+    }
+    Ok(())
+}
+
 /// The lowest opset from the target's on at which every node is valid, or is written in another way that
 /// is meant for the target's opset.
 pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {

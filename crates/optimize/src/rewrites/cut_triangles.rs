@@ -8,7 +8,7 @@
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use super::masked::{Masked, added, check_softmax};
+use super::masked::{Masked, added, softmax};
 use crate::recognize::check_movement;
 use crate::triangle::Triangle;
 use crate::{Match, Rewrite, Skip};
@@ -26,7 +26,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Ok(vec![cut(m, x, kept)?]);
     }
     check_movement(m.forms(), "Trilu", "softmax", ty.dtype)?;
-    check_softmax(m)?;
+    softmax(m)?;
     let added = added(m, &masked)?;
     let cut = cut(m, x, kept)?;
     Ok(vec![m.op("Add", &[cut, added], Attrs::new())?])

@@ -1,4 +1,5 @@
-//! Computes what depends on constants only, where the result is small and the same bit for bit.
+//! Computes what depends on constants only, where the result is the same bit for bit and small: as small as the constants
+//! that it takes the place of, or a table that makes the file a little larger.
 //! Parameters (constants with a name) are left alone: people look for them by name.
 
 use std::sync::Arc;
@@ -13,8 +14,15 @@ use crate::{Match, Rewrite, Skip};
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "fold_constants", roots: fold::OPERATORS, try_at };
 
-/// The bytes that a result may take.
+/// The bytes that a result may always take.
 const LIMIT: usize = 4096;
+
+/// The bytes that a result may take at all: it is computed slowly, in wide numbers.
+const COMPUTED: usize = 1 << 22;
+
+/// The bytes by which all results together may make the file larger. Tables of angles for two thousand
+/// positions fit.
+const GROWTH: usize = 1 << 20;
 
 /// The elements that a mask may have: one for a thousand tokens is computed once, here.
 const MASK_LIMIT: usize = 1 << 20;
@@ -59,7 +67,11 @@ fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
 
 /// What was computed so far. The layers of a model compute the same masks.
 #[derive(Debug, Default)]
-pub(crate) struct Folded(FxHashMap<(&'static str, Vec<usize>), Vec<Fold>>);
+pub(crate) struct Folded {
+    known: FxHashMap<(&'static str, Vec<usize>), Vec<Fold>>,
+    /// The bytes by which the file got larger.
+    grown: usize,
+}
 
 /// An operator on constants, and its result.
 #[derive(Debug)]
@@ -84,7 +96,7 @@ impl Folded {
                 && fold.result.dtype() == operation.dtype
                 && fold.result.shape() == operation.shape
         };
-        self.0.get(&Self::key(operation))?.iter().find(is_same).map(|fold| fold.result.clone())
+        self.known.get(&Self::key(operation))?.iter().find(is_same).map(|fold| fold.result.clone())
     }
 }
 
@@ -96,20 +108,49 @@ fn evaluate(m: &mut Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         true => ty.dtype.byte_len(MASK_LIMIT),
         false => LIMIT,
     };
-    // What only gets another layout shares its elements, whatever their number.
-    if !fold::is_view(node.op.name) && !is_within(ty.dtype, &shape, limit) {
-        return Err("the result is large".into());
-    }
     let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
     if let Some(known) = m.known().folded.get(&operation) {
         return Ok(known);
     }
-    let result = fold::evaluate(&operation)?;
+    let is_small = is_within(ty.dtype, &shape, limit);
+    // What only gets another layout or a smaller type is not computed now, whatever the number of elements.
+    let view = fold::view(&operation)?.filter(|view| !is_small || !view.is_known());
+    let (result, growth) = match view.and_then(|view| stored_once(m, view)) {
+        Some(view) => (view, 0),
+        None if is_small => (fold::evaluate(&operation)?, 0),
+        None => {
+            let growth = growth(m, ty.dtype, &shape).ok_or("the result is large")?;
+            (fold::evaluate(&operation)?, growth)
+        }
+    };
     let key = Folded::key(&operation);
     let inputs = inputs.iter().map(|input| input.cloned()).collect();
     let fold = Fold { attrs: node.attrs.clone(), inputs, result: result.clone() };
-    m.memory().folded.0.entry(key).or_default().push(fold);
+    let folded = &mut m.memory().folded;
+    folded.known.entry(key).or_default().push(fold);
+    folded.grown += growth;
     Ok(result)
+}
+
+/// The bytes by which the file gets larger if the root's result is stored; `None` if that is too much. What
+/// only repeats its operand stays short.
+fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
+    let node = m.root();
+    if !is_within(dtype, shape, COMPUTED) || node.is("ConstantOfShape") || node.is("Expand") {
+        return None;
+    }
+    let operands = node.inputs.iter().flatten().filter(|value| m.is_used_once(**value));
+    let freed = operands.filter_map(|value| m.constant(*value)).map(Tensor::byte_len);
+    let growth = dtype.byte_len(shape.iter().product()).saturating_sub(freed.sum());
+    (m.known().folded.grown + growth <= GROWTH).then_some(growth)
+}
+
+/// A view of the first operand, if it is stored instead of that and takes no more bytes.
+fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
+    let source = m.root().input(0)?;
+    let is_same = m.graph().constant(source)?.place() == view.place();
+    let is_alone = is_same || m.is_used_once(source);
+    (is_alone && view.byte_len() <= view.source_len()).then_some(view)
 }
 
 /// The operands of the root, if all of them are constants without names.
@@ -134,11 +175,12 @@ fn try_function(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inputs = constants(m)?;
     let ty = m.ty(m.result()?);
     let shape = folded_shape(ty)?;
-    if !is_within(ty.dtype, &shape, LIMIT) {
-        return Err("the result is large".into());
-    }
+    let is_small = is_within(ty.dtype, &shape, LIMIT);
+    let growth = if is_small { Some(0) } else { growth(m, ty.dtype, &shape) };
+    let growth = growth.ok_or("the result is large")?;
     let operation = Operation { node: m.root(), inputs: &inputs, dtype: ty.dtype, shape: &shape };
     let tensor = fold::function(&operation)?;
+    m.memory().folded.grown += growth;
     Ok(vec![m.tensor(tensor)])
 }
 
@@ -169,7 +211,7 @@ fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{FUNCTIONS, REWRITE};
-    use crate::testing::{rewrites_to, stays};
+    use crate::testing::{operators, rewrites_to, stays};
 
     fn folds_to(body: &str, expected: &str) {
         let start = "g (float[B,3,4] x)";
@@ -279,6 +321,55 @@ mod tests {
              r = ConstantOfShape <value = int32[1] {7}> (s)",
             "r = Constant <value = int32[2,2] {7, 7, 7, 7}> ()",
         );
+    }
+
+    /// Numbers from zero on, as floats.
+    fn table(rows: usize, columns: usize) -> String {
+        format!(
+            "zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+             rows = Constant <value_int = {rows}> () columns = Constant <value_int = {columns}> ()
+             i = Range (zero, rows, one) j = Range (zero, columns, one)
+             s = Constant <value_ints = [-1, 1]> () k = Reshape (i, s)
+             t = Mul (k, j)"
+        )
+    }
+
+    #[test]
+    fn tables_fold_up_to_a_megabyte() {
+        let model = |rows, columns| {
+            let table = table(rows, columns);
+            format!(
+                "g (int64[{rows},{columns}] x) => (int64[{rows},{columns}] y) {{
+                    {table} y = Add (x, t)
+                }}"
+            )
+        };
+        assert_eq!(operators(&REWRITE, &model(200, 100)), ["Add"]);
+        assert_eq!(operators(&REWRITE, &model(2000, 100)), ["Mul", "Add"]);
+    }
+
+    #[test]
+    fn what_repeats_a_number_stays_short() {
+        stays(
+            &REWRITE,
+            "g (float[2000] x) => (float[2000] y) {
+                s = Constant <value_ints = [2000]> () one = Constant <value_float: float = 1> ()
+                t = Expand (one, s) y = Add (x, t)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_part_takes_the_place_of_the_whole() {
+        let many = vec!["1"; 600_000].join(", ");
+        let text = format!(
+            "g (int64[300000] x) => (int64[300000] y) {{
+                c = Constant <value = int64[600000] {{{many}}}> ()
+                start = Constant <value_ints = [0]> () end = Constant <value_ints = [300000]> ()
+                t = Slice (c, start, end) y = Add (x, t)
+            }}"
+        );
+        assert_eq!(operators(&REWRITE, &text), ["Add"]);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Arithmetic on parameters that people would not look for is done at export: a kernel is there in
 //! ONNX's layout, `sqrt(var + eps)` is a number.
 //!
-//! A parameter that only gets another layout keeps its name. It stays as it is if it is large and
-//! also read in its own layout, and so do parameters that are only joined. What else is computed from
+//! A parameter that only gets another layout or another type of floats keeps its name, and is put in order
+//! and rounded while it is written. It stays as it is if it is large and also read as it is, or would take more bytes
+//! than the array that it comes from. So do parameters that are only joined. What else is computed from
 //! parameters is named after the first of them and the operator.
 
-use onnx::{Node, Producer, ValueId};
-use tensor::Tensor;
+use onnx::{Producer, ValueId};
 
 use super::fold_constants::{folded_shape, is_within};
 use crate::{Match, Rewrite, Skip};
@@ -17,6 +17,9 @@ pub(crate) static REWRITE: Rewrite =
 
 /// The bytes that a result may take which is computed now.
 const LIMIT: usize = 1 << 16;
+
+/// The bytes that a parameter may take in a wider type than its own.
+const WIDENED: usize = 1 << 12;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (result, node) = (m.result()?, m.root().clone());
@@ -31,9 +34,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if node.is("Concat") && operands().filter(named).nth(1).is_some() {
         return Err("several parameters would become one".into());
     }
-    let shape = folded_shape(m.ty(result))?;
-    if let Some(view) = view(m, &node, parameter, &shape)? {
-        let is_small = is_within(m.ty(result).dtype, &shape, LIMIT);
+    let (dtype, shape) = (m.ty(result).dtype, folded_shape(m.ty(result))?);
+    let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
+    let inputs: Vec<_> = inputs.collect();
+    let operation = Operation { node: &node, inputs: &inputs, dtype, shape: &shape };
+    let is_small = is_within(dtype, &shape, LIMIT);
+    let is_first = node.input(0) == Some(parameter);
+    if let Some(view) = fold::view(&operation)?.filter(|_| is_first) {
+        if view.byte_len() > view.source_len().max(WIDENED) {
+            return Err("the parameter would take more bytes".into());
+        }
         return match (m.is_used_once(parameter), is_small) {
             (true, _) => Ok(vec![m.rename(parameter, view)]),
             (false, true) => Ok(vec![m.derived(parameter, view)]),
@@ -43,51 +53,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !m.ty(parameter).dtype.is_float() {
         return Err("keys and counters are state that people look for".into());
     }
-    let dtype = m.ty(result).dtype;
-    if !is_within(dtype, &shape, LIMIT) {
+    if !is_small {
         return Err("the result is large".into());
     }
-    let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
-    let inputs: Vec<_> = inputs.collect();
-    let operation = Operation { node: &node, inputs: &inputs, dtype, shape: &shape };
     let tensor = fold::evaluate(&operation)?;
     Ok(vec![m.derived(parameter, tensor)])
-}
-
-/// The parameter with all its elements in the layout that `node` gives them, if that is what it does.
-fn view(
-    m: &Match<'_>,
-    node: &Node,
-    parameter: ValueId,
-    shape: &[usize],
-) -> Result<Option<Tensor>, Skip> {
-    if node.input(0) != Some(parameter) {
-        return Ok(None);
-    }
-    let tensor = m.graph().constant(parameter).ok_or("an operand is not a constant")?;
-    let out_of_order = |_| Skip::Because("the elements are packed");
-    let view = match node.op.name {
-        "Transpose" => {
-            let axes = fold::permutation(node, tensor.shape().len())?;
-            tensor.transposed(&axes).map_err(out_of_order)?
-        }
-        "Expand" if shape.iter().product::<usize>() != tensor.len() => return Ok(None),
-        "Expand" | "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => tensor
-            .reshaped(shape)
-            .map_err(|_| "the result's size differs from what was inferred")?,
-        "Slice" if shape == tensor.shape() => {
-            let ints = |i: usize| node.input(i).and_then(|v| m.ints(v));
-            let (Some(axes), Some(steps)) = (ints(3), ints(4)) else { return Ok(None) };
-            if steps.iter().any(|step| step.abs() != 1) {
-                return Ok(None);
-            }
-            let flipped = axes.iter().zip(&steps).filter(|(_, step)| **step == -1);
-            let flipped = flipped.map(|(axis, _)| fold::axis(*axis, shape.len()));
-            tensor.reversed(&flipped.collect::<Result<Vec<_>, _>>()?).map_err(out_of_order)?
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(view))
 }
 
 #[cfg(test)]
@@ -122,6 +92,60 @@ mod tests {
                 ),
             );
         }
+    }
+
+    #[test]
+    fn another_type_keeps_the_name() {
+        rewrites_to(
+            &REWRITE,
+            "g (bfloat16[2,2] x) => (bfloat16[2,2] y) <float[2,2] w = {1, 2.0078125, 1e39, 4}> {
+                c = Cast <to = 16> (w)
+                t = Transpose <perm = [1, 0]> (c)
+                y = Add (x, t)
+            }",
+            "g (bfloat16[2,2] x) => (bfloat16[2,2] y) <bfloat16[2,2] w = {1.0, inf, 2.0, 4.0}> {
+                y = Add (x, w)
+            }",
+        );
+    }
+
+    #[test]
+    fn rounding_stays_where_the_type_does_not() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] x) => (float[2] y) <float[2] w = {2.0078125, 0.1}> {
+                c = Cast <to = 10> (w)
+                d = Cast <to = 16> (c)
+                e = Cast <to = 1> (d)
+                y = Add (x, e)
+            }",
+            "g (float[2] x) => (float[2] y) <float[2] w = {2, 0.100097656}> {
+                y = Add (x, w)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_large_parameter_does_not_grow() {
+        let many = vec!["1.0"; 4000].join(", ");
+        let reads = |from: &str, to: &str, code: i32| {
+            format!(
+                "g ({to}[4000] x) => ({to}[4000] y) <{from}[4000] w = {{{many}}}> {{
+                    c = Cast <to = {code}> (w)
+                    y = Add (x, c)
+                }}"
+            )
+        };
+        stays(&REWRITE, &reads("bfloat16", "float", 1));
+        rewrites_to(
+            &REWRITE,
+            &reads("double", "float", 1),
+            &format!(
+                "g (float[4000] x) => (float[4000] y) <float[4000] w = {{{many}}}> {{
+                    y = Add (x, w)
+                }}"
+            ),
+        );
     }
 
     #[test]

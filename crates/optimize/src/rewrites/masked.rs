@@ -1,9 +1,10 @@
 //! Numbers that a mask hides: `Where` with a constant on one side, and what hides the same by adding.
 
-use onnx::{Attrs, Use, ValueId};
+use onnx::{Attrs, Node, Use, ValueId};
 use tensor::Tensor;
 
 use crate::recognize::Form;
+use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
 /// A `Where` that shows some elements of a tensor and puts a constant in place of the others.
@@ -46,19 +47,33 @@ pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip>
     m.op("Where", &sides, Attrs::new())
 }
 
-/// Whether the root is read by a softmax alone, and stays elementary operators together with it.
-pub(super) fn check_softmax(m: &Match<'_>) -> Result<(), Skip> {
+/// Whether every row of the last axis has an element that is shown, whatever the sizes are.
+pub(super) fn shows_some_of_each_row(m: &Match<'_>, masked: &Masked) -> bool {
+    let Masked { mask, x, is_shown, .. } = *masked;
+    if let Some(stored) = m.constant(mask) {
+        let columns = stored.shape().last().copied().unwrap_or(1).max(1);
+        let shows = |row: &[u8]| row.iter().any(|truth| (*truth != 0) == is_shown);
+        return stored.bytes().is_some_and(|bytes| bytes.chunks(columns).all(shows));
+    }
+    let Some(triangle) = Triangle::of(m.graph(), mask, &m.ty(x).shape) else { return false };
+    let shown = if is_shown { triangle } else { triangle.complement() };
+    // The first column belongs to every row.
+    !shown.upper && shown.k >= 0
+}
+
+/// The softmax that alone reads the root, if both stay elementary operators.
+pub(super) fn softmax<'m>(m: &'m Match<'_>) -> Result<&'m Node, Skip> {
     let graph = m.graph();
     let mut uses = graph.value(m.result()?).uses();
-    let is_softmax = |place| match place {
-        Use::Operand(node, _) => ["LogSoftmax", "Softmax"].iter().any(|op| graph.node(node).is(op)),
-        Use::Output(..) => false,
+    let node = match (uses.next(), uses.next()) {
+        (Some(Use::Operand(node, _)), None) => graph.node(node),
+        _ => return Err("what is masked is read more than once".into()),
     };
-    if uses.len() != 1 || !uses.all(is_softmax) {
+    if !["LogSoftmax", "Softmax"].iter().any(|op| node.is(op)) {
         return Err("what is masked is read by something else than a softmax".into());
     }
     match m.forms().of("Attention") {
         Form::Native => Err("attention may become one node".into()),
-        Form::Auto | Form::Elementary => Ok(()),
+        Form::Auto | Form::Elementary => Ok(node),
     }
 }

@@ -30,6 +30,7 @@ mod fold_parameters;
 mod gather_from_the_end;
 mod gather_known_places;
 mod gather_one_place;
+mod gather_single_slice;
 mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
@@ -96,8 +97,9 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &matmul_add_to_gemm::REWRITE,
 ];
 
-/// What hides numbers in less time than a choice.
-pub(crate) static MASKS: &[&Rewrite] = &[&add_mask::REWRITE, &cut_triangles::REWRITE];
+/// What is shorter or faster and cannot be moved any more: masks that are not choices, lookups that are not slices.
+pub(crate) static SETTLE: &[&Rewrite] =
+    &[&add_mask::REWRITE, &cut_triangles::REWRITE, &gather_single_slice::REWRITE];
 
 /// Those that are called after an operator, which only moves elements.
 pub(crate) static MOVED: &[&Rewrite] = &[

@@ -52,8 +52,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// The tensor with size one along axes whose elements are all equal.
 fn shrunk(tensor: &Tensor) -> Option<Tensor> {
     let size = tensor.dtype().byte_len(1);
+    if tensor.byte_len() > LIMIT {
+        return None;
+    }
     let bytes = tensor.bytes()?;
-    if tensor.is_empty() || bytes.len() > LIMIT || bytes.len() != size * tensor.len() {
+    if tensor.is_empty() || bytes.len() != size * tensor.len() {
         return None;
     }
     let (mut shape, mut bytes) = (tensor.shape().to_vec(), bytes.to_vec());

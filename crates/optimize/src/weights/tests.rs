@@ -248,7 +248,6 @@ fn integers_stay_what_they_are() {
     assert!(text.clone().unwrap().contains("block_size: int = 16> (w, s)"), "{text:?}");
     // A scale for each row is not one for blocks of columns.
     let rows = shrunk_to(&integers(plain, "[32,4]", "[32,1]", 32), &weights("w=int4", false));
-    let expected =
-        "`w` cannot be stored as int4 in blocks of 32: its scales are not those of columns";
+    let expected = "`w` cannot be stored as int4 in blocks of 32: its scales are not those of columns or blocks of them";
     assert_eq!(rows.unwrap_err(), expected);
 }

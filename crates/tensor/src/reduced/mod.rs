@@ -1,15 +1,15 @@
-//! Weights in fewer bits, computed only while somebody reads them: a quantised model costs no second
+//! Weights in another type, computed only while somebody reads them: a quantised model costs no second
 //! copy of the weights.
 
 mod block;
+mod floats;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 
-use half::{bf16, f16};
-
 use self::block::Block;
+use self::floats::{convert, decode, encode, is_float};
 use crate::{DType, Tensor, TensorError};
 
 /// How the elements of a matrix become small integers: those of a block, which are neighbours in a
@@ -63,7 +63,9 @@ pub(crate) struct Reduced {
 /// What becomes of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum How {
-    /// Every element rounded to a smaller float.
+    /// Every element as another float, infinite if it is too large.
+    Cast(DType),
+    /// Every element rounded to a smaller float, where it must not be too large.
     Rounded(DType),
     Blocks(Blocks, Part),
 }
@@ -76,6 +78,17 @@ pub(crate) enum Part {
 }
 
 impl Tensor {
+    /// The elements as floats of another type, as JAX casts them: rounded to the nearest, infinite if they are
+    /// too large. They are computed whenever they are read.
+    pub fn cast(&self, dtype: DType) -> Result<Tensor, ReduceError> {
+        self.check_float()?;
+        if !is_float(dtype) {
+            return Err(ReduceError::Format(dtype));
+        }
+        let reduced = Reduced { source: self.clone(), name: String::new(), how: How::Cast(dtype) };
+        Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
+    }
+
     /// The elements as `float16`, `bfloat16` or `float32`. `name` is what errors call the tensor: one
     /// that holds numbers which are too large is an error when it is read.
     pub fn rounded(&self, dtype: DType, name: &str) -> Result<Tensor, ReduceError> {
@@ -118,7 +131,7 @@ impl Tensor {
 
     fn check_float(&self) -> Result<(), ReduceError> {
         match self.dtype() {
-            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Ok(()),
+            float if is_float(float) => Ok(()),
             other => Err(ReduceError::NotFloat(other)),
         }
     }
@@ -129,9 +142,24 @@ fn is_unsigned(dtype: DType) -> bool {
 }
 
 impl Reduced {
+    /// The same of other elements, if each of them is computed from one.
+    pub(crate) fn of(&self, source: Tensor) -> Option<Self> {
+        match self.how {
+            How::Cast(_) | How::Rounded(_) => {
+                Some(Self { source, name: self.name.clone(), how: self.how })
+            }
+            How::Blocks(..) => None,
+        }
+    }
+
+    /// Whether somebody may ask for the elements before they are written.
+    pub(crate) fn is_known(&self) -> bool {
+        matches!(self.how, How::Cast(_)) && self.source.is_known()
+    }
+
     pub(crate) fn byte_len(&self) -> usize {
         match &self.how {
-            How::Rounded(dtype) => dtype.byte_len(self.source.len()),
+            How::Cast(dtype) | How::Rounded(dtype) => dtype.byte_len(self.source.len()),
             How::Blocks(blocks, part) => {
                 let count = match (part, self.source.shape()) {
                     (Part::Scales | Part::ZeroPoints, [rows, columns]) => {
@@ -148,6 +176,14 @@ impl Reduced {
     pub(crate) fn chunks(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let (dtype, mut floats) = (self.source.dtype(), Vec::new());
         match &self.how {
+            How::Cast(to) => {
+                let mut cast = Vec::new();
+                self.source.chunks(|chunk| {
+                    cast.clear();
+                    convert(dtype, *to, chunk, &mut cast);
+                    each(&cast)
+                })
+            }
             How::Rounded(to) => {
                 let mut rounded = Vec::new();
                 self.source.chunks(|chunk| {
@@ -189,49 +225,5 @@ impl Reduced {
 impl Part {
     fn dtype(self, blocks: &Blocks) -> DType {
         if self == Part::Scales { blocks.scale } else { blocks.dtype }
-    }
-}
-
-/// Appends a number as `dtype`, and returns what it became.
-fn encode(dtype: DType, value: f32, out: &mut Vec<u8>) -> f32 {
-    match dtype {
-        DType::F16 => {
-            let half = f16::from_f32(value);
-            out.extend_from_slice(&half.to_le_bytes());
-            half.to_f32()
-        }
-        DType::BF16 => {
-            let half = bf16::from_f32(value);
-            out.extend_from_slice(&half.to_le_bytes());
-            half.to_f32()
-        }
-        _ => {
-            out.extend_from_slice(&value.to_le_bytes());
-            value
-        }
-    }
-}
-
-/// The elements in `bytes`, instead of what was in `floats`.
-fn decode(dtype: DType, bytes: &[u8], floats: &mut Vec<f32>) {
-    floats.clear();
-    #[expect(clippy::cast_possible_truncation, reason = "they are rounded further anyway")]
-    match dtype {
-        DType::F16 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| f16::from_le_bytes(*c).to_f32()));
-        }
-        DType::BF16 => {
-            floats.extend(
-                bytes
-                    .as_chunks()
-                    .0
-                    .iter()
-                    .map(|c| f32::from_bits(u32::from(u16::from_le_bytes(*c)) << 16)),
-            );
-        }
-        DType::F64 => {
-            floats.extend(bytes.as_chunks().0.iter().map(|c| f64::from_le_bytes(*c) as f32));
-        }
-        _ => floats.extend(bytes.as_chunks().0.iter().map(|c| f32::from_le_bytes(*c))),
     }
 }

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use half::f16;
+
 use super::block::nearest;
 use super::*;
 
@@ -164,4 +166,111 @@ fn a_transposed_matrix_is_reduced_in_its_own_order() {
         assert!(there.values.read().unwrap() == back.values.read().unwrap(), "{rows}");
         assert!(there.scales.read().unwrap() == back.scales.read().unwrap(), "{rows}");
     }
+}
+
+fn doubles(values: &[f64]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    Tensor::new(DType::F64, &[values.len()], Arc::new(bytes)).unwrap()
+}
+
+#[test]
+fn casts_round_to_the_nearest_and_overflow_to_infinity() {
+    // Halfway between neighbours, the even one; what rounds to more than the largest is infinite.
+    let cases: [(DType, &[f32], &[f32]); 2] = [
+        (
+            DType::BF16,
+            &[
+                1.003_906_3,
+                1.011_718_8,
+                3.39e38,
+                f32::MAX,
+                -f32::MAX,
+                f32::MIN_POSITIVE,
+                1e-40,
+                -0.0,
+            ],
+            &[
+                1.0,
+                1.015_625,
+                3.389_531_4e38,
+                f32::INFINITY,
+                f32::NEG_INFINITY,
+                f32::MIN_POSITIVE,
+                9.183_5e-41,
+                -0.0,
+            ],
+        ),
+        (
+            DType::F16,
+            &[1.000_488_3, 65519.0, 65520.0, -1e9, 6e-8, 2e-8],
+            &[1.0, 65504.0, f32::INFINITY, f32::NEG_INFINITY, 5.960_464_5e-8, 0.0],
+        ),
+    ];
+    for (dtype, values, expected) in cases {
+        let cast = matrix(1, values.len(), |_, i| values[i]).cast(dtype).unwrap();
+        let found = floats(&cast);
+        for (found, expected) in found.iter().zip(expected) {
+            let near = (found - expected).abs() <= expected.abs() * 1e-4;
+            assert!(found == expected || near, "{dtype}: {found} is not {expected}");
+            assert_eq!(found.is_sign_negative(), expected.is_sign_negative());
+        }
+    }
+    assert!(floats(&matrix(1, 1, |_, _| f32::NAN).cast(DType::F16).unwrap())[0].is_nan());
+    // Rounded once: by way of 32 bits this would be a tie.
+    let tie = 1.0 + 1.0 / 2048.0;
+    let once = [tie + 1e-12, tie - 1e-12, tie, -tie - 1e-12, 1e300, -0.0, 1e-300, 65_519.999_999];
+    let above = 1.0 + 1.0 / 1024.0;
+    let expected = [above, 1.0, 1.0, -above, f32::INFINITY, -0.0, 0.0, 65504.0];
+    assert_eq!(floats(&doubles(&once).cast(DType::F16).unwrap()), expected);
+    assert!(floats(&doubles(&[f64::NAN]).cast(DType::F16).unwrap())[0].is_nan());
+    assert!(Tensor::i64s(&[1]).cast(DType::F16).is_err());
+}
+
+#[test]
+fn casts_are_read_like_other_tensors() {
+    let source = matrix(300, 1000, wave);
+    let rounded = source.cast(DType::BF16).unwrap();
+    assert!(rounded.is_known() && rounded.stored_bytes().is_none());
+    assert_eq!((rounded.byte_len(), rounded.source_len()), (600_000, 1_200_000));
+    let wide = rounded.cast(DType::F32).unwrap();
+    assert_eq!((wide.byte_len(), wide.source_len()), (1_200_000, 1_200_000));
+    assert_eq!(floats(&wide), floats(&rounded));
+    // In another order: first cast, first moved, and with a shape in between.
+    let moved = |tensor: &Tensor| {
+        let apart = tensor.transposed(&[1, 0]).unwrap().reshaped(&[10, 100, 300]).unwrap();
+        apart.transposed(&[2, 0, 1]).unwrap()
+    };
+    let (after, before) = (moved(&rounded), moved(&source).cast(DType::BF16).unwrap());
+    assert_eq!(after.shape(), [300, 10, 100]);
+    assert!(after.read().unwrap() == before.read().unwrap());
+}
+
+struct Far(Vec<u8>);
+
+impl crate::Source for Far {
+    fn byte_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn fetch(&self) -> io::Result<Arc<dyn crate::Storage>> {
+        Ok(Arc::new(self.0.clone()))
+    }
+}
+
+#[test]
+fn what_is_elsewhere_is_cast_and_moved_when_it_is_read() {
+    let near = matrix(4, 6, wave);
+    let bytes = near.read().unwrap().into_owned();
+    let far = Tensor::fetched(DType::F32, &[4, 6], Arc::new(Far(bytes))).unwrap();
+    let moved = |tensor: &Tensor| {
+        let cast = tensor.cast(DType::F16).unwrap().transposed(&[1, 0]).unwrap();
+        cast.reshaped(&[2, 12]).unwrap().reversed(&[1]).unwrap()
+    };
+    let moved_far = moved(&far);
+    assert!(!moved_far.is_known() && moved_far.bytes().is_none());
+    assert!(moved_far.read().unwrap() == moved(&near).read().unwrap());
 }

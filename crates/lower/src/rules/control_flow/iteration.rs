@@ -37,8 +37,7 @@ pub(crate) fn repeat(
         let outputs = result.carry.iter().chain(&result.stack).flat_map(|e| e.flat());
         Ok(std::iter::once(round[1]).chain(outputs).collect())
     })?;
-    let trips = cx.dims(std::slice::from_ref(trips))?;
-    let trips = cx.squeeze(trips, &[0])?;
+    let trips = number(cx, trips)?;
     let results = emit(cx, trips, carry, &stack, block, at)?;
     let (carried, stacked) = results.split_at(carry.iter().flat_map(|e| e.flat()).count());
     Ok(Round { carry: unpack(carried, carry), stack: unpack(stacked, &stack) })
@@ -48,7 +47,7 @@ pub(crate) fn repeat(
 #[track_caller]
 pub(crate) fn repeat_while(
     cx: &mut Context<'_>,
-    limit: u32,
+    limit: &Dim,
     carry: &[Parts],
     body: impl FnOnce(&mut Context<'_>, &[Parts]) -> Result<(ValueId, Vec<Parts>)>,
 ) -> Result<Vec<Parts>> {
@@ -61,9 +60,16 @@ pub(crate) fn repeat_while(
         let outputs = result.iter().flat_map(|e| e.flat());
         Ok(std::iter::once(go_on).chain(outputs).collect())
     })?;
-    let limit = cx.scalar(DType::I64, f64::from(limit))?;
+    let limit = number(cx, limit)?;
     let results = emit(cx, limit, carry, &[], block, at)?;
     Ok(unpack(&results, carry))
+}
+
+/// A size as a scalar.
+#[track_caller]
+fn number(cx: &mut Context<'_>, size: &Dim) -> Result<ValueId> {
+    let size = cx.dims(std::slice::from_ref(size))?;
+    Ok(cx.squeeze(size, &[0])?)
 }
 
 fn emit(

@@ -134,6 +134,25 @@ pub(crate) fn count(cx: &mut Context<'_>, count: &Dim) -> Result<ValueId> {
     }
 }
 
+/// So many numbers, the first one and the distance between them.
+#[track_caller]
+pub(crate) fn steps(
+    cx: &mut Context<'_>,
+    first: &Dim,
+    count: &Dim,
+    distance: &Dim,
+) -> Result<ValueId> {
+    if let (Some(first), Some(count), Some(distance)) =
+        (first.as_known(), count.as_known(), distance.as_known())
+    {
+        return Ok(cx.i64s(&(0..count).map(|i| first + i * distance).collect::<Vec<_>>()));
+    }
+    let (numbers, distance) = (self::count(cx, count)?, cx.dims(std::slice::from_ref(distance))?);
+    let numbers = cx.op("Mul", &[numbers, distance], Attrs::new())?;
+    let first = cx.dims(std::slice::from_ref(first))?;
+    Ok(cx.op("Add", &[numbers, first], Attrs::new())?)
+}
+
 /// Whether a window of the given sizes has few places in the axes before `last`. Then all of these are
 /// indexed, also those that the window fills: moving them away would copy the operand twice. So a
 /// runtime writes only the window, if it may write into the operand, as into a cache.

@@ -7,6 +7,7 @@ use super::jacobi::{self, Pairs};
 use super::matrix;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat, repeat_while};
+use crate::rules::indexing::indices;
 use crate::{Context, Parts, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
@@ -26,21 +27,16 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
         let values = Parts::Real(a.re());
         return Ok(vec![x[0], Parts::zeros(cx, 1, values)?]);
     }
-    let Some(n) = n.as_known() else {
-        return Err(RuleError::unsupported(
-            "eigenvalues of a matrix with a symbolic dimension are not supported",
-        ));
-    };
     let a = matrix::hermitian(cx, a, is_lower)?;
     let finite = matrix::is_finite(cx, a)?;
     // One bad matrix must not end the sweeps for the rest of its batch.
     let a = a.keep(cx, finite)?;
     let (a, scale) = matrix::balanced(cx, a)?;
-    let vectors = diagonalize(cx, a, n)?;
+    let vectors = diagonalize(cx, a, &n)?;
     // Rayleigh quotients: the rounding errors of many rotations cancel.
     let images = vectors.conj(cx)?.matmul(cx, a)?;
     let values = images.mul(cx, vectors)?.sum(cx, -1)?.re();
-    let (values, order) = jacobi::sorted(cx, values, n, false)?;
+    let (values, order) = jacobi::sorted(cx, values, &n, false)?;
     let vectors = jacobi::reordered(cx, vectors, order)?.transpose(cx)?;
     let values = cx.op("Mul", &[values, scale], Attrs::new())?;
     let values = matrix::or_nan(cx, finite, Parts::Real(values))?.re();
@@ -50,32 +46,26 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
 }
 
 /// The eigenvectors of Hermitian matrices, as rows.
-fn diagonalize(cx: &mut Context<'_>, a: Parts, n: i64) -> Result<Parts> {
+fn diagonalize(cx: &mut Context<'_>, a: Parts, n: &Dim) -> Result<Parts> {
     // An odd one out is paired with a row of zeros, which no rotation touches.
-    let even = n + n % 2;
-    let a = matrix::padded(cx, a, &even.into(), &even.into())?;
-    let vectors = matrix::eye(cx, cx.dtype(a.re()), &even.into(), &n.into())?;
+    let pairs = Pairs::new(cx, n)?;
+    let even = pairs.rows();
+    let a = matrix::padded(cx, a, &even, &even)?;
+    let vectors = matrix::eye(cx, cx.dtype(a.re()), &even, n)?;
     let vectors = Parts::Real(matrix::batched(cx, vectors, a)?).in_kind_of(cx, a)?;
-    let pairs = Pairs::new(cx, even);
     let norm = matrix::sum_of_squares(cx, a)?;
     let epsilon = matrix::epsilon(cx, a);
     let limit = cx.scalar_like(norm, epsilon * epsilon)?;
     let limit = cx.op("Mul", &[norm, limit], Attrs::new())?;
-    let zeros = pair_places(cx, pairs)?;
-    let eye = matrix::eye(cx, tensor::DType::Bool, &even.into(), &even.into())?;
+    let zeros = pair_places(cx, &pairs)?;
+    let eye = matrix::eye(cx, tensor::DType::Bool, &even, &even)?;
     let beside = cx.op("Not", &[eye], Attrs::new())?;
 
-    let done = repeat_while(cx, jacobi::SWEEPS, &[a, vectors], |cx, carry| {
-        let sweep = repeat(cx, &(even - 1).into(), carry, |cx, _, carry| {
+    let done = repeat_while(cx, &jacobi::SWEEPS, &[a, vectors], |cx, carry| {
+        let sweep = repeat(cx, &(even.clone() - Dim::Known(1)), carry, |cx, _, carry| {
             let (a, vectors) = (carry[0], carry[1]);
-            let half = even / 2;
-            let at = |cx: &mut Context<'_>, row: i64, column: i64| {
-                let places = (0..half).map(|i| (i + row) * even + i + column).collect::<Vec<_>>();
-                elements(cx, a, &places)
-            };
-            let (first, second) = (at(cx, 0, 0)?.re(), at(cx, half, half)?.re());
-            let between = at(cx, 0, half)?;
-            let by = pairs.rotations(cx, first, second, between)?;
+            let [first, second, between] = corners(cx, a, &pairs.half)?;
+            let by = pairs.rotations(cx, first.re(), second.re(), between)?;
             let conjugate = by.conj(cx)?;
             let rows = pairs.rotate(cx, a, conjugate)?.transpose(cx)?;
             // Columns are rotated as rows, too: the matrix stays its own adjoint.
@@ -89,21 +79,28 @@ fn diagonalize(cx: &mut Context<'_>, a: Parts, n: i64) -> Result<Parts> {
         let more = cx.op("Greater", &[rest, limit], Attrs::new())?;
         Ok((matrix::any(cx, more)?, sweep.carry))
     })?;
-    done[1].slice(cx, -2, &Dim::Known(0), &n.into())
+    done[1].slice(cx, -2, &Dim::Known(0), n)
 }
 
-/// The elements (…, k, 1) at `places`, counted row by row.
-fn elements(cx: &mut Context<'_>, x: Parts, places: &[i64]) -> Result<Parts> {
-    let (m, n) = matrix::sides(cx, x);
+/// The diagonals (…, n/2, 1) of the upper left, the lower right and the upper right quarter.
+fn corners(cx: &mut Context<'_>, x: Parts, half: &Dim) -> Result<[Parts; 3]> {
+    let even = half.clone() + half.clone();
     let shape = cx.shape(x.re());
-    let flat = [&shape[..shape.len() - 2], &[m * n, Dim::Known(1)]].concat();
-    let places = cx.i64s(places);
-    x.each(cx, |cx, part| cx.reshape(part, &flat))?.take(cx, -2, places)
+    let flat = [&shape[..shape.len() - 2], &[even.clone() * even.clone(), Dim::Known(1)]].concat();
+    let flat = x.each(cx, |cx, part| cx.reshape(part, &flat))?;
+    let one = Dim::Known(1);
+    let mut at = |from: Dim| {
+        // Counted row by row, the next element of a diagonal is a row and a column further.
+        let places = indices::steps(cx, &from, half, &(even.clone() + one.clone()))?;
+        flat.take(cx, -2, places)
+    };
+    let below = half.clone() * (even.clone() + one.clone());
+    Ok([at(Dim::Known(0))?, at(below)?, at(half.clone())?])
 }
 
 /// Everything but the places of the elements that a round makes zero, after the rows and columns
 /// have moved.
-fn pair_places(cx: &mut Context<'_>, pairs: Pairs) -> Result<ValueId> {
+fn pair_places(cx: &mut Context<'_>, pairs: &Pairs) -> Result<ValueId> {
     let row = cx.unsqueeze(pairs.other, &[1])?;
     let paired = cx.op("Equal", &[row, pairs.own], Attrs::new())?;
     Ok(cx.op("Not", &[paired], Attrs::new())?)

@@ -4,21 +4,24 @@
 //! the players of a round-robin tournament do, so that a sweep of n - 1 rounds pairs each row with
 //! every other one and leaves all where they were.
 
+use std::slice::from_ref;
+
 use onnx::{Attrs, ValueId, attrs};
-use tensor::Dim;
+use tensor::{Dim, bounds};
 
 use crate::formula::formulas;
 use crate::rules::Result;
+use crate::rules::indexing::indices;
 use crate::{Context, Parts};
 
 /// The most sweeps. Five to ten are usually enough; more than this would not improve precision.
-pub(crate) const SWEEPS: u32 = 40;
+pub(crate) const SWEEPS: Dim = Dim::Known(40);
 
 /// The pairing of an even number of rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pairs {
-    /// How many rows there are.
-    pub(crate) rows: i64,
+    /// How many pairs there are.
+    pub(crate) half: Dim,
     /// The row that each place is given after a round.
     pub(crate) own: ValueId,
     /// The row that was paired with it.
@@ -38,17 +41,33 @@ pub(crate) struct Rotations {
 }
 
 impl Pairs {
-    pub(crate) fn new(cx: &mut Context<'_>, rows: i64) -> Self {
-        let own = order(rows);
-        let other: Vec<i64> = own.iter().map(|i| (i + rows / 2) % rows).collect();
-        Self { rows, own: cx.i64s(&own), other: cx.i64s(&other) }
+    /// Of `n` rows, and another one if that is odd.
+    #[track_caller]
+    pub(crate) fn new(cx: &mut Context<'_>, n: &Dim) -> Result<Self> {
+        let half = bounds::ceil_div(n.clone(), 2);
+        if let Some(known) = half.as_known() {
+            let rows = 2 * known;
+            let own = order(rows);
+            let other: Vec<i64> = own.iter().map(|i| (i + known) % rows).collect();
+            return Ok(Self { half, own: cx.i64s(&own), other: cx.i64s(&other) });
+        }
+        let own = symbolic_order(cx, &half)?;
+        let (shift, rows) = (cx.dims(from_ref(&half))?, cx.dims(&[half.clone() + half.clone()])?);
+        let other = cx.op("Add", &[own, shift], Attrs::new())?;
+        let other = cx.op("Mod", &[other, rows], Attrs::new())?;
+        Ok(Self { half, own, other })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> Dim {
+        self.half.clone() + self.half.clone()
     }
 
     /// The upper and the lower half of rows.
     #[track_caller]
     pub(crate) fn halves(&self, cx: &mut Context<'_>, x: Parts) -> Result<(Parts, Parts)> {
-        let (half, rows) = ((self.rows / 2).into(), self.rows.into());
-        Ok((x.slice(cx, -2, &Dim::Known(0), &half)?, x.slice(cx, -2, &half, &rows)?))
+        let upper = x.slice(cx, -2, &Dim::Known(0), &self.half)?;
+        Ok((upper, x.slice(cx, -2, &self.half, &self.rows())?))
     }
 
     /// The rotations that make the Hermitian matrices [[a, c], [c̄, b]] diagonal when applied to
@@ -137,15 +156,34 @@ fn order(rows: i64) -> Vec<i64> {
     upper.chain(half + 1..rows).chain([half - 1]).collect()
 }
 
+/// [`order`] of twice as many rows as `half`, which is not known.
+#[track_caller]
+fn symbolic_order(cx: &mut Context<'_>, half: &Dim) -> Result<ValueId> {
+    let one = Dim::Known(1);
+    let last = half.clone() + half.clone() - one.clone();
+    let places = indices::count(cx, &(last.clone() + one.clone()))?;
+    let [half, before_half, last] =
+        [half.clone(), half.clone() - one, last].map(|size| cx.dims(&[size]));
+    let sizes = [places, half?, before_half?, last?];
+    let [order] = formulas(cx, sizes, |[place, half, before_half, last]| {
+        let moved = place.less(half).select(place - 1.0, place + 1.0);
+        let moved = place.equals(last).select(before_half, moved);
+        // Two rows stay where they are, so this comes before the last place.
+        let moved = place.equals(1.0).select(half, moved);
+        [place.equals(0.0).select(place, moved)]
+    })?;
+    Ok(order)
+}
+
 /// `values` (…, n, 1) of the rows in ascending or descending order, and the order.
 #[track_caller]
 pub(crate) fn sorted(
     cx: &mut Context<'_>,
     values: ValueId,
-    rows: i64,
+    rows: &Dim,
     largest: bool,
 ) -> Result<(ValueId, ValueId)> {
-    let count = cx.i64s(&[rows]);
+    let count = cx.dims(from_ref(rows))?;
     let found = cx.op_many("TopK", &[values, count], attrs! { axis: -2, largest: largest }, 2)?;
     Ok((found[0], found[1]))
 }

@@ -21,7 +21,7 @@ use crate::{Context, Parts};
 #[track_caller]
 pub(super) fn form(cx: &mut Context<'_>, a: ValueId) -> Result<[Parts; 2]> {
     let (n, _) = matrix::sides(cx, Parts::Real(a));
-    let limit = steps_for(&n)?;
+    let limit = steps_for(&n);
     let a = Parts::Real(cx.cast(a, DType::F64)?);
     let finite = matrix::is_finite(cx, a)?;
     let a = a.keep(cx, finite)?;
@@ -33,7 +33,7 @@ pub(super) fn form(cx: &mut Context<'_>, a: ValueId) -> Result<[Parts; 2]> {
     let zero = cx.scalar(DType::I64, 0.0)?;
     let unfinished = cx.op("Equal", &[waited, zero], Attrs::new())?;
     let start = [a, basis, Parts::Real(count), Parts::Real(waited), Parts::Real(unfinished)];
-    let done = repeat_while(cx, limit, &start, |cx, carry| blocks.step(cx, carry))?;
+    let done = repeat_while(cx, &limit, &start, |cx, carry| blocks.step(cx, carry))?;
     let ended = cx.op("Not", &[done[4].re()], Attrs::new())?;
     let ok = cx.op("And", &[finite, ended], Attrs::new())?;
     let (a, basis) = standardized(cx, done[0], done[1], &n)?;

@@ -51,20 +51,15 @@ const STEPS: i64 = 40;
 const PATIENCE: f64 = 8.0;
 
 /// The steps after which to give up on matrices with `n` rows.
-pub(super) fn steps_for(n: &Dim) -> Result<u32> {
-    let known = n.as_known().and_then(|n| u32::try_from(n.saturating_mul(STEPS)).ok());
-    known.ok_or_else(|| {
-        RuleError::unsupported(
-            "eigenvalues of a matrix with a symbolic dimension are not supported",
-        )
-    })
+pub(super) fn steps_for(n: &Dim) -> Dim {
+    n.clone() * Dim::Known(STEPS)
 }
 
 impl Form {
     #[track_caller]
     pub(crate) fn of(cx: &mut Context<'_>, a: Parts) -> Result<Self> {
         let (n, _) = matrix::sides(cx, a);
-        let limit = steps_for(&n)?;
+        let limit = steps_for(&n);
         let finite = matrix::is_finite(cx, a)?;
         let a = a.keep(cx, finite)?;
         let (a, scale) = matrix::balanced(cx, a)?;
@@ -82,7 +77,7 @@ impl Form {
         let left = cx.expand(left, &shape)?;
         let waited = cx.full(DType::I64, 0.0, &shape)?;
         let start = [a, basis, Parts::Real(left), Parts::Real(waited)];
-        let done = repeat_while(cx, limit, &start, |cx, carry| limits.step(cx, carry))?;
+        let done = repeat_while(cx, &limit, &start, |cx, carry| limits.step(cx, carry))?;
         let one = cx.scalar(DType::I64, 1.0)?;
         let ended = cx.op("LessOrEqual", &[done[2].re(), one], Attrs::new())?;
         let ok = cx.op("And", &[finite, ended], Attrs::new())?;

@@ -2,7 +2,7 @@
 //! orthogonal, after a QR decomposition if there are more rows than columns; in descending order
 
 use onnx::{Attrs, ValueId, attrs};
-use tensor::{Dim, DimOp};
+use tensor::{Dim, DimOp, bounds};
 
 use super::jacobi::{self, Pairs};
 use super::matrix;
@@ -28,19 +28,35 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     if matrix::is_empty(cx, a) {
         return empty(cx, a, vectors);
     }
-    let (Some(rows), Some(columns)) = (m.as_known(), n.as_known()) else {
-        return Err(RuleError::unsupported(
-            "singular values of a matrix with a symbolic dimension are not supported",
-        ));
-    };
+    let is_tall = bounds::at_least(&(m.clone() - n.clone()), 0);
+    let is_wide = !is_tall && bounds::at_least(&(n.clone() - m.clone()), 0);
+    if vectors && !is_tall && !is_wide {
+        return Err(RuleError::unsupported(format!(
+            "singular vectors need to know whether `{m}` or `{n}` is larger"
+        ))
+        .with_help(format!(
+            "say it with a constraint: jax.export.symbolic_shape(…, constraints=[\"{m} >= {n}\"])"
+        )));
+    }
     let finite = matrix::is_finite(cx, a)?;
     // One bad matrix must not end the sweeps for the rest of its batch.
     let a = a.keep(cx, finite)?;
     let (a, scale) = matrix::balanced(cx, a)?;
-    // A wide matrix is the adjoint of a tall one.
-    let tall = if rows < columns { a.adjoint(cx)? } else { a };
+    let tall = if is_tall {
+        a
+    } else if is_wide {
+        // A wide matrix is the adjoint of a tall one.
+        a.adjoint(cx)?
+    } else {
+        // More rows or columns of zeros add nothing but zeros to the singular values.
+        let side = Dim::op(DimOp::Max, &m, &n);
+        matrix::padded(cx, a, &side, &side)?
+    };
     let mut triple = decompose(cx, tall, vectors.then_some(full))?;
-    if columns == 1 && a.im().is_none() {
+    if !is_tall && !is_wide {
+        triple.values = Parts::Real(triple.values).slice(cx, -2, &Dim::Known(0), &least)?.re();
+    }
+    if n == Dim::Known(1) && a.im().is_none() {
         triple.vectors = sign_on_the_left(cx, triple.vectors)?;
     }
     let values = cx.op("Mul", &[triple.values, scale], Attrs::new())?;
@@ -49,7 +65,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let mut results = vec![values.write(cx, 0)?];
     if let Some((left, right)) = triple.vectors {
         let (left, right) =
-            if rows < columns { (right.adjoint(cx)?, left.adjoint(cx)?) } else { (left, right) };
+            if is_wide { (right.adjoint(cx)?, left.adjoint(cx)?) } else { (left, right) };
         for (i, side) in [left, right].into_iter().enumerate() {
             results.push(matrix::or_nan(cx, finite, side)?.write(cx, i + 1)?);
         }
@@ -103,22 +119,19 @@ fn sign_on_the_left(
 /// Of a matrix that has no fewer rows than columns; `full` says which vectors, if any.
 fn decompose(cx: &mut Context<'_>, a: Parts, full: Option<bool>) -> Result<Triple> {
     let (m, n) = matrix::sides(cx, a);
-    let (reflectors, square) = if m == n {
+    let (reflectors, square) = if bounds::same(&m, &n) {
         (None, a)
     } else {
         let (reflectors, triangle) = reflectors::factor(cx, a)?;
         (Some(reflectors), triangle)
     };
-    let Some(count) = n.as_known() else {
-        return Err(RuleError::Internal("the matrix has a symbolic dimension".to_owned()));
-    };
     // With sᴴ V = W, and W's columns orthogonal, s is V Wᴴ. Both are computed as rows.
     let conjugate = square.conj(cx)?;
-    let (rows, turned) = orthogonalize(cx, conjugate, count, full.is_some())?;
+    let (rows, turned) = orthogonalize(cx, conjugate, &n, full.is_some())?;
     let transposed = rows.transpose(cx)?;
     let lengths = reflectors::norm_of_columns(cx, transposed)?;
     let lengths = Parts::Real(lengths).transpose(cx)?.re();
-    let (values, order) = jacobi::sorted(cx, lengths, count, true)?;
+    let (values, order) = jacobi::sorted(cx, lengths, &n, true)?;
     let (Some(turned), Some(full)) = (turned, full) else {
         return Ok(Triple { values, vectors: None });
     };
@@ -145,27 +158,26 @@ fn decompose(cx: &mut Context<'_>, a: Parts, full: Option<bool>) -> Result<Tripl
 fn orthogonalize(
     cx: &mut Context<'_>,
     rows: Parts,
-    n: i64,
+    n: &Dim,
     vectors: bool,
 ) -> Result<(Parts, Option<Parts>)> {
-    let even = n + n % 2;
+    let pairs = Pairs::new(cx, n)?;
+    let even = pairs.rows();
     let epsilon = matrix::epsilon(cx, rows);
-    let padded = matrix::padded(cx, rows, &even.into(), &n.into())?;
+    let padded = matrix::padded(cx, rows, &even, n)?;
     let mut start = vec![padded];
     if vectors {
-        let eye = matrix::eye(cx, cx.dtype(rows.re()), &even.into(), &n.into())?;
+        let eye = matrix::eye(cx, cx.dtype(rows.re()), &even, n)?;
         start.push(Parts::Real(matrix::batched(cx, eye, rows)?).in_kind_of(cx, rows)?);
     }
-    let pairs = Pairs::new(cx, even);
-    #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
-    let limit = cx.scalar_like(rows.re(), epsilon * (n as f64).sqrt())?;
+    let limit = rounding_error(cx, rows, n, epsilon)?;
     // Rows this much shorter than the longest are rounding errors, orthogonal or not.
     let floor = cx.scalar_like(rows.re(), epsilon * epsilon)?;
     let none = cx.scalar_like(rows.re(), 0.0)?;
 
-    let done = repeat_while(cx, jacobi::SWEEPS, &start, |cx, carry| {
+    let done = repeat_while(cx, &jacobi::SWEEPS, &start, |cx, carry| {
         let carry = [carry, &[Parts::Real(none)]].concat();
-        let mut sweep = repeat(cx, &(even - 1).into(), &carry, |cx, _, carry| {
+        let mut sweep = repeat(cx, &(even - Dim::Known(1)), &carry, |cx, _, carry| {
             let (rows, worst) = (carry[0], carry[carry.len() - 1].re());
             let (upper, lower) = pairs.halves(cx, rows)?;
             let (first, second) = (length(cx, upper)?, length(cx, lower)?);
@@ -184,10 +196,24 @@ fn orthogonalize(
         let more = cx.op("Greater", &[worst, limit], Attrs::new())?;
         Ok((more, sweep.carry))
     })?;
-    let first = |cx: &mut Context<'_>, x: Parts| x.slice(cx, -2, &Dim::Known(0), &n.into());
+    let first = |cx: &mut Context<'_>, x: Parts| x.slice(cx, -2, &Dim::Known(0), n);
     let rows = first(cx, done[0])?;
     let turned = done.get(1).map(|x| first(cx, *x)).transpose()?;
     Ok((rows, turned))
+}
+
+/// How far the cosine of orthogonal rows of `n` numbers may be from zero.
+#[track_caller]
+fn rounding_error(cx: &mut Context<'_>, rows: Parts, n: &Dim, epsilon: f64) -> Result<ValueId> {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of rounding errors")]
+    if let Some(known) = n.as_known() {
+        return cx.scalar_like(rows.re(), epsilon * (known as f64).sqrt());
+    }
+    let count = cx.dims(std::slice::from_ref(n))?;
+    let count = cx.squeeze(count, &[0])?;
+    let count = cx.cast(count, cx.dtype(rows.re()))?;
+    let [error] = formulas(cx, [count], |[count]| [count.sqrt() * epsilon])?;
+    Ok(error)
 }
 
 /// The squares of the lengths of rows.

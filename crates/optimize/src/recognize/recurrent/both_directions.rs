@@ -26,20 +26,45 @@ const STATES: [usize; 2] = [5, 6];
 
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
-    for id in edit.graph().all_nodes() {
-        let Some(pair) = Pair::at(edit.graph(), id) else { continue };
-        match pair.plan(edit.graph()) {
+    let nodes = edit.graph().all_nodes();
+    let mut order = None;
+    for id in &nodes {
+        let Some(pair) = Pair::at(edit.graph(), *id) else { continue };
+        let order = order.get_or_insert_with(|| Order::of(&nodes));
+        match pair.plan(edit.graph(), order) {
             Ok(plan) => {
                 if !edit.spend(PASS.name) {
                     return Ok(changed);
                 }
-                pair.join(edit, &plan)?;
+                let made = pair.join(edit, &plan)?;
+                order.insert(&made, plan.first);
                 changed = Changed::Yes;
             }
             Err(reason) => edit.miss(pair.forth, pair.title, reason),
         }
     }
     Ok(changed)
+}
+
+/// Where the nodes of a graph are, to compare those of one block.
+struct Order(FxHashMap<NodeId, usize>);
+
+impl Order {
+    fn of(nodes: &[NodeId]) -> Self {
+        Self(nodes.iter().enumerate().map(|(place, id)| (*id, place)).collect())
+    }
+
+    /// Adds nodes that were emitted before `node`, which they replace.
+    fn insert(&mut self, made: &[NodeId], node: NodeId) {
+        if let Some(place) = self.0.get(&node).copied() {
+            self.0.extend(made.iter().map(|id| (*id, place)));
+        }
+    }
+
+    /// Whether a node comes before another one of its block.
+    fn is_before(&self, one: NodeId, other: NodeId) -> bool {
+        matches!((self.0.get(&one), self.0.get(&other)), (Some(one), Some(other)) if one < other)
+    }
 }
 
 /// Two layers whose results a `Concat` joins.
@@ -113,7 +138,7 @@ impl Pair {
         }
     }
 
-    fn plan(&self, graph: &Graph) -> Result<Plan, &'static str> {
+    fn plan(&self, graph: &Graph, order: &Order) -> Result<Plan, &'static str> {
         let (forth, back) = (graph.node(self.forth), graph.node(self.back));
         if self.is_swapped {
             return Err("the results of the backward direction come first");
@@ -130,17 +155,13 @@ impl Pair {
         if forth.input(0) != back.input(0) {
             return Err("its directions read different inputs");
         }
-        let places: FxHashMap<NodeId, usize> =
-            graph.nodes_of(forth.block()).enumerate().map(|(place, id)| (id, place)).collect();
-        let place = |id: NodeId| places.get(&id).copied();
-        let (first, at) = match (place(self.forth), place(self.back)) {
-            (Some(forth), Some(back)) if forth < back => (self.forth, forth),
-            (Some(_), Some(back)) => (self.back, back),
-            _ => return Err("its directions are computed in different places"),
-        };
+        let is_forth = order.is_before(self.forth, self.back);
+        let first = if is_forth { self.forth } else { self.back };
         // Whether a value is known where the first layer is.
-        let is_known =
-            |value| graph.producer(value).and_then(place).is_none_or(|producer| producer < at);
+        let is_known = |value| match graph.producer(value) {
+            Some(id) if graph.node(id).block() == forth.block() => order.is_before(id, first),
+            _ => true,
+        };
         let state = |node: &Node, index| {
             let value = node.input(index)?;
             if is_known(value) {
@@ -223,7 +244,8 @@ impl Pair {
         }
     }
 
-    fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<(), Error> {
+    /// Puts one layer in place of both. Returns what was emitted for it.
+    fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<Vec<NodeId>, Error> {
         let forth = edit.graph().node(self.forth).clone();
         let mut builder = edit.builder(PASS.name, plan.first);
         builder.source = Source::Replacing { primary: forth.origin, others: Vec::new() };
@@ -251,7 +273,7 @@ impl Pair {
             let with: Vec<ValueId> = with.copied().collect();
             edit.replace(PASS.name, id, &with, &nodes)?;
         }
-        Ok(())
+        Ok(made.into_iter().flat_map(|made| made.nodes).collect())
     }
 }
 

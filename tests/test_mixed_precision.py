@@ -70,3 +70,15 @@ def test_lines_in_loops():
     found = mixed_precision(looped, [X], tolerance=1.0)
     assert found.by_line
     assert found.error_of_all > 0
+
+
+def test_one_line_alone():
+    weight = jnp.ones((64, 64)) / 64
+
+    def fn(x):
+        for _ in range(3):
+            x = jnp.tanh(x @ weight)
+        return x @ weight
+
+    found = mixed_precision(fn, [np.ones((2, 64), np.float32)], tolerance=0.1)
+    assert found.compute

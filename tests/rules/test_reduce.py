@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 from checking import check_model, check_sizes, op_types
+from jax2onnx import to_onnx
 
 
 def numbers(*shape, dtype=np.float32, seed=0):
@@ -142,3 +143,33 @@ def test_bits_along_a_symbolic_axis(name, dtype):
     spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("B, 3, T"), dtype)
     runs = [[numbers(*shape, dtype=np.int32).astype(dtype)] for shape in [(4, 3, 2), (1, 3, 5)]]
     check_sizes(lambda x: (reduce(x, (0,)), reduce(x, (0, 2))), [spec], *runs)
+
+
+def _shifted(x, axis=-1):
+    return jnp.exp(x - jnp.max(x, axis, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        _shifted,
+        lambda x: (_shifted(x), _shifted(x).sum(-1)),
+        lambda x: _shifted(x).sum(0),
+        lambda x: jnp.exp(x - jnp.max(x, -1)[None]) / _shifted(x).sum(-1),
+        lambda x: jnp.where(jnp.eye(4, dtype=bool), _shifted(x), 0).sum(-1),
+        lambda x: _shifted(x) / _shifted(x).sum(-1, keepdims=True),
+        lambda x: jax.nn.logsumexp(x, -1),
+        lambda x: jax.nn.logsumexp(x, 0, keepdims=True),
+        lambda x: jax.nn.logsumexp(x, -1, b=jnp.arange(4.0)),
+        jax.nn.log_softmax,
+    ],
+)
+def test_maxima_that_are_subtracted_keep_nan(fn):
+    x = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+    x[0, 2], x[1, 1], x[2] = np.nan, np.inf, -np.inf
+    check_model(fn, [x])
+
+
+def test_a_log_sum_exp_looks_for_nan_once():
+    model = to_onnx(lambda x: jax.nn.logsumexp(x, -1), [(3, 5)])
+    assert len(op_types(model)) <= 13

@@ -15,6 +15,7 @@ mod older;
 mod placement;
 mod readable;
 mod runtime_bugs;
+mod shifted_exponentials;
 mod single_signals;
 mod target;
 #[cfg(test)]

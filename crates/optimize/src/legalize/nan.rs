@@ -6,6 +6,8 @@
 use onnx::{Assumption, Graph, Node, Use, ValueId};
 use tensor::Tensor;
 
+use super::shifted_exponentials::is_shift;
+
 /// Whether it may matter that `node` loses a NaN in its operand.
 pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
     if graph.assumptions.contains(Assumption::NoNan) {
@@ -16,7 +18,7 @@ pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
         return is_possible(graph, x) || node.input(2).is_none_or(|y| is_possible(graph, y));
     }
     is_possible(graph, x)
-        && !(node.is("ReduceMax") && only_shifts(graph, x, node.outputs[0]))
+        && !(node.is("ReduceMax") && is_shift(graph, node))
         && !is_watched(graph, node, x)
 }
 
@@ -70,41 +72,6 @@ fn is_possible(graph: &Graph, x: ValueId) -> bool {
     }
 }
 
-/// Operators that keep or round elements.
-const MOVEMENT: [&str; 7] =
-    ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
-
-/// Where the elements of a value come from.
-fn source(graph: &Graph, mut value: ValueId) -> ValueId {
-    while let Some(id) = graph.producer(value) {
-        let node = graph.node(id);
-        let Some(from) = node.input(0).filter(|_| MOVEMENT.contains(&node.op.name)) else { break };
-        value = from;
-    }
-    value
-}
-
-/// Whether the largest elements of `x` are only subtracted from `x` before it is exponentiated, as
-/// in a softmax: the sums of these exponentials have the NaN that the maximum lacks.
-fn only_shifts(graph: &Graph, x: ValueId, largest: ValueId) -> bool {
-    let shifts = |place| {
-        let Use::Operand(user, _) = place else { return false };
-        let user = graph.node(user);
-        let is_exp = |place| matches!(place, Use::Operand(id, _) if graph.node(id).is("Exp"));
-        match user.op.name {
-            "Sub" => {
-                let same =
-                    user.input(0).is_some_and(|from| source(graph, from) == source(graph, x));
-                same && graph.value(user.outputs[0]).uses().any(is_exp)
-            }
-            op if MOVEMENT.contains(&op) => only_shifts(graph, x, user.outputs[0]),
-            _ => false,
-        }
-    };
-    let value = graph.value(largest);
-    value.is_used() && value.uses().all(shifts)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::legalize::testing::show;
@@ -126,6 +93,22 @@ mod tests {
             s = ReduceSum (e, a) y = Div (e, s)";
         let nodes = "ReduceMax:f32 Sub:f32 Exp:f32 ReduceSum:f32 Div:f32";
         assert_eq!(legalized(softmax), nodes);
+        let logarithm = "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
+            s = ReduceSum (e, a) l = Log (s) y = Sub (d, l)";
+        assert!(!legalized(logarithm).contains("IsNaN"));
+    }
+
+    #[test]
+    fn a_logarithm_of_a_sum_needs_no_care() {
+        let body = |last| {
+            format!(
+                "z = Constant <value_float: float = 0> () m = ReduceMax (x, a) i = IsInf (m)
+                 n = Where (i, z, m) d = Sub (x, n) e = Exp (d) s = ReduceSum (e, a) l = Log (s)
+                 {last} y = Add (x, t)"
+            )
+        };
+        assert!(!legalized(&body("t = Add (l, n)")).contains("IsNaN"));
+        assert!(legalized(&body("t = Mul (l, n)")).contains("IsNaN"));
     }
 
     #[test]
@@ -134,6 +117,14 @@ mod tests {
             "m = ReduceMax (x, a) y = Sub (x, m)",
             "m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) y = Mul (e, m)",
             "m = ReduceMin (x, a) d = Sub (x, m) y = Exp (d)",
+            "m = ReduceMax (x, a) d = Sub (x, m) y = Exp (d)",
+            // Sums of other elements than the maximum is of.
+            "b = Constant <value_ints = [0]> () m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d)
+             s = ReduceSum (e, b) y = Div (e, s)",
+            // Elements that are hidden before they are summed.
+            "z = Constant <value_float: float = 0> () c = Constant <value = bool[3] {1, 0, 1}> ()
+             m = ReduceMax (x, a) d = Sub (x, m) e = Exp (d) f = Where (c, e, z)
+             s = ReduceSum (f, a) y = Add (x, s)",
         ] {
             assert!(legalized(body).contains("IsNaN"), "{body}");
         }

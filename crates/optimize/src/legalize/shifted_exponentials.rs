@@ -1,0 +1,150 @@
+//! Maxima that are only subtracted from what they are the maxima of, before it is exponentiated and summed: a softmax,
+//! its logarithm, a `logsumexp`. The sum is NaN where an element is, and everything that is seen depends on
+//! the sum. So a maximum that passes over NaN does no harm there.
+
+use std::cell::Cell;
+
+use onnx::{Graph, Node, Use, ValueId};
+use tensor::{Dim, Tensor};
+
+/// Whether nothing is seen of what the reduction `node` makes of NaN.
+pub(super) fn is_shift(graph: &Graph, node: &Node) -> bool {
+    let is_used = graph.value(node.outputs[0]).is_used();
+    is_used && Rows::of(graph, node).is_some_and(|rows| rows.only_shifts(node.outputs[0]))
+}
+
+/// What is reduced, and along which axes.
+struct Rows<'g> {
+    graph: &'g Graph,
+    x: ValueId,
+    axes: Vec<usize>,
+    /// The shape of `x` with size one along these axes.
+    kept: Vec<Dim>,
+    /// How many more readers are looked at. Choices may be read by choices many times over.
+    left: Cell<u32>,
+}
+
+/// A `logsumexp` has about twenty.
+const READERS: u32 = 100;
+
+/// Operators that give the same elements in the same order, or round them.
+const SAME_ORDER: [&str; 5] = ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"];
+
+impl<'g> Rows<'g> {
+    fn of(graph: &'g Graph, node: &Node) -> Option<Self> {
+        let (x, axes) = reduction(graph, node)?;
+        let mut kept = graph.ty(x).shape.clone();
+        for axis in &axes {
+            *kept.get_mut(*axis)? = Dim::Known(1);
+        }
+        Some(Self { graph, x: unchanged(graph, x), axes, kept, left: Cell::new(READERS) })
+    }
+
+    /// Whether a number for each row is only subtracted from its elements before they are exponentiated, or
+    /// added to what is NaN where an element is.
+    fn only_shifts(&self, shift: ValueId) -> bool {
+        self.all_uses(shift, |node, index| match node.op.name {
+            "Sub" if index == 1 => {
+                let is_same = node.input(0).is_some_and(|x| unchanged(self.graph, x) == self.x);
+                is_same && self.is_row(shift) && self.only_exponents(node.outputs[0])
+            }
+            "Add" => {
+                let other = node.input(1 - index.min(1));
+                other.is_some_and(|sum| self.is_sum(sum) && self.has_shape_of(sum, shift))
+            }
+            // Infinite ones are zero instead, in a `logsumexp`.
+            "IsInf" | "IsNaN" | "Not" | "Or" | "Where" => self.only_shifts(node.outputs[0]),
+            op => SAME_ORDER.contains(&op) && self.only_shifts(node.outputs[0]),
+        })
+    }
+
+    /// Whether shifted elements are only exponentiated, or reduced by the logarithm of their sum.
+    fn only_exponents(&self, shifted: ValueId) -> bool {
+        self.all_uses(shifted, |node, index| match node.op.name {
+            "Exp" => self.only_summed(node.outputs[0]),
+            "Sub" if index == 0 => self.is_divided_by(node),
+            "Cast" | "Identity" => self.only_exponents(node.outputs[0]),
+            _ => false,
+        })
+    }
+
+    /// Whether exponentials are only summed, or divided by their sum.
+    fn only_summed(&self, exponentials: ValueId) -> bool {
+        self.all_uses(exponentials, |node, index| match node.op.name {
+            "ReduceSum" => self.has_axes_of(node),
+            "Div" if index == 0 => self.is_divided_by(node),
+            "Cast" | "Identity" => self.only_summed(node.outputs[0]),
+            _ => false,
+        })
+    }
+
+    fn all_uses(&self, value: ValueId, mut is_fine: impl FnMut(&Node, usize) -> bool) -> bool {
+        self.graph.value(value).uses().all(|place| match place {
+            Use::Operand(id, index) if self.left.get() > 0 => {
+                self.left.set(self.left.get() - 1);
+                is_fine(self.graph.node(id), index)
+            }
+            Use::Operand(..) | Use::Output(..) => false,
+        })
+    }
+
+    fn is_divided_by(&self, node: &Node) -> bool {
+        node.input(1).is_some_and(|sum| self.is_sum(sum) && self.is_row(sum))
+    }
+
+    /// Whether `value` comes from the sum of exponentials.
+    fn is_sum(&self, value: ValueId) -> bool {
+        let Some(id) = self.graph.producer(value) else { return false };
+        let node = self.graph.node(id);
+        match node.op.name {
+            "ReduceSum" => {
+                let exp = node.input(0).map(|from| unchanged(self.graph, from));
+                let exp = exp.and_then(|exp| self.graph.producer(exp));
+                exp.is_some_and(|id| self.graph.node(id).is("Exp")) && self.has_axes_of(node)
+            }
+            op if ["Abs", "Log"].contains(&op) || SAME_ORDER.contains(&op) => {
+                node.input(0).is_some_and(|from| self.is_sum(from))
+            }
+            _ => false,
+        }
+    }
+
+    fn has_axes_of(&self, node: &Node) -> bool {
+        reduction(self.graph, node).is_some_and(|(_, axes)| axes == self.axes)
+    }
+
+    /// Whether a value has one number for each row, which stands where the row does.
+    fn is_row(&self, value: ValueId) -> bool {
+        self.graph.ty(value).shape == self.kept
+    }
+
+    fn has_shape_of(&self, one: ValueId, other: ValueId) -> bool {
+        self.graph.ty(one).shape == self.graph.ty(other).shape
+    }
+}
+
+/// The operand of a reduction and its axes, in order.
+fn reduction(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
+    let x = node.input(0)?;
+    let rank = graph.ty(x).rank();
+    let axes = graph.constant(node.input(1)?).and_then(Tensor::to_i64s)?;
+    let from_start = |axis: &i64| {
+        let axis = if *axis < 0 { axis + rank as i64 } else { *axis };
+        usize::try_from(axis).ok().filter(|axis| *axis < rank)
+    };
+    let mut axes = axes.iter().map(from_start).collect::<Option<Vec<_>>>()?;
+    axes.sort_unstable();
+    Some((x, axes))
+}
+
+/// The value that `value` is, but for its type.
+fn unchanged(graph: &Graph, mut value: ValueId) -> ValueId {
+    while let Some(id) = graph.producer(value) {
+        let node = graph.node(id);
+        let Some(from) = node.input(0).filter(|_| node.is("Cast") || node.is("Identity")) else {
+            break;
+        };
+        value = from;
+    }
+    value
+}

@@ -248,8 +248,8 @@ def test_custom_root():
 
 @pytest.mark.parametrize("factorize", [jnp.linalg.cholesky, jnp.linalg.eigh, jnp.linalg.svd])
 def test_large_matrices_make_no_large_models(factorize):
-    # Unrolled, they would take megabytes and minutes.
-    assert size_without_masks(to_onnx(factorize, [(200, 200)])) < 50_000
+    # Unrolled, they would take megabytes and minutes. The places that a sweep visits are a table.
+    assert size_without_masks(to_onnx(factorize, [(200, 200)])) < 200_000
 
 
 def test_large_cholesky():

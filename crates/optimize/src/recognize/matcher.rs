@@ -461,9 +461,15 @@ impl<'p, 'g> Search<'p, 'g> {
         {
             return false;
         }
+        let dtype = self.graph.ty(node.outputs[0]).dtype;
         pattern.attrs.iter().all(|(name, wanted)| {
             let attr = node.attr(name);
             match wanted {
+                // It was a constant before the operator was recognised.
+                Attribute::Is(Attr::Float(wanted)) => {
+                    matches!(attr, Some(Attr::Float(number))
+                        if is_close(f64::from(*number), f64::from(*wanted), dtype))
+                }
                 Attribute::Is(wanted) => attr == Some(wanted),
                 Attribute::Hole(hole) => match (attr, self.get(*hole)) {
                     (Some(attr), None) => {

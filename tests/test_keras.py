@@ -103,6 +103,38 @@ def test_the_users_own_layers(tmp_path, monkeypatch) -> None:
     assert all("Block.call:" in site for site in sites)
 
 
+def test_a_subclassed_model(tmp_path, monkeypatch) -> None:
+    """Every node knows the line of the model's own `call`, whichever layer computes it."""
+    monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
+
+    class Net(keras.Model):
+        def __init__(self):
+            super().__init__(name="net")
+            self.stem = layers.Conv2D(4, 3, name="stem")
+            self.norm = layers.BatchNormalization(name="norm")
+            self.pool = layers.GlobalAveragePooling2D(name="pool")
+            self.head = layers.Dense(3, name="head")
+
+        def call(self, x, training=False):
+            x = self.norm(self.stem(x), training=training)
+            x = keras.activations.gelu(x)
+            x = self.pool(x)
+            return self.head(x)
+
+    model = Net()
+    found = exported(model, tmp_path, rng.standard_normal((1, 8, 8, 3)).astype("float32"))
+    assert {weight.path for weight in model.weights} <= names(found)
+    first = Net.call.__code__.co_firstlineno
+    lines = {"stem": 1, "norm": 1, "Gelu": 2, "pool": 3, "head": 4}
+    seen = set()
+    for node in found.graph.node:
+        (site,) = (e.value for e in node.metadata_props if e.key == "pkg.jax2onnx.callsite")
+        part = node.name.split("/")[2]
+        assert site.endswith(f"Net.call:{first + lines[part]}"), node.name
+        seen.add(part)
+    assert seen == lines.keys()
+
+
 def test_int64_inputs(tmp_path) -> None:
     ids = keras.Input((None,), dtype="int64", name="ids")
     x = layers.Embedding(30, 8, name="table")(ids)
@@ -119,6 +151,17 @@ def test_recurrent_layers(tmp_path) -> None:
         [layers.Input((12, 5)), layers.LSTM(6, return_sequences=True), layers.GRU(4)]
     )
     exported(model, tmp_path, rng.standard_normal((1, 12, 5)).astype("float32"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("merge", ["sum", "concat"])
+def test_bidirectional_layers(merge, tmp_path) -> None:
+    lstm = layers.Bidirectional(layers.LSTM(6, return_sequences=True), merge_mode=merge)
+    model = keras.Sequential([layers.Input((4, 5)), lstm])
+    random_weights(model)
+    found = exported(model, tmp_path, rng.standard_normal((1, 4, 5)).astype("float32"))
+    ops = [node.op_type for node in found.graph.node]
+    assert ops.count("LSTM") == (1 if merge == "concat" else 2)
 
 
 def test_several_inputs_and_outputs(tmp_path) -> None:

@@ -514,3 +514,44 @@ def test_plain_onnxruntime_runs_it(tmp_path):
         new = [int(np.argmax(logits[0, -1]))]
         tokens += new
     assert tokens == greedy(decode, empty_cache(style), PROMPT, COUNT)
+
+
+def test_prompts_with_padding_on_the_left(tmp_path):
+    """Given the mask and the positions of a padded batch, the rows are as if they were alone."""
+    params = parameters(Style())
+    weights = params["layers"][0]
+
+    def heads(x, count):
+        return x.reshape(*x.shape[:2], count, -1).transpose(0, 2, 1, 3)
+
+    def decode(input_ids, attention_mask, position_ids, cache):
+        x = params["embedding"][input_ids] + jnp.sin(position_ids)[..., None]
+        k = jnp.concatenate([cache["k"], heads(x @ weights["k"], GROUPS)], 2)
+        v = jnp.concatenate([cache["v"], heads(x @ weights["v"], GROUPS)], 2)
+        q = heads(x @ weights["q"], HEADS)
+        scores = q @ jnp.repeat(k, HEADS // GROUPS, 1).swapaxes(2, 3) / np.sqrt(SIZE)
+        places = jnp.arange(k.shape[2])
+        mask = places <= k.shape[2] - x.shape[1] + jnp.arange(x.shape[1])[:, None]
+        mask = mask & (attention_mask[:, None, None] > 0)
+        mixed = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ jnp.repeat(v, HEADS // GROUPS, 1)
+        x = x + mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+        return x @ params["head"], {"k": k, "v": v}
+
+    shape = cache_shape(Style())
+    generation.save(tmp_path / "m", decode, {"k": shape, "v": shape}, described(layers=1))
+    session = onnxruntime.InferenceSession(
+        tmp_path / "m" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    tokens = np.array([[0, 0, 3, 7, 9], [4, 1, 8, 2, 6]])
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    positions = np.maximum(np.cumsum(mask, 1) - 1, 0)
+    empty = np.zeros((2, GROUPS, 0, SIZE), np.float32)
+    names = [value.name for value in session.get_inputs()]
+    found = session.run(
+        None, dict(zip(names, [tokens, mask, positions, empty, empty], strict=True))
+    )[0]
+    alone = {"k": empty[:1], "v": empty[:1]}
+    for row, start in ((0, 2), (1, 0)):
+        ids = tokens[row : row + 1, start:]
+        wanted, _ = decode(ids, np.ones_like(ids), np.arange(ids.shape[1])[None], alone)
+        np.testing.assert_allclose(found[row, start:], wanted[0], rtol=1e-4, atol=1e-4)

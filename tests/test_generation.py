@@ -104,6 +104,27 @@ def test_the_decoder_of_an_encoder(tmp_path):
     assert generated(tmp_path / "model", extra={"encoded": encoded}) == wanted
 
 
+def test_further_inputs_may_be_pytrees(tmp_path):
+    inner = decoder(Style(encoder=True))
+
+    def decode(input_ids, position_ids, cache, memory):
+        return inner(input_ids, position_ids, cache, memory["left"][0] + memory["right"])
+
+    shape = cache_shape(Style())
+    part = ("batch", "source", WIDTH)
+    extra = {"memory": {"left": [part], "right": part}}
+    folder = tmp_path / "model"
+    generation.save(folder, decode, [(shape, shape)] * LAYERS, ABOUT, extra_inputs=extra)
+    left, right = np.random.default_rng(3).standard_normal((2, 1, 7, WIDTH), np.float32)
+    empty = empty_cache(Style())
+    wanted = greedy(decode, empty, PROMPT, COUNT, {"left": [left], "right": right})
+    given = {"memory.left.0": left, "memory.right": right}
+    assert generated(folder, extra=given) == until_the_end(wanted)
+    with pytest.raises(jax2onnx.InvalidInputError, match="`extra_inputs` has `memories`"):
+        save(tmp_path / "other", Style(), extra_inputs={"memories": part})
+    assert os.listdir(tmp_path) == ["model"]
+
+
 def test_half_precision_caches(tmp_path):
     style = Style()
     save(tmp_path / "model", style, cache_dtype=jnp.float16)
@@ -327,9 +348,41 @@ def wrong_cache(input_ids, position_ids, cache):
     return logits, [cache[0], (cache[1][0], cache[1][1][:, :, 1:])]
 
 
+def returning(change):
+    """A decoder that changes the cache which it returns."""
+
+    def decode(input_ids, position_ids, cache):
+        logits, cache = decoder(Style())(input_ids, position_ids, cache)
+        return logits, change(cache)
+
+    return decode
+
+
 @pytest.mark.parametrize(
     ("decode", "cache", "about", "message"),
     [
+        (
+            returning(lambda c: [c[0], (c[1][0].astype(jnp.float16), c[1][1])]),
+            PAIR,
+            ABOUT,
+            "the leaf `1.0` of the cache is returned as float16[batch, 2, ",
+        ),
+        (
+            returning(lambda c: [c[0], (c[1][0], 3.0)]),
+            PAIR,
+            ABOUT,
+            "the leaf `1.1` of the cache is returned as 3.0",
+        ),
+        (returning(lambda c: c[:1]), PAIR, ABOUT, "the leaf `1.0` of the cache is not returned"),
+        (
+            returning(lambda c: [*c, (c[0][0], c[0][1])]),
+            PAIR,
+            ABOUT,
+            "the leaf `2.0` of the returned cache is not in the cache as passed",
+        ),
+        (returning(tuple), PAIR, ABOUT, "takes and returns caches of different structures"),
+        (decoder(Style()), PAIR, described(eos=True), "the special token `eos` is True"),
+        (decoder(Style()), PAIR, described(eos="</s>"), "the special token `eos` is '</s>'"),
         (wrong_cache, PAIR, ABOUT, "the leaf `1.1` of the cache is returned as float32[batch, 2, "),
         (decoder(Style()), PAIR, described(eos=50), "the special token `eos` is 50"),
         (decoder(Style()), PAIR, described(bos=-1), "the special token `bos` is -1"),
@@ -357,6 +410,67 @@ def test_what_does_not_fit_is_said_before_anything_is_written(
         generation.save(tmp_path / "model", decode, cache, about)
     assert message in str(error.value)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"{i}.k": "key", "{i}.v": "value"}, "has `{i}.k`, which matches no leaf of the cache"),
+        ({"{i}.0": "keys", "{i}.1": "value"}, "maps `{i}.0` to 'keys'"),
+        ({"{i}.0": "key"}, "no pattern matches the leaf `0.1` of the cache"),
+        ({"{i}.*": "key"}, "both `0.0` and `0.1` are the key of layer 0"),
+        ({"{i}.0": "key", "{i}.1": "value", "{i}.2": "key"}, "has `{i}.2`, which matches no leaf"),
+    ],
+)
+def test_patterns_have_to_match_the_cache(names, message, tmp_path):
+    with pytest.raises(jax2onnx.InvalidInputError) as error:
+        generation.save(tmp_path / "m", decoder(Style()), PAIR, ABOUT, cache_names=names)
+    assert message in str(error.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_layers_have_numbers(tmp_path):
+    shape = cache_shape(Style())
+    cache = {name: {"k": shape, "v": shape} for name in ("first", "second")}
+    names = {"{i}.k": "key", "{i}.v": "value"}
+    with pytest.raises(jax2onnx.InvalidInputError, match=r"of `{i}\.k` is `first`"):
+        generation.save(tmp_path / "m", decoder(Style()), cache, ABOUT, cache_names=names)
+
+
+def test_numbers_of_numpy(tmp_path):
+    shape = cache_shape(Style())
+    about = described(eos=np.int64(4), layers=np.int32(LAYERS))
+    generation.save(tmp_path / "m", decoder(Style()), [(shape, shape)] * LAYERS, about)
+    config = json.loads((tmp_path / "m" / "genai_config.json").read_text())["model"]
+    assert config["eos_token_id"] == [4]
+    assert config["decoder"]["num_hidden_layers"] == LAYERS
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.pop("layers.1.up"), "`layers.1.up` should be `layers.1.up`"),
+        (
+            lambda t: t.update({"layers.0.q": t["layers.0.q"][:, :3]}),
+            "`layers.0.q` is float32[32, 32], but `layers.0.q` is float32[32, 3]",
+        ),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_leaves_the_old_folder(change, message, tmp_path):
+    params = parameters(Style())
+    tensors = {name: np.asarray(leaf) for name, leaf in flat(params).items()}
+    change(tensors)
+    path = write(tmp_path / "m.safetensors", tensors)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.onnx").write_text("old")
+    decode = decoder(Style(), jax.eval_shape(lambda: params))
+    with pytest.raises(jax2onnx.InvalidInputError) as error:
+        generation.save(folder, decode, PAIR, ABOUT, checkpoint=path)
+    assert message in str(error.value)
+    assert sorted(os.listdir(tmp_path)) == ["m.safetensors", "model"]
+    assert os.listdir(folder) == ["model.onnx"]
+    assert (folder / "model.onnx").read_text() == "old"
 
 
 @pytest.mark.parametrize("option", ["input_names", "input_dtypes", "output_dtypes"])
@@ -400,3 +514,44 @@ def test_plain_onnxruntime_runs_it(tmp_path):
         new = [int(np.argmax(logits[0, -1]))]
         tokens += new
     assert tokens == greedy(decode, empty_cache(style), PROMPT, COUNT)
+
+
+def test_prompts_with_padding_on_the_left(tmp_path):
+    """Given the mask and the positions of a padded batch, the rows are as if they were alone."""
+    params = parameters(Style())
+    weights = params["layers"][0]
+
+    def heads(x, count):
+        return x.reshape(*x.shape[:2], count, -1).transpose(0, 2, 1, 3)
+
+    def decode(input_ids, attention_mask, position_ids, cache):
+        x = params["embedding"][input_ids] + jnp.sin(position_ids)[..., None]
+        k = jnp.concatenate([cache["k"], heads(x @ weights["k"], GROUPS)], 2)
+        v = jnp.concatenate([cache["v"], heads(x @ weights["v"], GROUPS)], 2)
+        q = heads(x @ weights["q"], HEADS)
+        scores = q @ jnp.repeat(k, HEADS // GROUPS, 1).swapaxes(2, 3) / np.sqrt(SIZE)
+        places = jnp.arange(k.shape[2])
+        mask = places <= k.shape[2] - x.shape[1] + jnp.arange(x.shape[1])[:, None]
+        mask = mask & (attention_mask[:, None, None] > 0)
+        mixed = jax.nn.softmax(jnp.where(mask, scores, -1e9)) @ jnp.repeat(v, HEADS // GROUPS, 1)
+        x = x + mixed.transpose(0, 2, 1, 3).reshape(x.shape) @ weights["o"]
+        return x @ params["head"], {"k": k, "v": v}
+
+    shape = cache_shape(Style())
+    generation.save(tmp_path / "m", decode, {"k": shape, "v": shape}, described(layers=1))
+    session = onnxruntime.InferenceSession(
+        tmp_path / "m" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    tokens = np.array([[0, 0, 3, 7, 9], [4, 1, 8, 2, 6]])
+    mask = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    positions = np.maximum(np.cumsum(mask, 1) - 1, 0)
+    empty = np.zeros((2, GROUPS, 0, SIZE), np.float32)
+    names = [value.name for value in session.get_inputs()]
+    found = session.run(
+        None, dict(zip(names, [tokens, mask, positions, empty, empty], strict=True))
+    )[0]
+    alone = {"k": empty[:1], "v": empty[:1]}
+    for row, start in ((0, 2), (1, 0)):
+        ids = tokens[row : row + 1, start:]
+        wanted, _ = decode(ids, np.ones_like(ids), np.arange(ids.shape[1])[None], alone)
+        np.testing.assert_allclose(found[row, start:], wanted[0], rtol=1e-4, atol=1e-4)

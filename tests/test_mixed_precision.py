@@ -82,3 +82,22 @@ def test_one_line_alone():
 
     found = mixed_precision(fn, [np.ones((2, 64), np.float32)], tolerance=0.1)
     assert found.compute
+
+
+def test_lines_that_only_follow_others():
+    """Activations are in small floats only between products that are, so none may be left."""
+
+    def fn(x):
+        x = x @ FIRST
+        x = jnp.maximum(x, 0.1)
+        x = x @ SECOND
+        return x @ THIRD
+
+    found = mixed_precision(fn, [X], tolerance=1.0)
+    activation = f"test_mixed_precision.py:{fn.__code__.co_firstlineno + 2} in {fn.__qualname__}"
+    assert activation in [row.line for row in found.by_line]
+    products = [row.line for row in found.by_line if row.line != activation]
+    with pytest.raises(InvalidInputError, match="nothing in `"):
+        to_onnx(fn, [X], compute={**dict.fromkeys(products, "float32"), "*": "float16"})
+    with pytest.raises(InvalidInputError, match="lines in float16, the error is"):
+        mixed_precision(fn, [X], tolerance=1e-9)

@@ -98,16 +98,16 @@ class Layout:
 
     def outside(self, cache: Any, sequence: Any) -> dict[tuple[int, str], Any]:
         """The keys and values that the function returned, as runtimes lay them out."""
-        tree = jax.tree_util.tree_structure(cache)
-        if tree != self.tree:
-            raise invalid(
-                "the function takes and returns caches of different structures",
-                f"it takes {self.tree} and returns {tree}",
-            )
+        self._check_structure(cache)
         found = {}
         for leaf, value in zip(self.leaves, jax.tree_util.tree_leaves(cache), strict=True):
             if leaf.kind == "index":
                 continue
+            if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+                raise invalid(
+                    f"the leaf `{leaf.path}` of the cache is returned as {value!r}",
+                    f"it is passed as {_text(leaf.spec)}, so return an array",
+                )
             shape = list(leaf.spec.shape)
             if self.grows:
                 shape[self._length_axis(leaf)] += sequence
@@ -126,6 +126,21 @@ class Layout:
                 found[layer, leaf.kind] = value[layer].transpose(leaf.order)
         return dict(sorted(found.items()))
 
+    def _check_structure(self, cache: Any) -> None:
+        tree = jax.tree_util.tree_structure(cache)
+        if tree == self.tree:
+            return
+        taken, returned = [leaf.path for leaf in self.leaves], leaf_paths(cache)
+        missing = [path for path in taken if path not in returned]
+        added = [path for path in returned if path not in taken]
+        if missing:
+            message = f"the leaf `{missing[0]}` of the cache is not returned"
+        elif added:
+            message = f"the leaf `{added[0]}` of the returned cache is not in the cache as passed"
+        else:
+            message = "the function takes and returns caches of different structures"
+        raise invalid(message, f"it takes {self.tree} and returns {tree}")
+
     @staticmethod
     def _length_axis(leaf: Leaf) -> int:
         return leaf.order[AXES.index("length")] + (leaf.layer is None)
@@ -143,7 +158,8 @@ def layout_of(
 ) -> Layout:
     """Finds out how a cache is laid out. `scope` has the dimensions with names."""
     specs = _specs(cache, scope)
-    paths = [".".join(component(key) for key in path) for path in paths_of(specs)]
+    paths = leaf_paths(specs)
+    _check_names(names, paths)
     flat, tree = jax.tree_util.tree_flatten(specs)
     pairs = len({path.rpartition(".")[0] for path in paths}) * 2 == len(paths)
     leaves = []
@@ -172,27 +188,60 @@ def layout_of(
     return layout
 
 
+def leaf_paths(tree: Any) -> list[str]:
+    """The paths of the leaves, as in names."""
+    return [".".join(component(key) for key in path) for path in paths_of(tree)]
+
+
 def _specs(cache: Any, scope: Mapping[str, Any]) -> Any:
     """The cache as types. Shapes in it may have the names `batch` and `past`."""
-    specs = Specs(double=False)
     dims = {name: dim for name, dim in scope.items() if name in ("batch", "past")}
+    return Specs(double=False).positional([with_dimensions(cache, dims)])[0]
 
-    def dimension(dim: Any) -> Any:
-        return dims.get(dim, dim) if isinstance(dim, str) else dim
+
+def with_dimensions(tree: Any, dims: Mapping[str, Any]) -> Any:
+    """Shapes and types of arrays, with the dimensions for their names."""
+
+    def shape_of(dimensions: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(dims.get(dim, dim) if isinstance(dim, str) else dim for dim in dimensions)
 
     def is_shape(value: Any) -> bool:
-        return type(value) is tuple and bool(value) and all(isinstance(v, int | str) for v in value)
+        return (
+            type(value) is tuple
+            and bool(value)
+            and all(isinstance(v, int | str) or _jax.is_symbolic(v) for v in value)
+        )
 
     def leaf(value: Any) -> Any:
         if is_shape(value):
-            return jax.ShapeDtypeStruct(tuple(map(dimension, value)), np.float32)
+            return jax.ShapeDtypeStruct(shape_of(value), np.float32)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is not None and dtype is not None:
-            return jax.ShapeDtypeStruct(tuple(map(dimension, shape)), dtype)
+            return jax.ShapeDtypeStruct(shape_of(shape), dtype)
         return value
 
-    tree = jax.tree_util.tree_map(leaf, cache, is_leaf=is_shape)
-    return specs.positional([tree])[0]
+    return jax.tree_util.tree_map(leaf, tree, is_leaf=is_shape)
+
+
+def _check_names(names: Mapping[str, str] | None, paths: Sequence[str]) -> None:
+    for pattern, kind in (names or {}).items():
+        if kind not in KINDS:
+            raise invalid(
+                f"`cache_names` maps `{pattern}` to {kind!r}", 'map patterns to "key" or "value"'
+            )
+        found = [match for path in paths if (match := Pattern.of(pattern).match(path)) is not None]
+        if not found:
+            raise invalid(
+                f"`cache_names` has `{pattern}`, which matches no leaf of the cache",
+                f"the leaves are: {', '.join(paths)}",
+            )
+        layers = [match["i"] for match in found if "i" in match]
+        no_number = [layer for layer in layers if not layer.isdecimal()]
+        if no_number:
+            raise invalid(
+                f"in `cache_names`, the layer `{{i}}` of `{pattern}` is `{no_number[0]}`",
+                "`{i}` stands for the number of a layer: put the layers into a list",
+            )
 
 
 def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str, int]:
@@ -201,7 +250,7 @@ def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str,
     if names is not None:
         for pattern, kind in names.items():
             found = Pattern.of(pattern).match(path)
-            if found is not None and kind in KINDS:
+            if found is not None:
                 return kind, int(found.get("i", "0"))
         raise invalid(
             f"no pattern matches the leaf `{path}` of the cache",

@@ -96,7 +96,9 @@ def config(
         **({} if chunk is None else {"chunk_size": chunk}),
         **search,
     }
-    return json.dumps({"model": model, "search": settings}, indent=2) + "\n"
+    # Numbers may be NumPy's.
+    text = json.dumps({"model": model, "search": settings}, indent=2, default=lambda n: n.item())
+    return text + "\n"
 
 
 def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_tokenizer: bool) -> str:

@@ -112,32 +112,47 @@ def mixed_precision(
     error_of_all = relative_error(outputs(small), right)
 
     @functools.cache
-    def error(wide: tuple[str, ...]) -> float:
-        """The error if these lines compute in float32."""
+    def error(wide: tuple[str, ...]) -> float | None:
+        """The error if these lines compute in float32. None if nothing else can compute in the
+        small float then, such as an activation whose products are in float32.
+        """
         if not wide:
             return error_of_all
-        if len(wide) == len(lines):  # nothing is left to compute in the small float
-            return 0.0
-        model = to_onnx(fn, specs, compute=_option(wide, compute), **options)
+        try:
+            model = to_onnx(fn, specs, compute=_option(wide, compute), **options)
+        except InvalidInputError as problem:
+            if problem.code == "unsuitable-compute" and "nothing in `*`" in str(problem):
+                return None
+            raise
         return relative_error(outputs(model), right)
 
+    def error_or_none_left(wide: tuple[str, ...]) -> float:
+        found = error(wide)
+        return 0.0 if found is None else found
+
     # The errors of lines do not depend on one another, so their squares add up.
-    saved = {line: max(error_of_all**2 - error((line,)) ** 2, 0.0) ** 0.5 for line in lines}
+    saved = {
+        line: max(error_of_all**2 - error_or_none_left((line,)) ** 2, 0.0) ** 0.5 for line in lines
+    }
     order = tuple(sorted(lines, key=lambda line: -saved[line]))
-    # One line at least computes in the small float: nothing is gained otherwise.
+    # Something has to compute in the small float: nothing is gained otherwise.
     most = max(len(order) - 1, 0)
-    if error(order[:most]) > tolerance:
+    while error(order[:most]) is None:
+        most -= 1
+    least_error = error_or_none_left(order[:most])
+    if least_error > tolerance:
+        left = len(order) - most
         raise InvalidInputError(
             "unreachable-tolerance",
-            f"with one line in {compute}, the error is {error(order[:most]):.3g}, more than the "
-            f"tolerance of {tolerance:.3g}",
+            f"with {left} of {len(order)} lines in {compute}, the error is {least_error:.3g}, more "
+            f"than the tolerance of {tolerance:.3g}",
             help="allow a larger error, or compute everything in float32",
         )
-    count = fewest(most, lambda count: error(order[:count]), tolerance)
+    count = fewest(most, lambda count: error_or_none_left(order[:count]), tolerance)
     wide = order[:count]
     return MixedPrecision(
         compute=_option(wide, compute),
-        error=error(wide),
+        error=error_or_none_left(wide),
         error_of_all=error_of_all,
         by_line=tuple(
             LinePrecision(line, saved[line], "float32" if line in wide else compute)

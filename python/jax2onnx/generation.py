@@ -14,14 +14,14 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jax2onnx import _genai, _progress, _set
-from jax2onnx._decoder_cache import Layout, invalid, layout_of
+from jax2onnx._decoder_cache import Layout, invalid, layout_of, leaf_paths, with_dimensions
 from jax2onnx._inputs import Specs
 from jax2onnx._names import signature_of
 
@@ -67,7 +67,8 @@ class Description:
     @property
     def eos_tokens(self) -> tuple[int, ...]:
         """The tokens that end a text."""
-        return tuple(self.eos) if isinstance(self.eos, Sequence) else (self.eos,)
+        several = isinstance(self.eos, Sequence) and not isinstance(self.eos, str)
+        return tuple(self.eos) if several else (self.eos,)  # type: ignore[arg-type, return-value]
 
     def check(self) -> None:
         """Raises if a number makes no sense."""
@@ -75,8 +76,7 @@ class Description:
         optional = ("key_value_heads", "hidden_size")
         for name in (*counts, *optional):
             value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (whole and value >= 1) and not (value is None and name in optional):
+            if not (_is_whole(value) and value >= 1) and not (value is None and name in optional):
                 raise invalid(f"`{name}` is {value!r}", "pass a positive integer")
         if self.heads % (self.key_value_heads or self.heads):
             raise invalid(
@@ -90,7 +90,7 @@ class Description:
             for value in values:
                 if value is None and name != "eos":
                     continue
-                if not isinstance(value, int | np.integer) or not 0 <= value < self.vocabulary:
+                if not _is_whole(value) or not 0 <= value < self.vocabulary:
                     raise invalid(
                         f"the special token `{name}` is {value!r}",
                         f"tokens are numbers from 0 to {self.vocabulary - 1}",
@@ -135,7 +135,8 @@ def save(
             `{"{i}.a": "key", "{i}.b": "value"}`, where `{i}` is the layer.
         cache_dtype: The type of the cache outside of the model, such as "float16".
         extra_inputs: Types of further arguments, by name, such as what an encoder returned. Give
-            their values with `generator.set_model_input`.
+            their values with `generator.set_model_input`. Each leaf of a pytree is an input of its
+            own: `{"cross": {"k": shape, "v": shape}}` has `cross.k` and `cross.v`.
         one_token: Whether `decode` takes one token at a time, also those of the prompt.
         tokenizer: The folder of a tokenizer, or its files, which are copied.
         search: Defaults for the search: `{"do_sample": True, "temperature": 0.8}`.
@@ -164,6 +165,7 @@ def save(
             "prefill": decoder.entry("prefill", prefill, is_prompt=True),
             "decode": decoder.entry("decode", decode, one_token=True),
         }
+    decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
     models = dict(_set.converted(entries))
     stages = {name: decoder.names[name] for name in entries}
     text = _genai.config(
@@ -219,7 +221,7 @@ class _Decoder:
         )
         batch = self._scope["batch"] = self.layout.batch
         self._extra = Specs(double=False).keyword(
-            {name: _with_batch(value, batch) for name, value in extra_inputs.items()}
+            {name: with_dimensions(v, {"batch": batch}) for name, v in extra_inputs.items()}
         )
         self._options = options
         self._cache_dtype = cache_dtype
@@ -258,6 +260,10 @@ class _Decoder:
             }
             if cache_argument is not None:
                 given[cache_argument] = layout.inside(past, used)
+            for extra in self._extra.keys() & set(arguments):
+                leaves = [given[leaf] for leaf in self._extra_leaves(extra)]
+                tree = jax.tree_util.tree_structure(self._extra[extra])
+                given[extra] = jax.tree_util.tree_unflatten(tree, leaves)
             result = _call(fn, {key: given[key] for key in arguments})
             if not isinstance(result, tuple | list) or len(result) != 2:
                 raise invalid(
@@ -341,7 +347,29 @@ class _Decoder:
         if takes_cache:
             for (layer, kind), spec in self.layout.boundary().items():
                 found[_genai.PAST.format(i=layer, kind=kind)] = spec
-        return found | {name: self._extra[name] for name in arguments if name in self._extra}
+        for name in arguments:
+            if name in self._extra:
+                found |= self._extra_leaves(name)
+        return found
+
+    def _extra_leaves(self, name: str) -> dict[str, jax.ShapeDtypeStruct]:
+        """The types of a further argument's leaves, by the names of their inputs."""
+        value = self._extra[name]
+        names = [f"{name}.{path}".rstrip(".") for path in leaf_paths(value)]
+        return dict(zip(names, jax.tree_util.tree_leaves(value), strict=True))
+
+    def check_extra_inputs(self, functions: Sequence[Callable[..., Any]]) -> None:
+        """Raises if a further input is an argument of none of the functions."""
+        for name in self._extra:
+            if not any(name in self._arguments("", function)[0] for function in functions):
+                raise invalid(
+                    f"`extra_inputs` has `{name}`, which is not an argument of the function",
+                    "name the arguments as the function does",
+                )
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -366,12 +394,3 @@ def _checked_logits(logits: Any, tokens: Sequence[Any], vocabulary: int) -> Any:
             f"[batch, {vocabulary}]",
         )
     return logits[:, None] if len(shape) == 2 else logits
-
-
-def _with_batch(value: Any, batch: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(batch if dim == "batch" else dim for dim in value)
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if isinstance(shape, tuple) and dtype is not None:
-        return jax.ShapeDtypeStruct(tuple(batch if d == "batch" else d for d in shape), dtype)
-    return value

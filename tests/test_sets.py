@@ -61,6 +61,17 @@ def test_models_share_their_weights(tmp_path):
         np.testing.assert_allclose(run(paths[name], x)[0], fn(x), rtol=1e-5, atol=1e-5)
 
 
+def test_blocks_of_other_columns_are_stored_apart(tmp_path):
+    """One array in two shapes: its integers and scales differ."""
+    w = jnp.asarray(np.random.default_rng(0).standard_normal((256, 512)), jnp.float32)
+    models = {"tall": lambda x: x @ w.reshape(512, 256), "wide": lambda x: x[:, :256] @ w}
+    x = jnp.asarray(np.random.default_rng(1).standard_normal((2, 512)), jnp.float32)
+    inputs = {name: (fn, [x]) for name, fn in models.items()}
+    paths = to_onnx_set(inputs, tmp_path / "set", weights="int8")
+    for name, fn in models.items():
+        np.testing.assert_allclose(run(paths[name], x)[0], fn(x), atol=1.5)
+
+
 def test_an_array_has_one_name_wherever_it_is(tmp_path):
     weights = {"w": jnp.arange(1024.0).reshape(32, 32), "b": jnp.ones(32)}
     inner = weights["w"]

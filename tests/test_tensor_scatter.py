@@ -185,6 +185,28 @@ def test_the_reason_is_logged(caplog):
     assert "the first axis of the buffer is not that of a batch" in caplog.text
 
 
+@pytest.mark.parametrize("options", [NATIVE, {}])
+def test_small_integers_wrap_around(options):
+    """256 is 0 in eight bits: places are computed in the type that JAX computes them in."""
+
+    def narrowed(buffer, new, position):
+        return buffer.at[:, jnp.clip(position, 0, 299).astype(jnp.uint8)].set(new[:, 0])
+
+    def added(buffer, new, position):
+        return buffer.at[:, position.astype(jnp.uint8) + jnp.uint8(3)].set(new[:, 0])
+
+    def counted(buffer, new, position):
+        places = position.astype(jnp.uint8) + jnp.arange(3, dtype=jnp.uint8)
+        return buffer.at[:, places].set(new)
+
+    buffer, new = jnp.asarray(numbers(2, 300, 4)), numbers(2, 3, 4)
+    for fn in (narrowed, added, counted):
+        model = to_onnx(fn, [buffer, new, jnp.int32(0)], **options)
+        for position in (0, 253, 255, 256, 298):
+            args = buffer, new, jnp.int32(position)
+            assert_close(run(model, args), [fn(*args)])
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.int8])
 def test_types(dtype):
     def fn(buffer, new, position):

@@ -255,6 +255,29 @@ def test_zero_points_of_jax(spelling, tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+WRAPPING = {
+    "differences": lambda x: (
+        x @ ((U8.astype(jnp.uint16) - SHIFTS.astype(jnp.uint16)).astype(jnp.float32) * SCALES[0])
+    ),
+    "negative integers": lambda x: x @ (W8.astype(jnp.uint16).astype(jnp.float32) * SCALES[0]),
+    "zero points": lambda x: (
+        x @ ((W8.astype(jnp.int16) - NEGATIVE.astype(jnp.uint8)).astype(jnp.float32) * SCALES[0])
+    ),
+}
+W8 = given("int8")
+SHIFTS = COLUMN_ZEROS["uint8"]
+NEGATIVE = jnp.full(COLUMNS, -3, jnp.int32)
+
+
+@pytest.mark.parametrize("spelling", WRAPPING)
+def test_integers_that_wrap_around_are_not_widened(spelling):
+    model, x = WRAPPING[spelling], normal(3, ROWS)
+    packed = to_onnx(model, [x], weights="int4")
+    expected = np.asarray(model(x))
+    rounding = 1e-6 * np.abs(expected).max()
+    np.testing.assert_allclose(run(packed, x), expected, rtol=1e-5, atol=rounding)
+
+
 def test_looked_up_integers_stay_what_they_are():
     """Rows of an embedding are widened after they are looked up."""
 

@@ -66,6 +66,17 @@ impl Element {
         self.range(graph).is_at_most(&(high.clone() - Dim::Known(self.first)))
     }
 
+    /// Whether the sum is proved not to wrap around in the type of what is computed.
+    pub(crate) fn is_exact(&self, graph: &Graph) -> bool {
+        let Some(base) = &self.base else { return true };
+        let range = graph.ty(base.value).dtype.int_range();
+        let Some((low, high)) = range else { return false };
+        let bound = |n: i128| i64::try_from(n).ok().map(Dim::Known);
+        let is_within =
+            |low: Dim, high: Dim| self.is_at_least(graph, &low) && self.is_at_most(graph, &high);
+        self.first == 0 || bound(low).zip(bound(high)).is_some_and(|(a, b)| is_within(a, b))
+    }
+
     fn range(&self, graph: &Graph) -> Range {
         match &self.base {
             None => Range { low: Some(Dim::Known(0)), high: Some(Dim::Known(0)) },
@@ -178,8 +189,10 @@ fn element(
     }
     let operand = |i: usize| element(graph, node.input(i)?, places, index, depth);
     let found = match node.op.name {
-        "Add" => operand(0).zip(operand(1)).and_then(|(a, b)| a.plus(b)),
-        "Cast" if graph.ty(node.input(0)?).dtype.is_integer() => operand(0),
+        "Add" if counts_sizes(graph.ty(value).dtype) => {
+            operand(0).zip(operand(1)).and_then(|(a, b)| a.plus(b))
+        }
+        "Cast" if keeps_numbers(graph, node, graph.ty(value).dtype) => operand(0),
         "Concat" => concatenated(graph, node, places, index, depth),
         "Expand" => operand(0),
         "Gather" => picked(graph, node, places, depth),
@@ -202,6 +215,21 @@ fn element(
         _ => None,
     };
     found.or_else(as_base)
+}
+
+/// Whether places are counted in a type, so that they are far from where it wraps around: sums in smaller
+/// ones do that.
+fn counts_sizes(dtype: DType) -> bool {
+    matches!(dtype, DType::I32 | DType::I64)
+}
+
+/// Whether a `Cast` gives the integers that it gets.
+fn keeps_numbers(graph: &Graph, cast: &Node, to: DType) -> bool {
+    let Some(from) = cast.input(0) else { return false };
+    let (Some(narrow), Some(wide)) = (graph.ty(from).dtype.int_range(), to.int_range()) else {
+        return false;
+    };
+    (wide.0 <= narrow.0 && narrow.1 <= wide.1) || Range::of(graph, from).fits(to)
 }
 
 /// Something that is computed, if it is one number for each vector.

@@ -64,17 +64,19 @@ impl Range {
         }
     }
 
-    /// The range, if no element of it wraps around in `dtype`. JAX counts sizes in 32 bits itself.
+    /// The range, if no element of it wraps around in `dtype`.
     fn within(self, dtype: DType) -> Self {
-        let Some((low, high)) = dtype.int_range() else { return Self::default() };
+        if self.fits(dtype) { self } else { Self::of_type(dtype) }
+    }
+
+    /// Whether no element of it wraps around in `dtype`. JAX counts sizes in 32 bits itself.
+    pub(crate) fn fits(&self, dtype: DType) -> bool {
+        let Some((low, high)) = dtype.int_range() else { return false };
         let holds = |bound: &Dim| match bound {
             Dim::Known(n) => (low..=high).contains(&i128::from(*n)),
             Dim::Symbolic(_) => matches!(dtype, DType::I32 | DType::I64),
         };
-        if [&self.low, &self.high].into_iter().all(|bound| bound.as_ref().is_some_and(holds)) {
-            return self;
-        }
-        Self::of_type(dtype)
+        [&self.low, &self.high].into_iter().all(|bound| bound.as_ref().is_some_and(holds))
     }
 
     fn of_type(dtype: DType) -> Self {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::moved::Axis;
-use crate::reduced::How;
+use crate::reduced::Step;
 
 /// Owner of a tensor's bytes: little-endian and in C order, like ONNX's `raw_data`.
 pub trait Storage: Send + Sync {
@@ -100,7 +100,7 @@ pub struct Place {
     order: Vec<Axis>,
     start: usize,
     /// What is computed from the elements, the first step first.
-    computed: Vec<How>,
+    computed: Vec<Step>,
 }
 
 impl Place {
@@ -116,8 +116,8 @@ impl Place {
     }
 
     /// The place of what is computed from the elements.
-    pub(crate) fn then(mut self, how: How) -> Self {
-        self.computed.push(how);
+    pub(crate) fn then(mut self, step: Step) -> Self {
+        self.computed.push(step);
         self
     }
 }

@@ -273,7 +273,7 @@ impl Tensor {
         match &self.data {
             Data::Stored(held) => held.place(),
             Data::Moved(moved) => moved.source.place().in_order(moved.axes.clone(), moved.start),
-            Data::Reduced(reduced) => reduced.source.place().then(reduced.how),
+            Data::Reduced(reduced) => reduced.source.place().then(reduced.step()),
         }
     }
 

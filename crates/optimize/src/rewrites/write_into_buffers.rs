@@ -243,6 +243,28 @@ mod tests {
         stays_natively(&REWRITE, &scatter("q = Identity (p)"));
     }
 
+    /// 255 + 3 is 2 in eight bits.
+    #[test]
+    fn a_sum_that_may_wrap_around_is_computed_as_it_is() {
+        let long = |text: &str| text.replace("3,8,4]", "3,300,4]").replace("int32 p", "uint8 p");
+        rewrites_to_natively(
+            &REWRITE,
+            &long(&scatter("three = Constant <value = uint8 {3}> () q = Add (p, three)")),
+            &long(
+                "g (float[2,3,8,4] x, float[2,3,1,4] u, int32 p) => (float[2,3,8,4] y) {
+                three = Constant <value = uint8 {3}> ()
+                q = Add (p, three)
+                v1 = Cast <to = 7> (q)
+                one = Constant <value_ints = [1]> ()
+                v3 = Reshape (v1, one)
+                two = Constant <value_ints = [2]> ()
+                v5 = Expand (v3, two)
+                y = TensorScatter <axis = 2> (x, u, v5)
+            }",
+            ),
+        );
+    }
+
     #[test]
     fn nobody_gets_it_without_asking() {
         stays(&REWRITE, &scatter("q = Clip (p, low, high)"));

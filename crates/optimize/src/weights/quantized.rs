@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use onnx::{Graph, Node, Use, ValueId, attrs};
 use provenance::Origins;
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim, Kind, Tensor};
 
 use super::readers::{Reader, readers};
 use super::{Error, beside, rename};
@@ -94,7 +94,25 @@ pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
 
 /// Whether integers of type `from`, and differences of two of them, are the same in another type.
 fn is_exact(from: DType, to: DType) -> bool {
-    to.is_float() && to != DType::BF16 || to.is_integer() && to.bits() > from.bits()
+    match to.kind() {
+        Kind::Float => matches!(to, DType::F16 | DType::F32 | DType::F64),
+        // Differences may be negative.
+        Kind::Signed => to.bits() > from.bits(),
+        _ => false,
+    }
+}
+
+/// Whether a cast keeps every number, or every integer of a byte: zero points that are something else are
+/// refused where they are read.
+fn keeps(from: DType, to: DType) -> bool {
+    match (from.int_range(), to.int_range()) {
+        (Some(from), Some(to)) if to.0 <= from.0 && from.1 <= to.1 => true,
+        (Some(_), _) | (None, Some(_)) => is_exact(DType::U8, to),
+        (None, None) => match from {
+            DType::F16 | DType::BF16 => matches!(to, DType::F32 | DType::F64),
+            _ => (from, to) == (DType::F32, DType::F64),
+        },
+    }
 }
 
 fn sizes(shape: &[Dim]) -> Option<Vec<usize>> {
@@ -118,7 +136,11 @@ impl Spread {
             }
             let node = graph.node(graph.producer(value)?);
             match node.op.name {
-                "Cast" => value = node.input(0)?,
+                // A number that is rounded or wraps around is another one.
+                "Cast" => {
+                    let (from, to) = (node.input(0)?, graph.ty(value).dtype);
+                    value = Some(from).filter(|from| keeps(graph.ty(*from).dtype, to))?;
+                }
                 "Reshape" if repeats.is_none() => {
                     let expand = graph.node(graph.producer(node.input(0)?)?);
                     let source = expand.input(0).filter(|_| expand.is("Expand"))?;

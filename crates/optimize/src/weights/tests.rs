@@ -251,3 +251,35 @@ fn integers_stay_what_they_are() {
     let expected = "`w` cannot be stored as int4 in blocks of 32: its scales are not those of columns or blocks of them";
     assert_eq!(rows.unwrap_err(), expected);
 }
+
+/// Differences that wrap around, and numbers that a cast changes, are not what `DequantizeLinear` computes.
+#[test]
+fn integers_that_change_are_not_widened() {
+    let with = |body: &str| {
+        let text = format!(
+            "g (float[2,32] x) => (float[2,4] y, float[4] t, int32[4] u)
+             <uint8[32,4] w = {{{}}}, float[4] s = {{1, 2, 3, 0.1}}, int32[4] z = {{1, 2, 3, 4}}> {{
+                one = Constant <value = float {{1}}> () two = Constant <value = int32 {{1}}> ()
+                {body} y = MatMul (x, d) t = Add (s, one) u = Add (z, two) }}",
+            ones(128)
+        );
+        shrunk_to(&text, &weights("w=int8", false))
+    };
+    let text = with(
+        "a = Cast <to: int = 5> (w) b = Cast <to: int = 5> (z) c = Sub (a, b)
+        e = Cast <to: int = 1> (c) d = Mul (e, s)",
+    );
+    assert!(text.clone().unwrap().contains("DequantizeLinear"), "{text:?}");
+    for body in [
+        // Through unsigned integers.
+        "a = Cast <to: int = 4> (w) b = Cast <to: int = 4> (z) c = Sub (a, b)
+         e = Cast <to: int = 1> (c) d = Mul (e, s)",
+        "a = Cast <to: int = 5> (w) v = Cast <to: int = 3> (z) b = Cast <to: int = 5> (v)
+         c = Sub (a, b) e = Cast <to: int = 1> (c) d = Mul (e, s)",
+        // Scales that are rounded.
+        "a = Cast <to: int = 1> (w) h = Cast <to: int = 10> (s) r = Cast <to: int = 1> (h)
+         d = Mul (a, r)",
+    ] {
+        assert!(with(body).is_err(), "{body}");
+    }
+}

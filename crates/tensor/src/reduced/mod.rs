@@ -57,7 +57,7 @@ pub(crate) struct Reduced {
     pub(crate) source: Tensor,
     /// What the elements are called, for errors.
     name: String,
-    pub(crate) how: How,
+    how: How,
 }
 
 /// What becomes of the elements.
@@ -68,6 +68,16 @@ pub(crate) enum How {
     /// Every element rounded to a smaller float, where it must not be too large.
     Rounded(DType),
     Blocks(Blocks, Part),
+}
+
+/// What the elements of an array become, whatever they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Step {
+    /// The type that the bytes of the array are read in.
+    from: DType,
+    /// The sizes of the array, if they matter: blocks lie in columns.
+    sizes: Option<Vec<usize>>,
+    how: How,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,6 +160,15 @@ impl Reduced {
             }
             How::Blocks(..) => None,
         }
+    }
+
+    /// What is done to the elements.
+    pub(crate) fn step(&self) -> Step {
+        let sizes = match self.how {
+            How::Blocks(..) => Some(self.source.shape().to_vec()),
+            How::Cast(_) | How::Rounded(_) => None,
+        };
+        Step { from: self.source.dtype(), sizes, how: self.how }
     }
 
     /// Whether somebody may ask for the elements before they are written.

@@ -274,3 +274,18 @@ fn what_is_elsewhere_is_cast_and_moved_when_it_is_read() {
     assert!(!moved_far.is_known() && moved_far.bytes().is_none());
     assert!(moved_far.read().unwrap() == moved(&near).read().unwrap());
 }
+
+/// What has one place is written once.
+#[test]
+fn blocks_of_other_columns_are_elsewhere() {
+    let tall = matrix(8, 4, wave);
+    let wide = tall.reshaped(&[4, 8]).unwrap();
+    let blocks = Blocks { dtype: DType::I8, size: 4, scale: DType::F32 };
+    let values = |x: &Tensor| x.quantized(blocks, "w").unwrap().values;
+    assert_eq!(values(&tall).place(), values(&tall).place());
+    assert_ne!(values(&tall).place(), values(&wide).place());
+    assert_ne!(integers(&values(&tall)), integers(&values(&wide)));
+    // Other shapes of the same numbers are the same bytes.
+    let half = |x: &Tensor| x.cast(DType::F16).unwrap();
+    assert_eq!(half(&tall).place(), half(&wide).place());
+}

@@ -101,7 +101,8 @@ impl Lengths {
             _ => (right, left, true),
         };
         let counts = places.along == [keys] && places.base.is_none() && places.modulo.is_none();
-        if !counts || !count.along.is_empty() || count.modulo.is_some() {
+        let is_number = count.along.is_empty() && count.modulo.is_none();
+        if !counts || !is_number || !count.is_exact(m.graph()) {
             return None;
         }
         let more = i64::from(inclusive).checked_sub(places.first)?;

@@ -1,7 +1,7 @@
 //! Integers that stand for places, such as the index vectors of `ScatterND`: each is a number that counts along axes,
 //! plus a value that is the same along them.
 
-use onnx::{Attrs, Graph, Node, ValueId, attrs};
+use onnx::{Attrs, Graph, Node, ValueId, attrs, fold};
 use tensor::{DType, Dim, Tensor};
 
 use crate::movement::{self, MOVEMENTS, Step};
@@ -284,8 +284,7 @@ fn concatenated(
     index: usize,
     depth: u32,
 ) -> Option<Element> {
-    let axis = node.int("axis", 0);
-    let axis = usize::try_from(if axis < 0 { axis + places.len() as i64 } else { axis }).ok()?;
+    let axis = fold::axis(node.int("axis", 0), places.len()).ok()?;
     if places.get(axis) != Some(&Place::Vector) {
         return None;
     }
@@ -304,8 +303,7 @@ fn concatenated(
 fn picked(graph: &Graph, node: &Node, places: &[Place], depth: u32) -> Option<Element> {
     let (vectors, index) = (node.input(0)?, graph.constant(node.input(1)?)?);
     let rank = graph.ty(vectors).rank();
-    let axis = node.int("axis", 0);
-    let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
+    let axis = fold::axis(node.int("axis", 0), rank).ok()?;
     let (&[index], &[_]) = (index.to_i64s()?.as_slice(), index.shape()) else { return None };
     if axis + 1 != rank || places.len() != rank {
         return None;

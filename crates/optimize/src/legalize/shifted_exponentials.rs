@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use onnx::{Graph, Node, Use, ValueId};
+use onnx::{Graph, Node, Use, ValueId, fold};
 use tensor::{Dim, Tensor};
 
 /// Whether nothing is seen of what the reduction `node` makes of NaN.
@@ -128,11 +128,8 @@ fn reduction(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     let x = node.input(0)?;
     let rank = graph.ty(x).rank();
     let axes = graph.constant(node.input(1)?).and_then(Tensor::to_i64s)?;
-    let from_start = |axis: &i64| {
-        let axis = if *axis < 0 { axis + rank as i64 } else { *axis };
-        usize::try_from(axis).ok().filter(|axis| *axis < rank)
-    };
-    let mut axes = axes.iter().map(from_start).collect::<Option<Vec<_>>>()?;
+    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank));
+    let mut axes = axes.collect::<Result<Vec<_>, _>>().ok()?;
     axes.sort_unstable();
     Some((x, axes))
 }

@@ -63,8 +63,9 @@ fn vanishing(dtype: DType) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
-    use crate::testing::stays;
+    use super::{REWRITE, swallows};
+    use crate::testing::{rewritten, stays};
+    use tensor::DType;
 
     #[test]
     fn nan_may_be_hidden_unless_promised_otherwise() {
@@ -77,5 +78,101 @@ mod tests {
                 y = Softmax <axis = -1> (s)
             }",
         );
+    }
+
+    #[test]
+    fn numbers_swallow_what_is_below_their_last_digit() {
+        assert!(swallows(f64::NEG_INFINITY, 1e300, DType::F64));
+        assert!(swallows(-1e9, 25.0, DType::F32));
+        assert!(!swallows(-1e9, 35.0, DType::F32));
+        assert!(!swallows(-1e9, 25.0, DType::I32));
+    }
+
+    /// Attention to two tokens with four features, of two heads.
+    struct Attention<'a> {
+        batch: &'a str,
+        norm: &'a str,
+        weights: &'a str,
+        fill: &'a str,
+        queries: &'a str,
+        keys: &'a str,
+        values: &'a str,
+        then: &'a str,
+    }
+
+    const PLAIN: Attention<'_> = Attention {
+        batch: "3",
+        norm: "LayerNormalization <axis = -1> (x, scale, bias)",
+        weights: "0.5",
+        fill: "-1e9",
+        queries: "y",
+        keys: "y",
+        values: "y",
+        then: "Identity (p)",
+    };
+
+    impl Attention<'_> {
+        fn text(&self) -> String {
+            let Self { batch, norm, weights, fill, queries, keys, values, then } = self;
+            let matrix = vec![*weights; 16].join(", ");
+            format!(
+                "g (float[{batch},2,4] x, float[{batch},2,4] z) => (float[{batch},2,2,2] out, float[{batch},2,2,2] same) {{
+                    scale = Constant <value = float[4] {{1, 2, 1, 1}}> ()
+                    bias = Constant <value = float[4] {{0, 1, 0, 0}}> ()
+                    w = Constant <value = float[4,4] {{{matrix}}}> ()
+                    mask = Constant <value = bool[2,2] {{1, 0, 1, 1}}> ()
+                    low = Constant <value_float = {fill}> ()
+                    heads = Constant <value_ints = [0, 2, 2, 2]> ()
+                    y = {norm}
+                    other = LayerNormalization <axis = -1> (z, scale, bias)
+                    q1 = MatMul ({queries}, w)
+                    q2 = Reshape (q1, heads)
+                    q = Transpose <perm = [0, 2, 1, 3]> (q2)
+                    k1 = MatMul ({keys}, w)
+                    k2 = Reshape (k1, heads)
+                    k = Transpose <perm = [0, 2, 3, 1]> (k2)
+                    v1 = MatMul ({values}, w)
+                    v2 = Reshape (v1, heads)
+                    v = Transpose <perm = [0, 2, 1, 3]> (v2)
+                    scores = MatMul (q, k)
+                    s = Where (mask, scores, low)
+                    p = Softmax <axis = -1> (s)
+                    out = MatMul (p, v)
+                    same = {then}
+                }}"
+            )
+            .replace("same = Identity (p)", "same = Identity (out)")
+        }
+
+        fn is_added(&self) -> bool {
+            rewritten(&REWRITE, &self.text()).contains("Add (scores")
+        }
+    }
+
+    #[test]
+    fn what_a_norm_bounds_hides_nothing() {
+        assert!(PLAIN.is_added());
+        assert!(Attention { batch: "B", ..PLAIN }.is_added());
+        let rms = "RMSNormalization <axis = -1> (x, scale)";
+        assert!(Attention { norm: rms, ..PLAIN }.is_added());
+        assert!(Attention { fill: "-inf", ..PLAIN }.is_added());
+        // Every row shows something, so that NaN of a query shows as well.
+        assert!(Attention { queries: "other", ..PLAIN }.is_added());
+    }
+
+    #[test]
+    fn what_is_not_bounded_may_be_nan() {
+        assert!(!Attention { norm: "Neg (x)", ..PLAIN }.is_added());
+        assert!(!Attention { weights: "1e19", ..PLAIN }.is_added());
+        assert!(!Attention { weights: "1e4", ..PLAIN }.is_added());
+        assert!(Attention { weights: "1e4", fill: "-1e38", ..PLAIN }.is_added());
+        assert!(!Attention { fill: "-300.0", ..PLAIN }.is_added());
+    }
+
+    #[test]
+    fn values_of_another_source_do_not_show_what_was_nan() {
+        assert!(!Attention { values: "other", ..PLAIN }.is_added());
+        assert!(!Attention { keys: "other", ..PLAIN }.is_added());
+        assert!(!Attention { then: "Relu (p)", ..PLAIN }.is_added());
     }
 }

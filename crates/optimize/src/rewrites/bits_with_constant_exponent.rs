@@ -2,7 +2,7 @@
 //! the other bits are an integer, which arithmetic turns into the same float.
 
 use onnx::{Attr, Attrs, ValueId, attrs};
-use tensor::{DType, Kind, Tensor};
+use tensor::{DType, Kind};
 
 use crate::{Match, Rewrite, Skip};
 
@@ -16,14 +16,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let found = parts(m, m.operand(0)?, to, bits);
     let (fraction, exponent) = found.ok_or("its exponent is not known")?;
     let number = m.op("Cast", &[fraction], attrs! { to: to })?;
-    let unit = scalar(m, to, 2f64.powi(exponent - bits))?;
-    let one = scalar(m, to, 2f64.powi(exponent))?;
+    let unit = m.scalar(to, 2f64.powi(exponent - bits))?;
+    let one = m.scalar(to, 2f64.powi(exponent))?;
     let fraction = m.op("Mul", &[number, unit], Attrs::new())?;
     Ok(vec![m.op("Add", &[fraction, one], Attrs::new())?])
-}
-
-fn scalar(m: &mut Match<'_>, dtype: DType, number: f64) -> Result<ValueId, Skip> {
-    Ok(m.tensor(Tensor::scalar(dtype, number).ok_or("the type cannot represent the number")?))
 }
 
 /// The bits below the exponent, and the exponent as a power of two.

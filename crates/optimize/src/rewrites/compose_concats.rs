@@ -1,7 +1,7 @@
 //! A `Concat` of what was put together along the same axis, and is read by nothing else → one
 //! `Concat` of all parts.
 
-use onnx::{ValueId, attrs};
+use onnx::{Node, ValueId, attrs, fold};
 
 use crate::{Match, Rewrite, Skip};
 
@@ -9,15 +9,15 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "compose_concats", roots: &["Concat"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let rank = m.ty(m.result()?).rank() as i64;
-    let axis_of = |axis: i64| if axis < 0 { axis + rank } else { axis };
-    let axis = axis_of(m.root().int("axis", 0));
+    let rank = m.ty(m.result()?).rank();
+    let axis_of = |concat: &Node| fold::axis(concat.int("axis", 0), rank);
+    let axis = axis_of(m.root())?;
     let mut parts = Vec::new();
     let mut composed = false;
     for operand in m.root().inputs.iter().copied() {
         let operand = operand.ok_or("an operand is missing")?;
         let inner = m.producer(operand, &["Concat"]).filter(|inner| {
-            axis_of(inner.int("axis", 0)) == axis
+            axis_of(inner) == Ok(axis)
                 && inner.block() == m.root().block()
                 && m.is_used_once(operand)
         });
@@ -32,7 +32,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if !composed {
         return Err("the operands are put together otherwise".into());
     }
-    Ok(vec![m.op("Concat", &parts, attrs! { axis: axis })?])
+    Ok(vec![m.op("Concat", &parts, attrs! { axis: axis as i64 })?])
 }
 
 #[cfg(test)]

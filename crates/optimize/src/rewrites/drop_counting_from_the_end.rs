@@ -1,7 +1,7 @@
 //! `i < 0 ? i + n : i` → `i` where it indexes an axis of size `n`, for indices that are promised to be inside: ONNX counts
 //! negative ones from the end by itself.
 
-use onnx::{Assumption, NodeId, ValueId};
+use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
 use crate::movement::is_movement;
@@ -30,10 +30,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
     let (root, shape) = (m.root(), &m.ty(m.operand(0)?).shape);
     if !matches!(root.op.name, "GatherND" | "ScatterND") {
-        let axis = root.int("axis", 0);
-        let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
-        let size = usize::try_from(axis).ok().and_then(|axis| shape.get(axis));
-        return Ok(vec![size.cloned().ok_or("there is no such axis")?]);
+        let axis = fold::axis(root.int("axis", 0), shape.len())?;
+        return Ok(vec![shape[axis].clone()]);
     }
     let width = m.ty(m.operand(1)?).shape.last().and_then(Dim::as_known);
     let width = width.and_then(|n| usize::try_from(n).ok()).ok_or("the vectors are of any size")?;

@@ -1,7 +1,7 @@
 //! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`: ONNX counts
 //! negative indices from the end by itself. Likewise for the test whether an index was inside.
 
-use onnx::{NodeId, ValueId};
+use onnx::{NodeId, ValueId, fold};
 use tensor::{DType, Dim, Tensor};
 
 use crate::movement::is_movement;
@@ -27,11 +27,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (value, after) = moved_from(m, indices);
     let clipped = Clipped::read(m, value)?;
     let wrapped = Wrapped::read(m, clipped.x, clipped.size)?;
-    let rank = m.ty(data).rank() as i64;
-    let axis = root.int("axis", 0);
-    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis });
-    let size = axis.ok().and_then(|axis| m.ty(data).shape.get(axis));
-    if size != Some(&Dim::Known(clipped.size)) {
+    let shape = &m.ty(data).shape;
+    let axis = fold::axis(root.int("axis", 0), shape.len())?;
+    if shape[axis] != Dim::Known(clipped.size) {
         return Err("the index is clipped to something else".into());
     }
     let given = replay(m, wrapped.index, &wrapped.moved)?;

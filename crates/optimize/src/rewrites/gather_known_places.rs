@@ -1,6 +1,6 @@
 //! `Gather(x, n - 1)` of an axis of `n` → `Gather(x, -1)`; `Gather(x, [0, 1, …, n - 1])` → `x`.
 
-use onnx::ValueId;
+use onnx::{ValueId, fold};
 use tensor::{Dim, Tensor};
 
 use crate::ranges::Range;
@@ -11,10 +11,8 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
-    let axis = m.root().int("axis", 0);
-    let axis = if axis < 0 { axis + m.ty(data).rank() as i64 } else { axis };
-    let axis = usize::try_from(axis).map_err(|_| "the axis is out of range")?;
-    let size = m.ty(data).shape.get(axis).ok_or("the axis is out of range")?.clone();
+    let axis = fold::axis(m.root().int("axis", 0), m.ty(data).rank())?;
+    let size = m.ty(data).shape[axis].clone();
     if let Some(places) = m.ints(indices) {
         let in_order = (0..).zip(&places).all(|(i, place)| i == *place);
         let is_all = m.ty(indices).rank() == 1 && size == Dim::Known(places.len() as i64);

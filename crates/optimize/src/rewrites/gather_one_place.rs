@@ -1,7 +1,7 @@
 //! `Squeeze(Gather(x, Unsqueeze(i)))` → `Gather(x, i)` for a single place `i`, and an index that is cast before it is read →
 //! the index.
 
-use onnx::ValueId;
+use onnx::{ValueId, fold};
 use tensor::{DType, Dim};
 
 use crate::ranges::Range;
@@ -46,10 +46,12 @@ fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (Some(data), Some(index)) = (gather.input(0), gather.input(1)) else {
         return Err("an operand is missing".into());
     };
-    let rank = m.ty(data).rank() as i64;
-    let from_start = |axis: i64| if axis < 0 { axis + rank } else { axis };
-    let axis = from_start(gather.int("axis", 0));
-    if axes.len() != 1 || from_start(axes[0]) != axis || *m.ty(index).shape != [Dim::Known(1)] {
+    let rank = m.ty(data).rank();
+    let axis = fold::axis(gather.int("axis", 0), rank)?;
+    if axes.len() != 1
+        || fold::axis(axes[0], rank)? != axis
+        || *m.ty(index).shape != [Dim::Known(1)]
+    {
         return Err("it is not the only place that is gathered".into());
     }
     if !m.is_used_once(gather.outputs[0]) {

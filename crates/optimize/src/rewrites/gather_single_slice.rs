@@ -3,7 +3,7 @@
 //!
 //! Comes last: a slice can be moved and recognised as a part of something, which a number's lookup cannot.
 
-use onnx::{Node, Use, ValueId, attrs};
+use onnx::{Node, Use, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
 
 use crate::{Match, Rewrite, Skip};
@@ -17,7 +17,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let node = m.producer(part, &["Slice", "Split"]).ok_or("nothing is cut out")?.clone();
     let x = node.input(0).ok_or("an operand is missing")?;
     let axis = match *axes.as_slice() {
-        [axis] => from_start(m, x, axis),
+        [axis] => fold::axis(axis, m.ty(x).rank())?,
         _ => return Err("several axes go".into()),
     };
     if m.graph().constant(x).is_some() {
@@ -36,19 +36,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let index = Tensor::i64s(&[place]).reshaped(&[]).map_err(|_| "a number has one element")?;
     let index = m.tensor(index);
-    Ok(vec![m.op("Gather", &[x, index], attrs! { axis: axis })?])
+    Ok(vec![m.op("Gather", &[x, index], attrs! { axis: axis as i64 })?])
 }
 
-fn from_start(m: &Match<'_>, x: ValueId, axis: i64) -> i64 {
-    if axis < 0 { axis + m.ty(x).rank() as i64 } else { axis }
-}
-
-fn size<'m>(m: &'m Match<'_>, value: ValueId, axis: i64) -> Option<&'m Dim> {
-    m.ty(value).shape.get(usize::try_from(axis).ok()?)
+fn size<'m>(m: &'m Match<'_>, value: ValueId, axis: usize) -> Option<&'m Dim> {
+    m.ty(value).shape.get(axis)
 }
 
 /// The only place that a `Slice` takes along the axis, and all along others.
-fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: i64) -> Result<i64, Skip> {
+fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: usize) -> Result<i64, Skip> {
     let ints = |i: usize| slice.input(i).and_then(|value| m.ints(value));
     let (starts, axes) = (ints(1).ok_or("the place is not known")?, ints(3));
     let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
@@ -59,7 +55,8 @@ fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: i64) -> Result<i64, Skip
     let ([start], [along], [1]) = (&*starts, &*axes, &*steps) else {
         return Err("it is cut along several axes".into());
     };
-    if from_start(m, x, *along) != axis || size(m, slice.outputs[0], axis) != Some(&Dim::Known(1)) {
+    let along = fold::axis(*along, m.ty(x).rank())?;
+    if along != axis || size(m, slice.outputs[0], axis) != Some(&Dim::Known(1)) {
         return Err("another axis goes".into());
     }
     Ok(match size(m, x, axis).and_then(Dim::as_known) {
@@ -70,17 +67,19 @@ fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: i64) -> Result<i64, Skip
 }
 
 /// Checks that all that is read of a `Split` are single places without their axis: it is gone then.
-fn check_split(m: &Match<'_>, split: &Node, x: ValueId, axis: i64) -> Result<(), Skip> {
+fn check_split(m: &Match<'_>, split: &Node, x: ValueId, axis: usize) -> Result<(), Skip> {
     let graph = m.graph();
+    let is_axis = |along: i64| fold::axis(along, m.ty(x).rank()) == Ok(axis);
     let is_single = |place: Use| {
         let Use::Operand(id, 0) = place else { return false };
         let squeeze = graph.node(id);
         let axes = squeeze.input(1).filter(|_| squeeze.is("Squeeze")).and_then(|v| m.ints(v));
-        axes.is_some_and(|axes| matches!(*axes, [along] if from_start(m, x, along) == axis))
+        axes.is_some_and(|axes| matches!(*axes, [along] if is_axis(along)))
     };
-    let is_along = from_start(m, x, split.int("axis", 0)) == axis;
     let mut outputs = split.outputs.iter();
-    match is_along && outputs.all(|output| graph.value(*output).uses().all(is_single)) {
+    match is_axis(split.int("axis", 0))
+        && outputs.all(|output| graph.value(*output).uses().all(is_single))
+    {
         true => Ok(()),
         false => Err("parts are read with their axis".into()),
     }

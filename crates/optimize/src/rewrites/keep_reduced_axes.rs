@@ -1,6 +1,6 @@
 //! A reduction whose axes are put back with size one → the same reduction with `keepdims`.
 
-use onnx::{Attr, Attrs, ValueId};
+use onnx::{Attr, Attrs, ValueId, fold};
 use tensor::Dim;
 
 use crate::{Match, Rewrite, Skip};
@@ -43,9 +43,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let mut kept = m.ty(x).shape.clone();
     for axis in axes {
-        let axis = if axis < 0 { axis + kept.len() as i64 } else { axis };
-        let dim = usize::try_from(axis).ok().and_then(|axis| kept.get_mut(axis));
-        *dim.ok_or("an axis is out of range")? = Dim::Known(1);
+        let axis = fold::axis(axis, kept.len())?;
+        kept[axis] = Dim::Known(1);
     }
     if kept != m.ty(y).shape {
         return Err("the axes are not put back".into());

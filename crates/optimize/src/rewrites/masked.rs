@@ -40,8 +40,7 @@ pub(super) fn added(m: &mut Match<'_>, masked: &Masked) -> Result<ValueId, Skip>
     if m.constant(mask).is_none() && m.ty(mask).shape == m.ty(x).shape {
         return Err("the mask is as large as what it hides".into());
     }
-    let zero = Tensor::scalar(m.ty(x).dtype, 0.0).ok_or("there is no zero")?;
-    let zero = m.tensor(zero);
+    let zero = m.scalar(m.ty(x).dtype, 0.0)?;
     let hidden = m.operand(if is_shown { 2 } else { 1 })?;
     let sides = if is_shown { [mask, zero, hidden] } else { [mask, hidden, zero] };
     m.op("Where", &sides, Attrs::new())

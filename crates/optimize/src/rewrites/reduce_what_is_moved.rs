@@ -1,7 +1,7 @@
 //! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed in the same way for another
 //! reader: the maximum of a softmax whose scores are moved between the two.
 
-use onnx::{Attr, Use, ValueId};
+use onnx::{Attr, Use, ValueId, fold};
 
 use crate::movement::{Atoms, Chain, MOVEMENTS};
 use crate::{Match, Rewrite, Skip};
@@ -25,9 +25,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     };
     let rank = m.ty(x).rank();
     let axes = m.ints(axes).ok_or("the axes are not known")?;
-    let from_start = |axis: i64| usize::try_from(if axis < 0 { axis + rank as i64 } else { axis });
-    let axes: Vec<usize> =
-        axes.into_iter().map(from_start).collect::<Result<_, _>>().map_err(|_| "no such axis")?;
+    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank));
+    let axes = axes.collect::<Result<Vec<_>, _>>()?;
     let kept = node.int("keepdims", 1) == 1;
 
     let mut atoms = Atoms::default();

@@ -1,7 +1,7 @@
 //! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
 //! size one that are inserted before a softmax and removed after it disappear.
 
-use onnx::{Attr, NodeId, Use, ValueId};
+use onnx::{Attr, NodeId, Use, ValueId, fold};
 use tensor::Dim;
 
 use crate::movement::{Step, emit, is_movement, unit_axes};
@@ -151,11 +151,8 @@ fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
         name if name.starts_with("Reduce") => m.ints(node.input(1)?)?,
         _ => return Some(Kind::Elementwise),
     };
-    let from_start = |axis: i64| {
-        let axis = if axis < 0 { axis + rank as i64 } else { axis };
-        usize::try_from(axis).ok().filter(|axis| *axis < rank)
-    };
-    let axes = axes.into_iter().map(from_start).collect::<Option<Vec<_>>>()?;
+    let axes = axes.into_iter().map(|axis| fold::axis(axis, rank).ok());
+    let axes = axes.collect::<Option<Vec<_>>>()?;
     let kept = !node.op.name.starts_with("Reduce") || node.int("keepdims", 1) == 1;
     (!axes.is_empty()).then_some(Kind::Along { axes, kept })
 }

@@ -2,7 +2,7 @@
 //! all of them come after infinity.
 
 use onnx::formula::formulas;
-use onnx::{Builder, Graph, Node, ValueId, attrs};
+use onnx::{Builder, Graph, Node, ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
 use super::{Equivalent, Lack, Results, operand};
@@ -47,7 +47,7 @@ fn top_k_by_two_keys(b: &mut Builder<'_>, node: &Node) -> Results {
         let behind = x.reciprocal().clip(-1.0, 1.0);
         [is_nan.select(f64::INFINITY, x), is_nan.select(1.0, behind)]
     })?;
-    let at = if axis < 0 { axis + b.rank(x) as i64 } else { axis };
+    let at = fold::axis(axis, b.rank(x)).map_err(Lack::Because)? as i64;
     let extent = b.op("Shape", &[x], attrs! { start: at, end: at + 1 })?;
     let order = b.op_many("TopK", &[second, extent], attrs! { axis: axis }, 2)?[1];
     let first = b.op("GatherElements", &[first, order], attrs! { axis: axis })?;

@@ -1,6 +1,6 @@
 //! Remainders, powers and products of integers, where a runtime goes through double precision.
 
-use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
 use tensor::Dim;
 
 use super::{Lack, Results, fresh, operand};
@@ -54,11 +54,7 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
         Some(axes) => b.graph.content(axes).ok_or(UNKNOWN)?,
         None => (0..rank).map(Dim::from).collect(),
     };
-    let position = |axis: &Dim| {
-        let axis = axis.as_known()?;
-        let axis = if axis < 0 { axis + i64::try_from(rank).ok()? } else { axis };
-        usize::try_from(axis).ok().filter(|axis| *axis < rank)
-    };
+    let position = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
     let axes: Vec<usize> = axes.iter().map(position).collect::<Option<_>>().ok_or(UNKNOWN)?;
     let size = |axis: &usize| b.shape(x)[*axis].as_known().filter(|size| *size > 0);
     let sizes: Vec<i64> = axes.iter().map(size).collect::<Option<_>>().ok_or(UNKNOWN)?;

@@ -3,7 +3,7 @@
 //! Double precision is exact up to 2⁵³. Integers that are too wide for the number of terms are cut
 //! into pieces whose sums are exact, and put together with arithmetic that wraps.
 
-use onnx::{Attrs, Builder, Node, Result, ValueId, attrs};
+use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
 use tensor::{DType, Dim};
 
 use super::{Lack, Results, operand};
@@ -44,7 +44,7 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     let axes: Vec<i64> = match node.input(1) {
         Some(axes) => {
-            let known = onnx::fold::known(b.graph, axes).and_then(|axes| axes.to_i64s());
+            let known = fold::known(b.graph, axes).and_then(|axes| axes.to_i64s());
             known.ok_or(Lack::Because("its axes are computed"))?
         }
         None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
@@ -53,8 +53,7 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let word = if dtype.bits() < 32 || dtype == DType::I32 { DType::I32 } else { DType::I64 };
     let mut total = b.cast(x, word)?;
     for axis in &axes {
-        let place = usize::try_from(if *axis < 0 { axis + rank as i64 } else { *axis });
-        let place = place.map_err(|_| Lack::Because("an axis is out of range"))?;
+        let place = fold::axis(*axis, rank).map_err(Lack::Because)?;
         let mut amounts = vec![0; 2 * rank];
         amounts[place] = 1;
         let (amounts, axis) = (b.i64s(&amounts), b.int(DType::I64, place as i128)?);
@@ -120,9 +119,8 @@ fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
         None => (0..shape.len()).map(Dim::from).collect(),
     };
     let size = |axis: &Dim| {
-        let axis = axis.as_known()?;
-        let axis = if axis < 0 { axis + i64::try_from(shape.len()).ok()? } else { axis };
-        u64::try_from(shape.get(usize::try_from(axis).ok()?)?.as_known()?).ok()
+        let axis = fold::axis(axis.as_known()?, shape.len()).ok()?;
+        u64::try_from(shape[axis].as_known()?).ok()
     };
     axes.iter().try_fold(1u64, |product, axis| product.checked_mul(size(axis)?))
 }

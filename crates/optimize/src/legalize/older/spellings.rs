@@ -1,6 +1,6 @@
 //! Operands that used to be attributes, and attributes that there were not.
 
-use onnx::{Attr, Attrs, NodeId, ValueId, attrs};
+use onnx::{Attr, Attrs, NodeId, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
 
 use super::super::Work;
@@ -101,9 +101,8 @@ pub(super) fn equal_parts(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     if node.attr("num_outputs").is_none() {
         return Ok(());
     }
-    let axis = node.int("axis", 0);
-    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank() as i64);
-    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(0);
+    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank());
+    let axis = fold::axis(node.int("axis", 0), rank).map_err(Lack::Because)?;
     let size = |value: &ValueId| work.graph.ty(*value).shape.get(axis).cloned();
     let sizes: Option<Vec<Dim>> = node.outputs.iter().map(size).collect();
     let sizes = sizes.ok_or(Lack::Because("the sizes of its parts are unknown"))?;
@@ -134,8 +133,7 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     // Where the amount for each axis is among `pads`; after the last of them there is a zero.
     let mut places = vec![2 * count as i64; 2 * rank];
     for (place, axis) in axes.iter().enumerate() {
-        let axis = if *axis < 0 { axis + rank as i64 } else { *axis };
-        let axis = usize::try_from(axis).map_err(|_| Lack::Because("an axis is out of range"))?;
+        let axis = fold::axis(*axis, rank).map_err(Lack::Because)?;
         places[axis] = place as i64;
         places[rank + axis] = (count + place) as i64;
     }
@@ -163,7 +161,7 @@ pub(super) fn all_axes(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
 /// `DFT (x, length, axis)` → `DFT <axis = …> (x, length)`
 pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
     let node = work.graph.node(id);
-    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank() as i64);
+    let rank = node.input(0).map_or(0, |x| work.graph.ty(x).rank());
     let axis = match node.input(2) {
         Some(axis) => {
             let known = integers(work, axis).and_then(|axes| axes.first().copied());
@@ -171,8 +169,9 @@ pub(super) fn axis_of_dft(work: &mut Work<'_>, id: NodeId) -> Result<(), Lack> {
         }
         None => -2,
     };
+    let axis = fold::axis(axis, rank).map_err(Lack::Because)?;
     let operands = if node.input(1).is_some() { 2 } else { 1 };
     drop_inputs(work, id, operands);
-    set_attr(work, id, "axis", Attr::Int(if axis < 0 { axis + rank } else { axis }));
+    set_attr(work, id, "axis", Attr::Int(axis as i64));
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! If an operand is empty, onnxruntime's kernels do not recognise axes that are counted from the end. The
 //! result then has the shape of the operand.
 
-use onnx::{Attr, NodeId};
+use onnx::{Attr, NodeId, fold};
 use tensor::Dim;
 
 use super::Bug;
@@ -20,8 +20,8 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     if work.graph.ty(x).shape.iter().all(has_elements) {
         return Ok(());
     }
-    let rank = work.graph.ty(x).rank() as i64;
-    let from_the_front = |axis: i64| if axis < 0 { axis + rank } else { axis };
+    let rank = work.graph.ty(x).rank();
+    let from_the_front = |axis: i64| fold::axis(axis, rank).map_or(axis, |axis| axis as i64);
     if node.is("ArgMax") || node.is("ArgMin") {
         let attrs = &mut work.graph.node_mut(id).attrs;
         for (_, value) in attrs.iter_mut().filter(|(name, _)| *name == "axis") {
@@ -32,7 +32,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
         return Ok(());
     }
     let Some(axes) = node.input(1) else { return Ok(()) };
-    let Some(known) = onnx::fold::known(work.graph, axes).and_then(|axes| axes.to_i64s()) else {
+    let Some(known) = fold::known(work.graph, axes).and_then(|axes| axes.to_i64s()) else {
         return Ok(());
     };
     if known.iter().any(|axis| *axis < 0) {

@@ -1,6 +1,6 @@
 //! Orders of axes.
 
-use onnx::{Graph, Node};
+use onnx::{Graph, Node, fold};
 use tensor::Dim;
 
 /// The axes of a transposed value, by where they come from.
@@ -50,8 +50,7 @@ impl Permutation {
 
     /// Where an axis goes, counted from the front; it may be counted from behind.
     pub(super) fn axis(&self, axis: i64) -> Option<i64> {
-        let rank = i64::try_from(self.0.len()).ok()?;
-        let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok()?;
+        let axis = fold::axis(axis, self.0.len()).ok()?;
         self.0.iter().position(|&from| from == axis).map(|to| to as i64)
     }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use onnx::{Attr, Attrs, Graph, Producer, Use, ValueId, attrs};
-use tensor::{DType, Dim, Tensor};
+use tensor::{DType, Dim};
 
 use self::affine::{Affine, Analysis, Bias, Term, Weight};
 use self::weights::Rows;
@@ -338,8 +338,7 @@ impl Round {
             let weights = std::mem::take(&mut parts[0].1);
             parts[0] = ("W", weights.beside(&b.numbers, features), vec![1, rows, features + 1]);
             let pads = m.i64s(&[0, 0, 0, 0, 0, 1]);
-            let one = Tensor::scalar(dtype, 1.0).ok_or("the type cannot represent 1")?;
-            let one = m.tensor(one);
+            let one = m.scalar(dtype, 1.0)?;
             sequence = m.op("Pad", &[sequence, pads, one], Attrs::new())?;
         }
         let mut made = Vec::new();

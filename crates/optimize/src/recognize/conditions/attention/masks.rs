@@ -236,7 +236,7 @@ pub(super) fn mask_operand(
     let mut mask = match (parts.as_slice(), masking) {
         ([mask], Masking::Truth) => *mask,
         ([mask], _) if m.ty(*mask).dtype == DType::Bool => {
-            let zero = number(m, dtype, 0.0)?;
+            let zero = m.scalar(dtype, 0.0)?;
             masked(m, *mask, zero, dtype)?
         }
         ([bias], _) => *bias,
@@ -264,11 +264,6 @@ fn masked(
     otherwise: ValueId,
     dtype: DType,
 ) -> Result<ValueId, Skip> {
-    let fill = number(m, dtype, f64::from(f32::MIN) * 0.7)?;
+    let fill = m.scalar(dtype, f64::from(f32::MIN) * 0.7)?;
     m.op("Where", &[mask, otherwise, fill], Attrs::new())
-}
-
-fn number(m: &mut Match<'_>, dtype: DType, value: f64) -> Result<ValueId, Skip> {
-    let tensor = Tensor::scalar(dtype, value).ok_or("the type cannot represent the constant")?;
-    Ok(m.tensor(tensor))
 }

@@ -6,7 +6,7 @@
 
 mod masks;
 
-use onnx::{NodeId, ValueId, attrs};
+use onnx::{NodeId, ValueId, attrs, fold};
 use tensor::Dim;
 
 use super::missed;
@@ -116,11 +116,10 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
 
     let softmax = softmax_view.ok_or("there is no softmax")?;
-    let rank = atoms.layout(softmax).len() as i64;
+    let normalized = atoms.layout(softmax);
     let axis = found.int("axis").ok_or("there is no axis")?;
-    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis });
-    let normalized = axis.ok().and_then(|axis| atoms.layout(softmax).get(axis).cloned());
-    if !normalized.is_some_and(|atoms| same_atoms(&atoms, &summed)) || summed.is_empty() {
+    let axis = fold::axis(axis, normalized.len())?;
+    if !same_atoms(&normalized[axis], &summed) || summed.is_empty() {
         return Err("the weights are not those of keys".into());
     }
 

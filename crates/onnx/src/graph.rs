@@ -109,6 +109,14 @@ impl Node {
         }
     }
 
+    /// The string attribute `name`.
+    pub fn string(&self, name: &str) -> Option<&str> {
+        match self.attr(name) {
+            Some(Attr::String(value)) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The integer-list attribute `name`.
     pub fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attr(name) {

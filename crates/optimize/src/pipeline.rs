@@ -8,7 +8,7 @@ use crate::passes::{
     hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
 };
 use crate::recognize::{recurrent, resample};
-use crate::rewrites::{ARRANGE, CLEAN_UP, CONVOLVE, FUSE, PARAMETERS, SETTLE};
+use crate::rewrites::{ARRANGE, CLEAN_UP, COMPUTE, CONVOLVE, FUSE, PARAMETERS, SETTLE};
 use crate::{
     Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
 };
@@ -24,11 +24,13 @@ enum Step {
 
 /// Constants are folded before equal nodes are merged: what all layers compute in the same way, such
 /// as the mask of attention, then becomes part of each layer's own nodes and is not shared by all.
+/// Tables are computed before products are arranged and operators recognised, which look at them.
 /// Operators are recognised after equal nodes were merged: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
+    Step::CleanUps(COMPUTE),
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
     Step::Pass(drop_loop_state::PASS),
@@ -44,7 +46,7 @@ const STEPS: [Step; 14] = [
 ];
 
 /// How many of the steps, the first ones, only fold, share and remove.
-const CLEANING: usize = 4;
+const CLEANING: usize = 5;
 
 /// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
 /// what one step prepared for an earlier one; the bound keeps the whole linear.

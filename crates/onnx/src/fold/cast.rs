@@ -46,7 +46,7 @@ pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// The low bits of an integer, as the type reads them.
-fn wrapped(value: i128, to: DType) -> i128 {
+pub(super) fn wrapped(value: i128, to: DType) -> i128 {
     let unused = 128 - to.bits();
     let high = value << unused;
     if to.kind() == Kind::Signed {

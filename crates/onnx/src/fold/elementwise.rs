@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use tensor::{DType, Tensor};
+use tensor::{DType, Kind, Tensor};
 
+use super::cast::wrapped;
 use super::layout::{broadcast_strides, pick, positions};
 use super::numbers::Numbers;
-use super::{Operation, Reason, UNKNOWN};
+use super::{Operation, Reason, UNKNOWN, reduce};
+use crate::Node;
 
 /// Arithmetic is done for these types only. Some runtimes compute 16-bit floats in 32 bits, which have more than
 /// twice their digits, so that one operation gives the same.
@@ -16,7 +18,7 @@ fn is_plain(dtype: DType) -> bool {
 }
 
 /// The operand at `index`, broadcast to the shape of the result.
-fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Reason> {
+pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tensor, Reason> {
     let source = operation.input(index)?;
     if source.shape() == operation.shape {
         return Ok(source.clone());
@@ -40,6 +42,9 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         ("Abs", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::abs).collect()),
         ("Ceil", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::ceil).collect()),
         ("Floor", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::floor).collect()),
+        ("Round", Numbers::Floats(v)) => {
+            Numbers::Floats(v.into_iter().map(f64::round_ties_even).collect())
+        }
         ("Sign", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(i128::signum).collect()),
         // Not the sign of zero, which is a zero of its own sign or not.
         ("Sign", Numbers::Floats(v)) if v.iter().all(|v| *v != 0.0) => {
@@ -50,6 +55,9 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
             Numbers::Floats(v.into_iter().map(f64::recip).collect())
         }
         ("Sqrt", Numbers::Floats(v)) => Numbers::Floats(v.into_iter().map(f64::sqrt).collect()),
+        ("BitwiseNot", Numbers::Ints(v)) => {
+            Numbers::Ints(v.into_iter().map(|v| wrapped(!v, operation.dtype)).collect())
+        }
         ("Not", Numbers::Ints(v)) => Numbers::Ints(v.into_iter().map(|v| 1 - v).collect()),
         _ => return Err("the type is not computed with"),
     };
@@ -62,11 +70,23 @@ pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
+    let (node, dtype) = (operation.node, operation.dtype);
+    // Unsigned integers wrap around everywhere.
+    let wraps = dtype.kind() == Kind::Unsigned && matches!(op, "Add" | "Sub" | "Mul" | "BitShift");
+    let is_floored = op == "Mod" && node.int("fmod", 0) == 0;
     let result = match (numbers(0)?, numbers(1)?) {
         (Numbers::Ints(a), Numbers::Ints(b)) => {
-            let values = a.into_iter().zip(b).map(|(a, b)| int(op, a, b));
-            let values = values.collect::<Option<_>>();
+            let value = |(a, b): (i128, i128)| match op {
+                "BitShift" => shifted(node, a, b, dtype),
+                _ if is_floored => floored_modulo(a, b),
+                _ => int(op, a, b),
+            };
+            let value = |pair| value(pair).map(|v| if wraps { wrapped(v, dtype) } else { v });
+            let values = a.into_iter().zip(b).map(value).collect::<Option<_>>();
             Numbers::Ints(values.ok_or("an integer operation fails")?)
+        }
+        (Numbers::Floats(_), Numbers::Floats(_)) if is_floored => {
+            return Err("the type is not computed with");
         }
         (Numbers::Floats(a), Numbers::Floats(b)) => {
             let values = a.into_iter().zip(b).map(|(a, b)| float(op, a, b));
@@ -78,7 +98,39 @@ pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-fn int(op: &str, a: i128, b: i128) -> Option<i128> {
+/// `Sum` of several operands, rounded once.
+pub(super) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    if !operation.may_round() {
+        return Err("the order of the operations is up to the runtime");
+    }
+    let limit = reduce::largest(operation.dtype)?;
+    let mut operands = Vec::new();
+    for index in 0..operation.inputs.len() {
+        let Numbers::Floats(values) = Numbers::new(&broadcast(operation, index)?)? else {
+            return Err("the type is not computed with");
+        };
+        operands.push(values);
+    }
+    let sum = |place: usize| {
+        let terms: Option<Vec<f64>> = operands.iter().map(|v| v.get(place).copied()).collect();
+        reduce::sum(&terms.unwrap_or_default(), limit)
+    };
+    let values = (0..operation.shape.iter().product()).map(sum).collect::<Result<_, _>>()?;
+    Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
+}
+
+fn shifted(node: &Node, a: i128, b: i128, dtype: DType) -> Option<i128> {
+    let by = u32::try_from(b).ok().filter(|by| *by < dtype.bits())?;
+    Some(if node.string("direction") == Some("LEFT") { a << by } else { a >> by })
+}
+
+/// What is left of a division, with the sign of the divisor.
+fn floored_modulo(a: i128, b: i128) -> Option<i128> {
+    let rest = a.checked_rem(b)?;
+    Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
+}
+
+pub(super) fn int(op: &str, a: i128, b: i128) -> Option<i128> {
     match op {
         "Add" => a.checked_add(b),
         "Sub" => a.checked_sub(b),
@@ -86,25 +138,43 @@ fn int(op: &str, a: i128, b: i128) -> Option<i128> {
         "Div" => a.checked_div(b),
         "Max" => Some(a.max(b)),
         "Min" => Some(a.min(b)),
-        "And" => Some(a & b),
-        "Or" => Some(a | b),
-        "Xor" => Some(a ^ b),
+        "Mod" => a.checked_rem(b),
+        "And" | "BitwiseAnd" => Some(a & b),
+        "Or" | "BitwiseOr" => Some(a | b),
+        "Xor" | "BitwiseXor" => Some(a ^ b),
         _ => None,
     }
 }
 
-fn float(op: &str, a: f64, b: f64) -> Option<f64> {
+pub(super) fn float(op: &str, a: f64, b: f64) -> Option<f64> {
+    let is_same_zero = a.to_bits() == b.to_bits();
     match op {
         "Add" => Some(a + b),
         "Sub" => Some(a - b),
         "Mul" => Some(a * b),
         "Div" => Some(a / b),
+        "Mod" => Some(a % b),
         // Which of two zeros, and which NaN, they choose is up to the runtime.
-        "Max" | "Min" if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0) => None,
+        "Max" | "Min" if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && !is_same_zero) => {
+            None
+        }
         "Max" => Some(a.max(b)),
         "Min" => Some(a.min(b)),
         _ => None,
     }
+}
+
+/// `Relu`. The zero that negative numbers become is a positive one.
+pub(super) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let relu = |v: f64| if v > 0.0 { v } else { 0.0 };
+    let result = match Numbers::new(operation.input(0)?)? {
+        Numbers::Ints(values) => Numbers::Ints(values.into_iter().map(|v| v.max(0)).collect()),
+        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
+            return Err("an operand is not a number");
+        }
+        Numbers::Floats(values) => Numbers::Floats(values.into_iter().map(relu).collect()),
+    };
+    result.into_tensor(operation.dtype, operation.shape)
 }
 
 pub(super) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -152,12 +222,25 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     let (Some(low), Some(high)) = (low, high) else {
         return Err("the type is not computed with");
     };
-    let is_clear = |v: &f64| !v.is_nan() && (*v != 0.0 || (low < 0.0 && high > 0.0));
-    let ordered = low < high && low != 0.0 && high != 0.0;
-    if !ordered || !values.iter().all(is_clear) {
+    // `-0.0` may become the bound `0.0`, or stay.
+    let has_one_zero = |bound: f64| {
+        bound != 0.0 || values.iter().all(|v| *v != 0.0 || v.to_bits() == bound.to_bits())
+    };
+    let is_clear = operation.may_round() || (has_one_zero(low) && has_one_zero(high));
+    let is_ordered = low <= high && values.iter().all(|v| !v.is_nan());
+    if !is_ordered || !is_clear {
         return Err("the operation is not exact");
     }
-    let values = values.into_iter().map(|v| v.clamp(low, high)).collect();
+    let values = values.into_iter().map(|v| {
+        if v < low {
+            low
+        } else if v > high {
+            high
+        } else {
+            v
+        }
+    });
+    let values = values.collect();
     Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
 }
 
@@ -196,6 +279,9 @@ pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     }
     let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
     let tensor = tensor.map_err(|_| "the result does not have the inferred size")?;
+    if operation.may_round() {
+        return Ok(tensor);
+    }
     // onnxruntime adds up what either side contributes, and zero turns `-0.0` into `0.0`.
     let is_minus_zero = |v: &f64| *v == 0.0 && v.is_sign_negative();
     if tensor.to_f64s().is_some_and(|values| values.iter().any(is_minus_zero)) {

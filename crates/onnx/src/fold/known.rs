@@ -2,7 +2,7 @@
 
 use tensor::Tensor;
 
-use super::{Operation, evaluate, evaluator};
+use super::{Exactness, Operation, evaluate, evaluator};
 use crate::{Graph, Producer, ValueId};
 
 /// More elements than this are not looked at.
@@ -51,7 +51,9 @@ fn find(graph: &Graph, value: ValueId, steps: &mut u32) -> Option<Tensor> {
         });
     }
     let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
-    evaluate(&Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape }).ok()
+    let exactness = Exactness::EachBit;
+    let dtype = ty.dtype;
+    evaluate(&Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness }).ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tensor::Tensor;
 use super::{Operation, Reason, UNKNOWN, axis, permutation};
 
 /// The bytes of one element; elements that share a byte cannot be moved one by one.
-fn width(tensor: &Tensor) -> Result<usize, Reason> {
+pub(super) fn width(tensor: &Tensor) -> Result<usize, Reason> {
     match tensor.dtype().bits() {
         bits if bits.is_multiple_of(8) => Ok(bits as usize / 8),
         _ => Err(PACKED),
@@ -110,6 +110,15 @@ pub(super) fn pick(
     Ok(picked)
 }
 
+/// The result, made of the elements of `source` at `positions`.
+pub(super) fn picked(
+    operation: &Operation<'_>,
+    source: &Tensor,
+    positions: impl IntoIterator<Item = isize>,
+) -> Result<Tensor, Reason> {
+    tensor(operation, pick(source, positions)?)
+}
+
 /// The elements in another order.
 pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
@@ -121,7 +130,7 @@ pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let strides = broadcast_strides(source.shape(), operation.shape)?;
-    tensor(operation, pick(source, positions(operation.shape, &strides, 0))?)
+    picked(operation, source, positions(operation.shape, &strides, 0))
 }
 
 pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -145,7 +154,7 @@ pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         first += isize::try_from(start).map_err(|_| "a start is too large")? * strides[along];
         strides[along] = strides[along].saturating_mul(step);
     }
-    tensor(operation, pick(source, positions(operation.shape, &strides, first))?)
+    picked(operation, source, positions(operation.shape, &strides, first))
 }
 
 pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
@@ -165,19 +174,109 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     tensor(operation, bytes)
 }
 
-pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let (source, indices) = (operation.input(0)?, operation.ints(1)?);
-    let shape = source.shape();
-    let along = operation.axis(0, shape.len())?;
-    let inner: usize = shape[along + 1..].iter().product();
-    let indices = indices.iter().map(|i| axis(*i, shape[along]));
-    let indices: Vec<usize> = indices.collect::<Result<_, _>>()?;
-    let mut positions = Vec::new();
-    for outer in 0..shape[..along].iter().product() {
-        for index in &indices {
-            let first = (outer * shape[along] + index) * inner;
-            positions.extend((first..first + inner).map(usize::cast_signed));
+/// One of the results of `Split`.
+pub(super) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let along = operation.axis(0, source.shape().len())?;
+    let before = match operation.inputs.get(1).copied().flatten() {
+        Some(_) => operation.ints(1)?.iter().take(operation.result).sum(),
+        // All parts but the last are as large as the first.
+        None => {
+            let parts = usize::try_from(operation.node.int("num_outputs", 0)).unwrap_or(0);
+            let before = source.shape()[along].div_ceil(parts.max(1)) * operation.result;
+            i64::try_from(before).map_err(|_| "a part is too large")?
+        }
+    };
+    let strides = strides(source.shape());
+    let start = isize::try_from(before).map_err(|_| "a part is too large")? * strides[along];
+    picked(operation, source, positions(operation.shape, &strides, start))
+}
+
+/// `Pad` with a constant, which may also cut off.
+pub(super) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let (source, pads) = (operation.input(0)?, operation.ints(1)?);
+    if operation.node.string("mode").unwrap_or("constant") != "constant" {
+        return Err("the operator is not evaluated");
+    }
+    let (shape, rank) = (source.shape(), source.shape().len());
+    let axes: Vec<usize> = match operation.inputs.get(3).copied().flatten() {
+        Some(_) => {
+            operation.ints(3)?.into_iter().map(|a| axis(a, rank)).collect::<Result<_, _>>()?
+        }
+        None => (0..rank).collect(),
+    };
+    let mut before = vec![0isize; rank];
+    for (along, pad) in axes.iter().zip(&pads) {
+        before[*along] = isize::try_from(*pad).map_err(|_| "a size is too large")?;
+    }
+    let width = width(source)?;
+    let filler = match operation.inputs.get(2).copied().flatten() {
+        Some(value) => value.bytes().ok_or(UNKNOWN)?.into_owned(),
+        None => vec![0; width],
+    };
+    let bytes = source.bytes().ok_or(UNKNOWN)?;
+    // The position along each axis before, of every element; `None` is outside.
+    let own = strides(shape);
+    let mut from: Vec<Option<isize>> = vec![Some(0)];
+    for (along, size) in operation.shape.iter().enumerate() {
+        let next = |at: &Option<isize>| {
+            let at = *at;
+            let (before, own, limit) = (before[along], own[along], shape[along].cast_signed());
+            (0..size.cast_signed()).map(move |i| {
+                let i = i - before;
+                at.filter(|_| i >= 0 && i < limit).map(|at| at + i * own)
+            })
+        };
+        from = from.iter().flat_map(next).collect();
+    }
+    let mut padded = Vec::with_capacity(from.len() * width);
+    for at in from {
+        let start = at.map(|at| at.unsigned_abs() * width);
+        let element = match start {
+            Some(start) => bytes.get(start..start + width),
+            None => Some(filler.as_slice()),
+        };
+        padded.extend_from_slice(element.ok_or("an operand has a different shape")?);
+    }
+    tensor(operation, padded)
+}
+
+/// `Tile`: the whole, again and again along each axis.
+pub(super) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let (shape, own) = (source.shape(), strides(source.shape()));
+    let mut from = vec![0isize];
+    for (along, size) in operation.shape.iter().enumerate() {
+        let limit = *shape.get(along).filter(|n| **n > 0).ok_or("there is nothing to repeat")?;
+        let step = own[along];
+        let next = |at: &isize| {
+            let at = *at;
+            (0..*size).map(move |i| at + (i % limit).cast_signed() * step)
+        };
+        from = from.iter().flat_map(next).collect();
+    }
+    picked(operation, source, from)
+}
+
+/// `Trilu`: what is on one side of a diagonal, and zeros.
+pub(super) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let [.., rows, columns] = *source.shape() else { return Err("it is not a matrix") };
+    let diagonal = match operation.inputs.get(1).copied().flatten() {
+        Some(_) => operation.ints(1)?.first().copied().unwrap_or(0),
+        None => 0,
+    };
+    let is_upper = operation.node.int("upper", 1) != 0;
+    let width = width(source)?;
+    let mut bytes = source.bytes().ok_or(UNKNOWN)?.into_owned();
+    for (place, element) in bytes.chunks_mut(width).enumerate() {
+        let (row, column) = (place / columns.max(1) % rows.max(1), place % columns.max(1));
+        let (row, column) = (i64::try_from(row), i64::try_from(column));
+        let (Ok(row), Ok(column)) = (row, column) else { return Err("a size is too large") };
+        let distance = (column - row).saturating_sub(diagonal);
+        if if is_upper { distance < 0 } else { distance > 0 } {
+            element.fill(0);
         }
     }
-    tensor(operation, pick(source, positions)?)
+    tensor(operation, bytes)
 }

@@ -16,8 +16,14 @@ pub(super) enum Numbers {
     Floats(Vec<f64>),
 }
 
+/// More elements than this are left to the runtime.
+const LIMIT: usize = 1 << 22;
+
 impl Numbers {
     pub(super) fn new(tensor: &Tensor) -> Result<Self, Reason> {
+        if tensor.len() > LIMIT {
+            return Err("an operand is large");
+        }
         let ints = tensor.to_ints().map(Numbers::Ints);
         let numbers = ints.or_else(|| tensor.to_f64s().map(Numbers::Floats));
         numbers.ok_or("the elements are not plain numbers")

@@ -1,18 +1,29 @@
-//! Computes what depends on constants only, where the result is the same bit for bit and small: as small as the constants
-//! that it takes the place of, or a table that makes the file a little larger.
+//! Computes what depends on constants only, where the result is small: as small as the constants that it
+//! takes the place of, or a table that makes the file a little larger.
 //! Parameters (constants with a name) are left alone: people look for them by name.
 
 use std::sync::Arc;
 
-use onnx::fold::{self, Operation};
+use onnx::fold::{self, Exactness, Operation};
 use onnx::{Attrs, Graph, Node, Producer, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "fold_constants", roots: fold::OPERATORS, try_at };
+/// What is the same bit for bit, whoever computes it.
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "fold_constants",
+    roots: fold::OPERATORS,
+    try_at: |m| try_at(m, Exactness::EachBit),
+};
+
+/// Sums and functions as well, whose last bits are up to who computes them.
+pub(crate) static ROUNDED: Rewrite = Rewrite {
+    name: "fold_rounded_constants",
+    roots: fold::OPERATORS,
+    try_at: |m| try_at(m, Exactness::Rounded),
+};
 
 /// The bytes that a result may always take.
 const LIMIT: usize = 4096;
@@ -27,14 +38,25 @@ const GROWTH: usize = 1 << 20;
 /// The elements that a mask may have: one for a thousand tokens is computed once, here.
 const MASK_LIMIT: usize = 1 << 20;
 
-fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let result = m.result()?;
-    let known = empty(m.ty(result)).or_else(|| known_content(m.graph(), result));
-    let tensor = match known {
-        Some(tensor) => tensor,
-        None => evaluate(m, result)?,
-    };
-    Ok(vec![m.tensor(tensor)])
+fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip> {
+    let results = m.root().outputs.clone();
+    if let [result] = *results {
+        let known = empty(m.ty(result)).or_else(|| known_content(m.graph(), result));
+        if let Some(tensor) = known {
+            return Ok(vec![m.tensor(tensor)]);
+        }
+    }
+    let tensors = (0..results.len()).map(|index| evaluate(m, index, exactness));
+    let tensors: Vec<(Tensor, usize)> = tensors.collect::<Result<_, _>>()?;
+    let mut values = Vec::new();
+    for (tensor, growth) in tensors {
+        let value = m.tensor(tensor);
+        if growth > 0 {
+            m.memory().folded.grown.push((value, growth));
+        }
+        values.push(value);
+    }
+    Ok(values)
 }
 
 /// What has no elements is a constant, whatever computes it.
@@ -69,8 +91,8 @@ fn known_content(graph: &Graph, value: ValueId) -> Option<Tensor> {
 #[derive(Debug, Default)]
 pub(crate) struct Folded {
     known: FxHashMap<(&'static str, Vec<usize>), Vec<Fold>>,
-    /// The bytes by which the file got larger.
-    grown: usize,
+    /// Results by which the file got larger, and by how many bytes.
+    grown: Vec<(ValueId, usize)>,
 }
 
 /// An operator on constants, and its result.
@@ -78,6 +100,8 @@ pub(crate) struct Folded {
 struct Fold {
     attrs: Attrs,
     inputs: Vec<Option<Tensor>>,
+    /// Which of the operator's results it is.
+    index: usize,
     result: Tensor,
 }
 
@@ -93,6 +117,7 @@ impl Folded {
         let is_same = |fold: &&Fold| {
             fold.attrs == operation.node.attrs
                 && fold.inputs.iter().map(Option::as_ref).eq(operation.inputs.iter().copied())
+                && fold.index == operation.result
                 && fold.result.dtype() == operation.dtype
                 && fold.result.shape() == operation.shape
         };
@@ -100,17 +125,31 @@ impl Folded {
     }
 }
 
-fn evaluate(m: &mut Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
+/// The result of the root at `index`, and the bytes by which it makes the file larger.
+fn evaluate(
+    m: &mut Match<'_>,
+    index: usize,
+    exactness: Exactness,
+) -> Result<(Tensor, usize), Skip> {
     let inputs = constants(m)?;
-    let (node, ty) = (m.root(), m.ty(result));
+    let node = m.root();
+    let ty = m.ty(*node.outputs.get(index).ok_or("the node has no result")?);
     let shape = folded_shape(ty)?;
     let limit = match makes_mask(m, node, ty.dtype) {
         true => ty.dtype.byte_len(MASK_LIMIT),
         false => LIMIT,
     };
-    let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape };
+    let operands: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+    let operation = Operation {
+        node,
+        inputs: &operands,
+        dtype: ty.dtype,
+        shape: &shape,
+        result: index,
+        exactness,
+    };
     if let Some(known) = m.known().folded.get(&operation) {
-        return Ok(known);
+        return Ok((known, 0));
     }
     let is_small = is_within(ty.dtype, &shape, limit);
     // What only gets another layout or a smaller type is not computed now, whatever the number of elements.
@@ -120,29 +159,39 @@ fn evaluate(m: &mut Match<'_>, result: ValueId) -> Result<Tensor, Skip> {
         None if is_small => (fold::evaluate(&operation)?, 0),
         None => {
             let growth = growth(m, ty.dtype, &shape).ok_or("the result is large")?;
-            (fold::evaluate(&operation)?, growth)
+            let result = fold::evaluate(&operation)?;
+            if growth > 0 && result.splat().is_some() {
+                return Err("what repeats one number stays short".into());
+            }
+            (result, growth)
         }
     };
     let key = Folded::key(&operation);
-    let inputs = inputs.iter().map(|input| input.cloned()).collect();
-    let fold = Fold { attrs: node.attrs.clone(), inputs, result: result.clone() };
-    let folded = &mut m.memory().folded;
-    folded.known.entry(key).or_default().push(fold);
-    folded.grown += growth;
-    Ok(result)
+    let attrs = node.attrs.clone();
+    let fold = Fold { attrs, inputs, index, result: result.clone() };
+    m.memory().folded.known.entry(key).or_default().push(fold);
+    Ok((result, growth))
 }
 
 /// The bytes by which the file gets larger if the root's result is stored; `None` if that is too much. What
 /// only repeats its operand stays short.
 fn growth(m: &Match<'_>, dtype: DType, shape: &[usize]) -> Option<usize> {
     let node = m.root();
-    if !is_within(dtype, shape, COMPUTED) || node.is("ConstantOfShape") || node.is("Expand") {
+    if !is_within(dtype, shape, COMPUTED) || repeats(node) {
         return None;
     }
     let operands = node.inputs.iter().flatten().filter(|value| m.is_used_once(**value));
     let freed = operands.filter_map(|value| m.constant(*value)).map(Tensor::byte_len);
     let growth = dtype.byte_len(shape.iter().product()).saturating_sub(freed.sum());
-    (m.known().folded.grown + growth <= GROWTH).then_some(growth)
+    let is_read = |value: ValueId| m.graph().value(value).uses().next().is_some();
+    let grown = m.known().folded.grown.iter().filter(|(value, _)| is_read(*value));
+    let grown: usize = grown.map(|(_, bytes)| bytes).sum();
+    (grown + growth <= GROWTH).then_some(growth)
+}
+
+/// Whether a node only repeats what its operand holds.
+fn repeats(node: &Node) -> bool {
+    node.is("ConstantOfShape") || node.is("Expand")
 }
 
 /// A view of the first operand, if it is stored instead of that and takes no more bytes.
@@ -153,35 +202,39 @@ fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
     (is_alone && view.byte_len() <= view.source_len()).then_some(view)
 }
 
-/// The operands of the root, if all of them are constants without names.
-fn constants<'m>(m: &'m Match<'_>) -> Result<Vec<Option<&'m Tensor>>, Skip> {
-    let (graph, node) = (m.graph(), m.root());
-    let values = || node.inputs.iter().flatten().map(|value| graph.value(*value));
-    if !values().all(|value| matches!(value.producer(), Producer::Constant(_))) {
-        return Err("an operand is not a constant".into());
-    }
-    if values().any(|value| !value.name.is_empty()) {
-        return Err("a parameter keeps its name".into());
-    }
-    let tensor = |input: &Option<ValueId>| input.and_then(|value| graph.constant(value));
-    Ok(node.inputs.iter().map(tensor).collect())
+/// The operands of the root, if all of them are constants without names, or repeat one.
+fn constants(m: &Match<'_>) -> Result<Vec<Option<Tensor>>, Skip> {
+    let operand = |input: &Option<ValueId>| match input {
+        Some(value) => constant(m, *value).map(Some),
+        None => Ok(None),
+    };
+    m.root().inputs.iter().map(operand).collect()
 }
 
-/// Functions of constants, whose last bits are up to who computes them.
-pub(crate) static FUNCTIONS: Rewrite =
-    Rewrite { name: "fold_functions", roots: fold::FUNCTIONS, try_at: try_function };
-
-fn try_function(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let inputs = constants(m)?;
-    let ty = m.ty(m.result()?);
-    let shape = folded_shape(ty)?;
-    let is_small = is_within(ty.dtype, &shape, LIMIT);
-    let growth = if is_small { Some(0) } else { growth(m, ty.dtype, &shape) };
-    let growth = growth.ok_or("the result is large")?;
-    let operation = Operation { node: m.root(), inputs: &inputs, dtype: ty.dtype, shape: &shape };
-    let tensor = fold::function(&operation)?;
-    m.memory().folded.grown += growth;
-    Ok(vec![m.tensor(tensor)])
+fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
+    let graph = m.graph();
+    let of = |value: ValueId| match graph.value(value).producer() {
+        Producer::Constant(_) if !graph.value(value).name.is_empty() => {
+            Err(Skip::Because("a parameter keeps its name"))
+        }
+        Producer::Constant(tensor) => Ok(tensor.clone()),
+        _ => Err(Skip::Because("an operand is not a constant")),
+    };
+    let Some(node) = graph.producer(value).map(|id| graph.node(id)).filter(|node| repeats(node))
+    else {
+        return of(value);
+    };
+    let shape = folded_shape(m.ty(value))?;
+    if !is_within(m.ty(value).dtype, &shape, COMPUTED) {
+        return Err("an operand is large".into());
+    }
+    let inputs = node.inputs.iter().flatten().map(|input| of(*input));
+    let inputs: Vec<Tensor> = inputs.collect::<Result<_, _>>()?;
+    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
+    let dtype = m.ty(value).dtype;
+    let exactness = Exactness::EachBit;
+    let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
+    Ok(fold::evaluate(&operation)?)
 }
 
 /// The shape of a result, if it is known.
@@ -210,7 +263,7 @@ fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, REWRITE};
+    use super::{REWRITE, ROUNDED};
     use crate::testing::{operators, rewrites_to, stays};
 
     fn folds_to(body: &str, expected: &str) {
@@ -396,7 +449,10 @@ mod tests {
             "g () => (int32 y) { a = Constant <value = int32 {2147483647}> () y = Add (a, a) }",
             "g () => (int32 y) { a = Constant <value = int32 {0}> () y = Div (a, a) }",
             "g () => (float y) { a = Constant <value = float {0}> () y = Div (a, a) }",
-            "g () => (float y) { a = Constant <value = float {0}> () y = Max (a, a) }",
+            "g () => (float y) {
+                a = Constant <value = float {0}> () b = Constant <value = float {-0.0}> ()
+                y = Max (a, b)
+            }",
             "g () => (float y) { a = Constant <value = float {0}> () y = Sign (a) }",
             "g () => (int8 y) { a = Constant <value = float {1e9}> () y = Cast <to = 3> (a) }",
             "g () => (float y) {
@@ -404,8 +460,21 @@ mod tests {
                 y = Where (c, a, a)
             }",
             "g () => (float y) { a = Constant <value = float {-1}> () y = Sqrt (a) }",
-            // Functions that no standard rounds for us.
+            // Functions that no standard rounds for us, and sums that depend on the order.
             "g () => (float y) { a = Constant <value = float {1}> () y = Exp (a) }",
+            "g () => (float[1] y) {
+                a = Constant <value = float[3] {0.1, 0.2, 0.3}> () y = ReduceSum (a)
+            }",
+            "g () => (float y) { a = Constant <value = float[2] {1, 2}> () y = MatMul (a, a) }",
+            // Which update stays, and what is not in range.
+            "g () => (int32[2] y) {
+                a = Constant <value = int32[2] {1, 2}> () i = Constant <value = int64[2,1] {1, 1}> ()
+                y = ScatterND (a, i, a)
+            }",
+            "g () => (int32[1] y) {
+                a = Constant <value = int32[2] {1, 2}> () i = Constant <value = int64[1,1] {2}> ()
+                y = GatherND (a, i)
+            }",
             // A large result, a parameter.
             "g () => (float[2000] y) {
                 a = Constant <value_ints = [2000]> () y = ConstantOfShape (a)
@@ -422,7 +491,7 @@ mod tests {
     fn functions_are_rounded_once() {
         let folds = |body: &str, expected: &str| {
             let graph = |body: &str| format!("g () => (float[2] y) {{ {body} y = Identity (b) }}");
-            rewrites_to(&FUNCTIONS, &graph(body), &graph(expected));
+            rewrites_to(&ROUNDED, &graph(body), &graph(expected));
         };
         folds(
             "a = Constant <value = float[2] {0, 1}> () b = Exp (a)",
@@ -436,13 +505,202 @@ mod tests {
     }
 
     #[test]
-    fn functions_without_a_number_for_a_result_and_those_of_doubles_stay() {
+    fn what_is_no_number_or_may_overflow_stays() {
         for text in [
             "g () => (float y) { a = Constant <value = float {-1}> () y = Log (a) }",
-            "g () => (double y) { a = Constant <value = double {1}> () y = Exp (a) }",
             "g () => (float[1] y) <float[1] v = {3}> { y = Exp (v) }",
+            // Finite in one order of adding up, infinite in another.
+            "g () => (float[1] y) {
+                a = Constant <value = float[3] {3e38, 3e38, -3e38}> () y = ReduceSum (a)
+            }",
+            "g () => (float[1] y) {
+                a = Constant <value = float[2] {inf, -inf}> () y = ReduceSum (a)
+            }",
+            "g () => (float[1] y) {
+                a = Constant <value = float[3] {1e-30, 1e-30, 1e30}> () y = ReduceProd (a)
+            }",
+            "g () => (float[1] y) {
+                a = Constant <value = float[3] {0, 1e30, 1e30}> () y = ReduceProd (a)
+            }",
         ] {
-            stays(&FUNCTIONS, text);
+            stays(&ROUNDED, text);
         }
+    }
+
+    #[test]
+    fn sums_and_products_are_rounded_once() {
+        for (ty, body, expected) in [
+            (
+                "float[1]",
+                "a = Constant <value = float[3] {1e8, 1, -1e8}> () r = ReduceSum (a)",
+                "float[1] {1}",
+            ),
+            (
+                "double[1]",
+                "a = Constant <value = double[3] {1e16, 1, -1e16}> () r = ReduceSum (a)",
+                "double[1] {1}",
+            ),
+            (
+                "float[1]",
+                "a = Constant <value = float[2] {inf, 1}> () r = ReduceSum (a)",
+                "float[1] {inf}",
+            ),
+            (
+                "float[2]",
+                "a = Constant <value = float[2,2] {1, 2, 3, 5}> ()
+                 x = Constant <value_ints = [0]> () r = ReduceMean <keepdims = 0> (a, x)",
+                "float[2] {2, 3.5}",
+            ),
+            (
+                "float[1,1]",
+                "a = Constant <value = float[1,2] {3, 4}> () r = ReduceL2 (a)",
+                "float[1,1] {5}",
+            ),
+            (
+                "float[3]",
+                "a = Constant <value = float[3] {1, 2, 3}> () x = Constant <value_int = 0> ()
+                 r = CumSum <exclusive = 1, reverse = 1> (a, x)",
+                "float[3] {5, 3, 0}",
+            ),
+            (
+                "float[2,1,2]",
+                "a = Constant <value = float[2,1,2] {1, 2, 3, 4}> ()
+                 b = Constant <value = float[2,2] {1, 10, 100, 1000}> () r = MatMul (a, b)",
+                "float[2,1,2] {201, 2010, 403, 4030}",
+            ),
+            (
+                "float16[1]",
+                "a = Constant <value = float16[1] {1.0}> () r = Exp (a)",
+                "float16[1] {2.71875}",
+            ),
+            (
+                "float[3]",
+                "a = Constant <value = float[2,3] {2, 3, 4, 5, 6, 7}> ()
+                 v = Constant <value = float[2] {1, 10}> () r = MatMul (v, a)",
+                "float[3] {52, 63, 74}",
+            ),
+        ] {
+            rewrites_to(
+                &ROUNDED,
+                &format!("g () => ({ty} y) {{ {body} y = Identity (r) }}"),
+                &format!(
+                    "g () => ({ty} y) {{ r = Constant <value = {expected}> () y = Identity (r) }}"
+                ),
+            );
+        }
+    }
+
+    #[test]
+    fn places_and_orders_fold() {
+        let c = "c = Constant <value = int32[2,3] {1, 2, 3, 4, 5, 6}> ()";
+        for (result, op, expected) in [
+            (
+                "int32[2,3]",
+                "i = Constant <value = int64[2,1] {1, -2}> () u = Neg (c) r = ScatterND (c, i, u)",
+                "int32[2,3] {-4, -5, -6, -1, -2, -3}",
+            ),
+            (
+                "int32[2,3]",
+                "i = Constant <value = int64[2,2] {0, 1, 0, 1}> ()
+                 u = Constant <value = int32[2] {10, 20}> ()
+                 r = ScatterND <reduction = \"add\"> (c, i, u)",
+                "int32[2,3] {1, 32, 3, 4, 5, 6}",
+            ),
+            (
+                "int32[2,3]",
+                "i = Constant <value = int64[1,2] {-1, 0}> ()
+                 u = Constant <value = int32[1,2] {7, 8}> ()
+                 r = ScatterElements <axis = 1> (c, i, u)",
+                "int32[2,3] {8, 2, 7, 4, 5, 6}",
+            ),
+            (
+                "int32[2]",
+                "i = Constant <value = int64[2,1] {2, 0}> () r = GatherND <batch_dims = 1> (c, i)",
+                "int32[2] {3, 4}",
+            ),
+            (
+                "int32[2,1]",
+                "i = Constant <value = int64[2,1] {2, 0}> () r = GatherElements <axis = 1> (c, i)",
+                "int32[2,1] {3, 4}",
+            ),
+            (
+                "int32[2,4]",
+                "p = Constant <value_ints = [-1, 2]> () v = Constant <value = int32 {9}> ()
+                 axes = Constant <value_ints = [1]> () r = Pad (c, p, v, axes)",
+                "int32[2,4] {2, 3, 9, 9, 5, 6, 9, 9}",
+            ),
+            (
+                "int32[2,6]",
+                "p = Constant <value_ints = [1, 2]> () r = Tile (c, p)",
+                "int32[2,6] {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}",
+            ),
+            ("int32[2,3]", "r = Trilu <upper = 0> (c)", "int32[2,3] {1, 0, 0, 4, 5, 0}"),
+            (
+                "int32[2,1]",
+                "p = Constant <value_ints = [2, 1]> () a, r = Split <axis = 1> (c, p)",
+                "int32[2,1] {3, 6}",
+            ),
+            (
+                "int32[2,2]",
+                "k = Constant <value_ints = [2]> () r, i = TopK (c, k)",
+                "int32[2,2] {3, 2, 6, 5}",
+            ),
+            (
+                "int64[1,3]",
+                "k = Constant <value_ints = [1]> () a, r = TopK <axis = 0> (c, k)",
+                "int64[1,3] {1, 1, 1}",
+            ),
+            ("int64[3]", "r = ArgMax <axis = 0, keepdims = 0> (c)", "int64[3] {1, 1, 1}"),
+            (
+                "int32[2]",
+                "axes = Constant <value_ints = [1]> () r = ReduceSum <keepdims = 0> (c, axes)",
+                "int32[2] {6, 15}",
+            ),
+            (
+                "int32[2,3]",
+                "axes = Constant <value_int = 1> () r = CumSum (c, axes)",
+                "int32[2,3] {1, 3, 6, 4, 9, 15}",
+            ),
+            (
+                "int32[2,3]",
+                "n = Neg (c) t = Constant <value = int32 {4}> () r = Mod (n, t)",
+                "int32[2,3] {3, 2, 1, 0, 3, 2}",
+            ),
+            (
+                "int32[2,3]",
+                "n = Neg (c) t = Constant <value = int32 {4}> () r = Mod <fmod = 1> (n, t)",
+                "int32[2,3] {-1, -2, -3, 0, -1, -2}",
+            ),
+            (
+                "int32[2,3]",
+                "t = Constant <value = int32 {6}> () n = BitwiseNot (c) r = BitwiseAnd (n, t)",
+                "int32[2,3] {6, 4, 4, 2, 2, 0}",
+            ),
+        ] {
+            let expected = format!("r = Constant <value = {expected}> ()");
+            folds_to(&format!("{result}: {c} {op}"), &expected);
+        }
+        folds_to(
+            "uint32[2]: a = Constant <value = uint32[2] {4294967295, 3}> ()
+             one = Constant <value = uint32 {1}> () b = Add (a, one)
+             r = BitShift <direction = \"LEFT\"> (a, one)",
+            "r = Constant <value = uint32[2] {4294967294, 6}> ()",
+        );
+    }
+
+    #[test]
+    fn what_repeats_a_number_is_looked_through() {
+        assert_eq!(
+            operators(
+                &REWRITE,
+                "g (float[2000] x) => (float[2000] y) {
+                    s = Constant <value_ints = [2000]> () one = Constant <value_float: float = 1> ()
+                    t = Expand (one, s) i = Constant <value = int64[1,1] {5}> ()
+                    u = Constant <value = float[1] {7}> ()
+                    w = ScatterND (t, i, u) y = Add (x, w)
+                }"
+            ),
+            ["Add"]
+        );
     }
 }

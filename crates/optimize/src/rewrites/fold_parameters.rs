@@ -10,7 +10,7 @@ use onnx::{Producer, ValueId};
 
 use super::fold_constants::{folded_shape, is_within};
 use crate::{Match, Rewrite, Skip};
-use onnx::fold::{self, Operation};
+use onnx::fold::{self, Exactness, Operation};
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "fold_parameters", roots: fold::OPERATORS, try_at };
@@ -37,7 +37,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (dtype, shape) = (m.ty(result).dtype, folded_shape(m.ty(result))?);
     let inputs = node.inputs.iter().map(|input| input.and_then(|v| m.graph().constant(v)));
     let inputs: Vec<_> = inputs.collect();
-    let operation = Operation { node: &node, inputs: &inputs, dtype, shape: &shape };
+    let exactness = Exactness::EachBit;
+    let operation =
+        Operation { node: &node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
     let is_small = is_within(dtype, &shape, LIMIT);
     let is_first = node.input(0) == Some(parameter);
     if let Some(view) = fold::view(&operation)?.filter(|_| is_first) {

@@ -86,12 +86,14 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &drop_unused_padding::REWRITE,
 ];
 
+/// What computes constants, where their last bits may differ from what a runtime makes of them.
+pub(crate) static COMPUTE: &[&Rewrite] = &[&fold_constants::ROUNDED];
+
 /// What lets products read their operands as they lie.
 pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_before_split::REWRITE];
 
 /// Rewrites that fuse several operators into one.
 pub(crate) static FUSE: &[&Rewrite] = &[
-    &fold_constants::FUNCTIONS,
     &move_blocks::DEPTH_TO_SPACE,
     &move_blocks::SPACE_TO_DEPTH,
     &write_into_buffers::REWRITE,

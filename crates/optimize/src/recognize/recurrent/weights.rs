@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use onnx::fold::{self, Operation};
+use onnx::fold::{self, Exactness, Operation};
 use onnx::{Graph, Node, ValueId};
 use tensor::{DType, Tensor};
 
@@ -146,7 +146,9 @@ fn evaluate(graph: &Graph, value: ValueId, parameters: &mut Vec<ValueId>) -> Opt
     let inputs: Vec<_> = operands.iter().map(Option::as_ref).collect();
     let shape = ty.static_shape()?;
     let shape: Option<Vec<usize>> = shape.into_iter().map(|n| usize::try_from(n).ok()).collect();
-    let operation = Operation { node, inputs: &inputs, dtype: ty.dtype, shape: &shape? };
+    let exactness = Exactness::EachBit;
+    let (dtype, shape) = (ty.dtype, shape?);
+    let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
     (node.op.domain.is_empty() && node.outputs.len() == 1)
         .then(|| fold::evaluate(&operation).ok())
         .flatten()

@@ -81,8 +81,9 @@ struct Step {
 impl Step {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let node = graph.node(graph.producer(value)?);
-        let (image, axis, filter) = match node.op.name {
-            "MatMul" => (node.input(0)?, RANK - 1, filter(graph, node.input(1)?, false)?),
+        let as_it_is = std::array::from_fn(|axis| axis);
+        let (image, moved, axis, filter) = match node.op.name {
+            "MatMul" => (node.input(0)?, as_it_is, RANK - 1, filter(graph, node.input(1)?, false)?),
             "Reshape" => from_the_left(graph, node)?,
             _ => return None,
         };
@@ -92,18 +93,20 @@ impl Step {
         let is_read_once = |value: ValueId| graph.value(value).uses().len() == 1;
         let turned = graph.producer(image).map(|id| graph.node(id)).filter(|n| n.is("Transpose"));
         let Some(turned) = turned else {
-            let order = std::array::from_fn(|axis| axis);
-            return Some(Self { x: image, order, axis, filter, is_alone: is_read_once(image) });
+            let is_alone = is_read_once(image);
+            return Some(Self { x: image, order: moved, axis, filter, is_alone });
         };
-        let order = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
+        let turns: [usize; RANK] = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
+        let order = moved.map(|axis| turns[axis]);
         let x = turned.input(0)?;
         let is_alone = is_read_once(image) && is_read_once(x);
         Some(Self { x, order, axis, filter, is_alone })
     }
 }
 
-/// A matrix times an image whose other axes are one meanwhile: the image, its axis, and the filter.
-fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, usize, Filter)> {
+/// A matrix times an image whose other axes are one meanwhile: the image, the axis of it that each axis of
+/// the result is, the axis that is resampled, and the filter.
+fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], usize, Filter)> {
     let product = graph.node(graph.producer(node.input(0)?)?);
     let (left, right) = (product.input(0)?, product.input(1)?);
     let flat = graph.node(graph.producer(right).filter(|_| product.is("MatMul"))?);
@@ -111,12 +114,16 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, usize, Filter)>
     let alone = |value: ValueId| graph.value(value).uses().len() == 1;
     let shape = |value: ValueId| graph.ty(value).shape.as_slice();
     let (old, new) = (shape(image), shape(*node.outputs.first()?));
-    let fits = shape(right).len() == 2
-        && old.len() == RANK
-        && old.first() == shape(right).first()
-        && old.get(1..) == new.get(1..);
-    let filter = filter(graph, left, true)?;
-    (fits && alone(right) && alone(node.input(0)?)).then_some((image, 0, filter))
+    if shape(right).len() != 2 || old.len() != RANK || !alone(right) || !alone(node.input(0)?) {
+        return None;
+    }
+    // Axes of size one may lie before the rows.
+    let rows = old.iter().position(|size| *size != Dim::Known(1))?;
+    let others: Vec<usize> = (0..RANK).filter(|axis| *axis != rows).collect();
+    let fits = old.get(rows) == shape(right).first()
+        && others.iter().map(|axis| &old[*axis]).eq(new.get(1..)?);
+    let order = [&[rows], others.as_slice()].concat().try_into().ok().filter(|_| fits)?;
+    Some((image, order, 0, filter(graph, left, true)?))
 }
 
 /// Whether the other axis is resized by what reads `value`.

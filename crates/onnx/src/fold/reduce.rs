@@ -1,0 +1,288 @@
+//! Operators that combine the elements along axes.
+
+use tensor::{DType, Tensor};
+
+use super::elementwise::{float, int};
+use super::layout::{positions, strides};
+use super::numbers::Numbers;
+use super::{Operation, Reason, axis};
+
+/// Where the elements are that become one: the first of each group, and how far the others are from it.
+struct Groups {
+    first: Vec<isize>,
+    others: Vec<isize>,
+}
+
+impl Groups {
+    fn along(shape: &[usize], axes: &[usize]) -> Self {
+        let strides = strides(shape);
+        let part = |is_reduced: bool| {
+            let axes = (0..shape.len()).filter(|i| axes.contains(i) == is_reduced);
+            let (sizes, steps): (Vec<_>, Vec<_>) = axes.map(|i| (shape[i], strides[i])).unzip();
+            positions(&sizes, &steps, 0)
+        };
+        Self { first: part(false), others: part(true) }
+    }
+
+    /// The elements of each group.
+    fn of<'a, T: Copy>(&'a self, values: &'a [T]) -> impl Iterator<Item = Option<Vec<T>>> + 'a {
+        self.first.iter().map(move |first| {
+            let at = |other: &isize| usize::try_from(first + other).ok();
+            self.others.iter().map(|other| values.get(at(other)?).copied()).collect()
+        })
+    }
+}
+
+const MISSHAPEN: Reason = "an operand has another size than was inferred";
+const EMPTY: Reason = "there is nothing to combine";
+/// Why sums and products stay that differ by the order in which they are computed.
+const ROUNDED: Reason = "the order of the operations is up to the runtime";
+const OVERFLOW: Reason = "a part of the result may be out of range";
+
+pub(super) fn reduce(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let rank = source.shape().len();
+    let axes: Vec<usize> = match operation.inputs.get(1).copied().flatten() {
+        Some(_) => {
+            operation.ints(1)?.into_iter().map(|a| axis(a, rank)).collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    if axes.is_empty() && operation.node.int("noop_with_empty_axes", 0) != 0 {
+        return Err("nothing is combined");
+    }
+    let axes = if axes.is_empty() { (0..rank).collect() } else { axes };
+    let groups = Groups::along(source.shape(), &axes);
+    let op = operation.node.op.name;
+    let result = match Numbers::new(source)? {
+        Numbers::Ints(values) => {
+            let each = |group: Option<Vec<i128>>| ints(op, &group.ok_or(MISSHAPEN)?);
+            Numbers::Ints(groups.of(&values).map(each).collect::<Result<_, _>>()?)
+        }
+        Numbers::Floats(values) => {
+            if !matches!(op, "ReduceMax" | "ReduceMin") && !operation.may_round() {
+                return Err(ROUNDED);
+            }
+            let limit = largest(operation.dtype)?;
+            let each = |group: Option<Vec<f64>>| floats(op, &group.ok_or(MISSHAPEN)?, limit);
+            Numbers::Floats(groups.of(&values).map(each).collect::<Result<_, _>>()?)
+        }
+    };
+    result.into_tensor(operation.dtype, operation.shape)
+}
+
+fn ints(op: &str, values: &[i128]) -> Result<i128, Reason> {
+    let binary = |op, start| values.iter().try_fold(start, |a, b| int(op, a, *b));
+    let result = match op {
+        "ReduceSum" => binary("Add", 0),
+        "ReduceProd" => binary("Mul", 1),
+        "ReduceMax" => values.iter().max().copied(),
+        "ReduceMin" => values.iter().min().copied(),
+        _ => None,
+    };
+    result.ok_or("an integer operation fails")
+}
+
+fn floats(op: &str, values: &[f64], limit: f64) -> Result<f64, Reason> {
+    let squares = || values.iter().map(|v| v * v).collect::<Vec<f64>>();
+    match op {
+        "ReduceSum" => sum(values, limit),
+        #[expect(clippy::cast_precision_loss, reason = "the number of elements is small")]
+        "ReduceMean" => Ok(sum(values, limit)? / values.len() as f64),
+        "ReduceL1" => sum(&values.iter().map(|v| v.abs()).collect::<Vec<f64>>(), limit),
+        "ReduceL2" => Ok(sum(&squares(), limit)?.sqrt()),
+        "ReduceSumSquare" => sum(&squares(), limit),
+        "ReduceProd" => product(values, limit),
+        "ReduceMax" | "ReduceMin" => {
+            let (first, rest) = values.split_first().ok_or(EMPTY)?;
+            let op = if op == "ReduceMax" { "Max" } else { "Min" };
+            let result = rest.iter().try_fold(*first, |a, b| float(op, a, *b));
+            result.ok_or("the operation is not exact")
+        }
+        _ => Err("the operator is not evaluated"),
+    }
+}
+
+/// The largest number of a type.
+pub(super) fn largest(dtype: DType) -> Result<f64, Reason> {
+    match dtype {
+        DType::F16 => Ok(65504.0),
+        DType::BF16 | DType::F32 => Ok(f64::from(f32::MAX)),
+        DType::F64 => Ok(f64::MAX),
+        _ => Err("the type is not computed with"),
+    }
+}
+
+/// A sum, as if rounded once. What may be infinite in some order of adding up is refused.
+pub(super) fn sum(values: &[f64], limit: f64) -> Result<f64, Reason> {
+    if values.iter().any(|v| !v.is_finite()) {
+        return Ok(values.iter().sum());
+    }
+    if values.iter().map(|v| v.abs()).sum::<f64>() > limit {
+        return Err(OVERFLOW);
+    }
+    // What additions lose is added up as well.
+    let (mut sum, mut lost) = (0.0f64, 0.0f64);
+    for value in values {
+        let next = sum + value;
+        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        sum = next;
+    }
+    Ok(sum + lost)
+}
+
+/// A product. What may be infinite or lose digits in some order of multiplying is refused: zero times
+/// infinity is not zero.
+fn product(values: &[f64], limit: f64) -> Result<f64, Reason> {
+    let sizes = || values.iter().map(|v| v.abs()).filter(|v| *v != 0.0);
+    let (most, least) = (sizes().map(|v| v.max(1.0)), sizes().map(|v| v.min(1.0)));
+    let is_in_range = most.product::<f64>() <= limit && least.product::<f64>() >= limit.recip();
+    if !is_in_range {
+        return Err(OVERFLOW);
+    }
+    Ok(values.iter().product())
+}
+
+/// The first place of the largest or smallest element, or the last one.
+pub(super) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let along = operation.axis(0, source.shape().len())?;
+    let groups = Groups::along(source.shape(), &[along]);
+    let is_max = operation.node.is("ArgMax");
+    let is_last = operation.node.int("select_last_index", 0) != 0;
+    let places = match Numbers::new(source)? {
+        Numbers::Ints(values) => best_places(&groups, &values, is_max, is_last)?,
+        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
+            return Err("an operand is not a number");
+        }
+        Numbers::Floats(values) => best_places(&groups, &values, is_max, is_last)?,
+    };
+    Numbers::Ints(places).into_tensor(operation.dtype, operation.shape)
+}
+
+fn best_places<T: Copy + PartialOrd>(
+    groups: &Groups,
+    values: &[T],
+    is_max: bool,
+    is_last: bool,
+) -> Result<Vec<i128>, Reason> {
+    let place = |group: Option<Vec<T>>| {
+        let group = group.ok_or(MISSHAPEN)?;
+        let first = *group.first().ok_or(EMPTY)?;
+        let (mut best, mut place) = (first, 0i128);
+        for (at, value) in (0i128..).zip(group) {
+            let is_better = if is_max { value > best } else { value < best };
+            if is_better || (is_last && value == best) {
+                (best, place) = (value, at);
+            }
+        }
+        Ok(place)
+    };
+    groups.of(values).map(place).collect()
+}
+
+/// `CumSum`, from either end.
+pub(super) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let [along] = *operation.ints(1)? else { return Err("there are several axes") };
+    let groups = Groups::along(source.shape(), &[axis(along, source.shape().len())?]);
+    let is_set = |name| operation.node.int(name, 0) != 0;
+    let (is_exclusive, is_reversed) = (is_set("exclusive"), is_set("reverse"));
+    let count = source.len();
+    let result = match Numbers::new(source)? {
+        Numbers::Ints(values) => {
+            let mut sums = vec![0; count];
+            accumulate(&groups, &values, &mut sums, (is_exclusive, is_reversed))?;
+            Numbers::Ints(sums)
+        }
+        Numbers::Floats(_) if !operation.may_round() => return Err(ROUNDED),
+        Numbers::Floats(values) => {
+            let magnitude: f64 = values.iter().map(|v| v.abs()).sum();
+            if magnitude > largest(operation.dtype)? {
+                return Err(OVERFLOW);
+            }
+            let mut sums = vec![0.0; count];
+            accumulate(&groups, &values, &mut sums, (is_exclusive, is_reversed))?;
+            Numbers::Floats(sums)
+        }
+    };
+    result.into_tensor(operation.dtype, operation.shape)
+}
+
+fn accumulate<T: Copy + Default + std::ops::Add<Output = T>>(
+    groups: &Groups,
+    values: &[T],
+    sums: &mut [T],
+    (is_exclusive, is_reversed): (bool, bool),
+) -> Result<(), Reason> {
+    let order: Vec<isize> = match is_reversed {
+        true => groups.others.iter().rev().copied().collect(),
+        false => groups.others.clone(),
+    };
+    for first in &groups.first {
+        let mut sum = T::default();
+        for other in &order {
+            let at = usize::try_from(first + other).map_err(|_| MISSHAPEN)?;
+            let (value, place) = values.get(at).zip(sums.get_mut(at)).ok_or(MISSHAPEN)?;
+            let next = sum + *value;
+            *place = if is_exclusive { sum } else { next };
+            sum = next;
+        }
+    }
+    Ok(())
+}
+
+/// One of the results of `TopK`: the elements, or their places. Of equal ones, the first comes first.
+pub(super) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let source = operation.input(0)?;
+    let shape = source.shape();
+    let along = operation.axis(-1, shape.len())?;
+    let [count] = *operation.ints(1)? else { return Err("there are several sizes") };
+    let count = usize::try_from(count).map_err(|_| "a size is negative")?;
+    if count > shape[along] {
+        return Err("there are not enough elements");
+    }
+    let groups = Groups::along(shape, &[along]);
+    let is_largest = operation.node.int("largest", 1) != 0;
+    let numbers = Numbers::new(source)?;
+    let order = match &numbers {
+        Numbers::Ints(values) => sorted(&groups, values, is_largest)?,
+        Numbers::Floats(values) if values.iter().any(|v| v.is_nan()) => {
+            return Err("an operand is not a number");
+        }
+        Numbers::Floats(values) => sorted(&groups, values, is_largest)?,
+    };
+    // The groups are the axes before and after the one that is sorted.
+    let inner: usize = shape[along + 1..].iter().product();
+    let mut chosen = Vec::new();
+    for outer in order.chunks(inner.max(1)) {
+        for at in 0..count {
+            let places = outer.iter().map(|group| group.get(at).copied());
+            chosen.extend(places.collect::<Option<Vec<_>>>().ok_or(MISSHAPEN)?);
+        }
+    }
+    if operation.result == 1 {
+        let places = chosen.iter().map(|(_, place)| *place).collect();
+        return Numbers::Ints(places).into_tensor(operation.dtype, operation.shape);
+    }
+    let positions = chosen.iter().map(|(position, _)| *position);
+    super::layout::picked(operation, source, positions)
+}
+
+/// The elements of each group in order: where they are, and which of the group they are.
+fn sorted<T: Copy + PartialOrd>(
+    groups: &Groups,
+    values: &[T],
+    is_largest: bool,
+) -> Result<Vec<Vec<(isize, i128)>>, Reason> {
+    let each = |(first, group): (&isize, Option<Vec<T>>)| {
+        let group = group.ok_or(MISSHAPEN)?;
+        let mut order: Vec<_> = group.into_iter().zip(&groups.others).zip(0i128..).collect();
+        order.sort_by(|((a, _), _), ((b, _), _)| {
+            let order = a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal);
+            if is_largest { order.reverse() } else { order }
+        });
+        Ok(order.into_iter().map(|((_, other), place)| (first + other, place)).collect())
+    };
+    groups.first.iter().zip(groups.of(values)).map(each).collect()
+}

@@ -1,0 +1,131 @@
+//! Operators that write elements at places of a tensor.
+
+use std::sync::Arc;
+
+use tensor::Tensor;
+
+use super::elementwise::{float, int};
+use super::layout::{positions, strides, width};
+use super::numbers::Numbers;
+use super::{Operation, Reason, UNKNOWN, axis};
+
+/// `ScatterND`: rows of updates at places of the first axes.
+pub(super) fn scatter_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let (data, indices) = (operation.input(0)?, operation.input(1)?);
+    let places = places_of_rows(data.shape(), indices, 0)?;
+    write(operation, &places)
+}
+
+/// The positions of the elements that rows of `indices` name in a tensor of `shape`, whose first `batch`
+/// axes `indices` has, too.
+pub(super) fn places_of_rows(
+    shape: &[usize],
+    indices: &Tensor,
+    batch: usize,
+) -> Result<Vec<isize>, Reason> {
+    let Some((depth, rows)) = indices.shape().split_last() else {
+        return Err("the indices are a scalar");
+    };
+    let inner = shape.get(batch + depth..).ok_or("an index has too many parts")?;
+    let strides = strides(shape);
+    let within = positions(inner, &strides[batch + depth..], 0);
+    let of_batch = positions(&shape[..batch], &strides[..batch], 0);
+    let count: usize = rows[batch..].iter().product();
+    let all = indices.to_i64s().ok_or("an operand is not integer")?;
+    let mut places = Vec::new();
+    for row in 0..rows.iter().product() {
+        let mut start = *of_batch.get(row / count.max(1)).ok_or("an operand is misshapen")?;
+        let index = all.get(row * depth..(row + 1) * depth).ok_or("an operand is misshapen")?;
+        for (along, at) in (batch..).zip(index) {
+            start += axis(*at, shape[along])?.cast_signed() * strides[along];
+        }
+        places.extend(within.iter().map(|offset| start + offset));
+    }
+    Ok(places)
+}
+
+/// `ScatterElements`: each update goes where its index says along one axis.
+pub(super) fn scatter_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+    let (data, indices) = (operation.input(0)?, operation.input(1)?);
+    let along = operation.axis(0, data.shape().len())?;
+    let places = places_of_elements(data.shape(), indices, along)?;
+    write(operation, &places)
+}
+
+/// The positions in a tensor of `shape` where `indices` says how far along one axis, and its own shape all
+/// else.
+pub(super) fn places_of_elements(
+    shape: &[usize],
+    indices: &Tensor,
+    along: usize,
+) -> Result<Vec<isize>, Reason> {
+    let mut steps = strides(shape);
+    let step = steps[along];
+    steps[along] = 0;
+    let ints = indices.to_i64s().ok_or("an operand is not integer")?;
+    let place =
+        |(start, at): (isize, &i64)| Ok(start + axis(*at, shape[along])?.cast_signed() * step);
+    positions(indices.shape(), &steps, 0).into_iter().zip(&ints).map(place).collect()
+}
+
+/// The first operand, with the updates at `places`.
+fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> {
+    let (data, updates) = (operation.input(0)?, operation.input(2)?);
+    if places.len() != updates.len() {
+        return Err("an operand has another size than was inferred");
+    }
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    let is_written_once = sorted.windows(2).all(|pair| pair[0] != pair[1]);
+    match operation.node.string("reduction").unwrap_or("none") {
+        // Which update stays is up to the runtime.
+        "none" if !is_written_once => Err("a place is written twice"),
+        "none" => {
+            let (width, updates) = (width(data)?, updates.bytes().ok_or(UNKNOWN)?);
+            let mut bytes = data.bytes().ok_or(UNKNOWN)?.into_owned();
+            for (place, update) in places.iter().zip(updates.chunks(width)) {
+                let start = usize::try_from(*place).ok().and_then(|p| p.checked_mul(width));
+                let target = start.and_then(|start| bytes.get_mut(start..start + width));
+                target.ok_or("an index is out of range")?.copy_from_slice(update);
+            }
+            let tensor = Tensor::new(operation.dtype, operation.shape, Arc::new(bytes));
+            tensor.map_err(|_| "the result has another size than was inferred")
+        }
+        reduction => {
+            let op = match reduction {
+                "add" => "Add",
+                "mul" => "Mul",
+                "max" => "Max",
+                "min" => "Min",
+                _ => return Err("the operator is not evaluated"),
+            };
+            let is_exact = is_written_once || matches!(op, "Max" | "Min") || operation.may_round();
+            let result = match (Numbers::new(data)?, Numbers::new(updates)?) {
+                (Numbers::Ints(mut data), Numbers::Ints(updates)) => {
+                    combine(&mut data, places, &updates, |a, b| int(op, a, b))?;
+                    Numbers::Ints(data)
+                }
+                (Numbers::Floats(mut data), Numbers::Floats(updates)) if is_exact => {
+                    combine(&mut data, places, &updates, |a, b| float(op, a, b))?;
+                    Numbers::Floats(data)
+                }
+                _ => return Err("the order of the operations is up to the runtime"),
+            };
+            result.into_tensor(operation.dtype, operation.shape)
+        }
+    }
+}
+
+fn combine<T: Copy>(
+    data: &mut [T],
+    places: &[isize],
+    updates: &[T],
+    with: impl Fn(T, T) -> Option<T>,
+) -> Result<(), Reason> {
+    for (place, update) in places.iter().zip(updates) {
+        let target = usize::try_from(*place).ok().and_then(|place| data.get_mut(place));
+        let target = target.ok_or("an index is out of range")?;
+        *target = with(*target, *update).ok_or("the operation is not exact")?;
+    }
+    Ok(())
+}

@@ -7,7 +7,6 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,8 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+
+from waiting import PATIENCE, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -25,8 +26,19 @@ NODE_MODULES = Path(__file__).parent.parent / "build" / "web" / "node_modules"
 CODES = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36}
 CODES |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 
-# Seconds after which a browser that does not answer is given up.
-SILENCE = 60
+# Nothing in the background, which would take time and might be slowed down.
+QUIET = (
+    "--disable-background-networking",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-renderer-backgrounding",
+    "--disable-sync",
+    "--no-default-browser-check",
+    "--no-first-run",
+)
 
 # The browser reads commands from descriptor 3 and writes answers to 4.
 _LAUNCH = """
@@ -61,7 +73,7 @@ class Page:
             "--no-sandbox",
             *(flags or ["--disable-gpu"]),
             "--disable-dev-shm-usage",
-            "--no-first-run",
+            *QUIET,
             "--hide-scrollbars",
             # Nothing but this machine can be reached.
             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
@@ -85,14 +97,26 @@ class Page:
         self._left = b""
         self._last = 0
         self._session: str | None = None
+        self._tabs: list[str] = []
+        self._loaded: set[str] = set()
         self.errors: list[str] = []
         self.requests: list[str] = []
-        targets = self.send("Target.getTargets")["targetInfos"]
-        target = next(t["targetId"] for t in targets if t["type"] == "page")
-        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        try:
+            self._attach(width, height)
+        except BaseException:
+            self._kill()
+            raise
+
+    def _attach(self, width: int, height: int) -> None:
+        # The browser answers before it has a tab.
+        self.send("Target.setDiscoverTargets", discover=True)
+        while not self._tabs:
+            self._receive()
+        attached = self.send("Target.attachToTarget", targetId=self._tabs[0], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network"):
             self.send(f"{domain}.enable")
+        self.send("Page.setLifecycleEventsEnabled", enabled=True)
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -100,6 +124,9 @@ class Page:
             deviceScaleFactor=2,
             mobile=False,
         )
+        # What is looked at is never halfway.
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.send("Emulation.setEmulatedMedia", features=[still])
 
     def __enter__(self) -> "Page":
         return self
@@ -116,11 +143,15 @@ class Page:
                 self.send("Browser.close")
             self._process.wait(timeout=10)
         except (OSError, EOFError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
+            pass
         finally:
-            self._commands.close()
-            self._answers.close()
+            self._kill()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._commands.close()
+        self._answers.close()
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Sends a command and waits for its answer."""
@@ -138,8 +169,8 @@ class Page:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._left:
-            if not select.select([self._answers], [], [], SILENCE)[0]:
-                raise TimeoutError(f"the browser has not answered for {SILENCE} s")
+            if not select.select([self._answers], [], [], PATIENCE)[0]:
+                raise TimeoutError(f"the browser has not answered for {PATIENCE} s")
             more = self._answers.read(1 << 20)
             if not more:
                 raise EOFError("the browser has exited")
@@ -147,22 +178,30 @@ class Page:
         text, self._left = self._left.split(b"\0", 1)
         message = json.loads(text)
         params = message.get("params", {})
-        if message.get("method") == "Runtime.exceptionThrown":
-            details = params["exceptionDetails"]
-            self.errors.append(details.get("exception", {}).get("description", details["text"]))
-        if message.get("method") == "Network.requestWillBeSent":
-            self.requests.append(params["request"]["url"])
+        match message.get("method"):
+            case "Runtime.exceptionThrown":
+                details = params["exceptionDetails"]
+                self.errors.append(details.get("exception", {}).get("description", details["text"]))
+            case "Network.requestWillBeSent":
+                self.requests.append(params["request"]["url"])
+            case "Target.targetCreated" if params["targetInfo"]["type"] == "page":
+                self._tabs.append(params["targetInfo"]["targetId"])
+            case "Page.lifecycleEvent" if params["name"] == "load":
+                self._loaded.add(params["loaderId"])
         return message
 
     def open(self, address: str) -> None:
         """Loads a page and waits until it is complete."""
-        self.send("Page.navigate", url=address)
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        # Asking the page instead might ask the one before.
+        started = self.send("Page.navigate", url=address)
+        if "errorText" in started:
+            raise AssertionError(f"{address}: {started['errorText']}")
+        while started["loaderId"] not in self._loaded:
+            self._receive()
 
     def leave(self) -> None:
         """Shows nothing. The same page is loaded again afterwards, even at another fragment."""
-        self.send("Page.navigate", url="about:blank")
-        self.wait("location.href === 'about:blank'")
+        self.open("about:blank")
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, promises awaited."""
@@ -172,18 +211,15 @@ class Page:
         if "exceptionDetails" in found:
             details = found["exceptionDetails"]
             text = details.get("exception", {}).get("description", details["text"])
-            raise AssertionError(f"{expression}: {text}")
+            raise AssertionError(f"{expression[:1000]}: {text}")
         return found["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 20) -> None:
+    def wait(self, condition: str) -> None:
         """Waits until an expression is true."""
-        end = time.monotonic() + seconds
-        while True:
-            if self.evaluate(f"Boolean({condition})"):
-                return
-            if time.monotonic() > end:
-                raise AssertionError(f"never true: {condition}; errors: {self.errors}")
-            time.sleep(0.03)
+        try:
+            until(lambda: self.evaluate(f"Boolean({condition})"))
+        except TimeoutError:
+            raise AssertionError(f"never true: {condition}; errors: {self.errors}") from None
 
     def frame(self) -> None:
         """Waits until what was asked for is painted."""

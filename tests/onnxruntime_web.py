@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +63,9 @@ class WebPage(browser.Page):
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         super().__init__(folder, flags=SOFTWARE_GPU if provider == "webgpu" else ())
-        self.send("Page.navigate", url=f"http://127.0.0.1:{self._server.server_port}/page.html")
-        script = (Path(__file__).parent / "onnxruntime_web.js").read_text()
-        for _ in range(100):
-            if self.evaluate("document.title") == "onnxruntime-web":
-                break
-            time.sleep(0.1)
-        self.evaluate(script)
+        self.open(f"http://127.0.0.1:{self._server.server_port}/page.html")
+        self.evaluate((Path(__file__).parent / "onnxruntime_web.js").read_text())
         self.call("load", BUNDLES[provider], provider)
-
-    def evaluate(self, expression: str) -> Any:
-        answer = self.send(
-            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
-        )
-        if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            raise AssertionError(details.get("exception", details).get("description", details))
-        return answer["result"].get("value")
 
     def call(self, function: str, *arguments: Any) -> Any:
         """Calls a function of `onnxruntime_web.js`."""

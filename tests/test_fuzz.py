@@ -1,6 +1,7 @@
 """Random programs, the same ones each time; `make fuzz` runs others for longer."""
 
 import json
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fuzz.__main__ import Search
 from fuzz.check import Seen, check
 from fuzz.generate import program
 from fuzz.program import Equation, Function, Kind, Program, Value
-from fuzz.shrink import reproduction, shrink
+from fuzz.shrink import reproduction, shrink, simpler_arrays
 
 PROGRAMS = 72
 """The same on every machine, so that a failure is a change of the code; 45 s of CPU time."""
@@ -73,7 +74,7 @@ def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "export", wrong)
     failure = check(example())
     assert failure is not None
-    small = shrink(failure)
+    small = shrink(failure, math.inf)
     (only,) = small.program.equations
     assert [line.strip() for line in only.lines()][1] == "v4 = lax.sin(v3)"
     assert "v4 = lax.sin(v3)" in reproduction(small)
@@ -95,7 +96,15 @@ def test_a_wrong_rewrite_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = check(example())
     assert failure is not None
     assert failure.stage.startswith("optimised")
-    assert len(shrink(failure).program.equations) == 1
+    assert len(shrink(failure, math.inf).program.equations) == 1
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [2, 2, 2], [1, 1, 1], [0, 1, 2], [0, 0, 0], []])
+def test_numbers_become_simpler_until_none_is(numbers: list[int]) -> None:
+    def depth(array: np.ndarray) -> int:
+        return 1 + max(map(depth, simpler_arrays(array)), default=0)
+
+    assert depth(np.array(numbers)) <= 7
 
 
 @pytest.mark.slow

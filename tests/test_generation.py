@@ -1,5 +1,6 @@
 """Folders that onnxruntime-genai generates text with."""
 
+import itertools
 import json
 import os
 
@@ -25,7 +26,7 @@ from decoders import (
     greedy,
     parameters,
 )
-from jax2onnx import generation
+from jax2onnx import InvalidInputError, _genai, generation
 from test_checkpoints import flat, write
 
 ABOUT = generation.Description(
@@ -165,6 +166,46 @@ def test_sampling(tmp_path):
     texts = {tuple(generated(tmp_path / "model", random_seed=i, **options)) for i in range(4)}
     assert len(texts) > 1
     assert all(0 <= token < VOCABULARY for text in texts for token in text)
+
+
+def test_settings_of_the_search_are_those_of_the_runtime(tmp_path):
+    """What we let pass, onnxruntime-genai loads; what we refuse, it does not load either."""
+    genai = pytest.importorskip(
+        "onnxruntime_genai", reason="onnxruntime-genai is not installed", exc_type=ImportError
+    )
+    save(tmp_path / "model", Style())
+    path = tmp_path / "model" / "genai_config.json"
+    config = json.loads(path.read_text())
+    names = [*_genai._SETTINGS, "min_p", "num_beam"]
+    for name, value in itertools.product(names, (1, 0.5, True, "a")):
+        try:
+            _genai.check_search({name: value})
+            is_right = True
+        except InvalidInputError:
+            is_right = False
+        if (name, value) == ("chunk_size", 0.5):
+            assert not is_right  # the runtime cuts the fraction off
+            continue
+        path.write_text(json.dumps({**config, "search": {name: value}}))
+        try:
+            genai.Config(os.fspath(path.parent))
+            loads = True
+        except Exception:
+            loads = False
+        assert is_right == loads, (name, value)
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"tempreature": 0.8}, "`search` has 'tempreature', which onnxruntime-genai does not know"),
+        ({"top_k": 0.5}, "`search` has 0.5 for `top_k`"),
+    ],
+)
+def test_wrong_settings_of_the_search(tmp_path, search, message):
+    with pytest.raises(InvalidInputError, match=message):
+        save(tmp_path / "model", Style(), search=search)
+    assert not (tmp_path / "model").exists()
 
 
 def test_stacked_layers(tmp_path):

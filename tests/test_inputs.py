@@ -145,6 +145,12 @@ def test_parameters_may_be_plain_scalars() -> None:
     }
 
 
+@pytest.mark.parametrize("value", [np.int32(3), np.uint8(7), np.int16(-9), np.float32(0.5)])
+def test_numpy_scalars(value):
+    result = Specs(double=False).positional([value])
+    assert described(result) == ((value.dtype.name, ()),)
+
+
 ACCEPTED = (
     "  help: pass a jax.ShapeDtypeStruct, an array, anything with a shape and a dtype, "
     'a shape such as ("B", 28, 28), or a dict, list, tuple or named tuple of these'

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checking import check_model
@@ -91,6 +91,7 @@ def test_default_names_stay_unique() -> None:
     assert boundary(lambda output: 0, (1,), {}, 1) == (["output"], ["output_1"])
 
 
+@settings(derandomize=True, deadline=None, database=None)
 @given(st.lists(st.sampled_from(["a", "a_1", "a_2", "b"])))
 def test_a_name_is_handed_out_once(wanted: list[str]) -> None:
     namer = Names()

@@ -42,7 +42,7 @@ def test_a_node_shows_its_line_and_rule(address: str, tmp_path: Path) -> None:
     with browser(tmp_path) as page:
         page.open(address)
         page.wait("document.body.classList.contains('notification')")
-        page.click("document.getElementById('message-button')")
+        page.evaluate("document.getElementById('message-button').click()")
         page.wait("document.body.className === 'default'")
         page.wait("document.querySelectorAll('.node-item-type').length >= 8")
         page.click(

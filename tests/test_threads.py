@@ -17,6 +17,7 @@ from flax import linen, nnx
 from checking import run, scopes
 from functions_of import calls
 from jax2onnx import _calls, to_onnx
+from waiting import PATIENCE
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
@@ -290,18 +291,18 @@ def test_a_class_is_restored_by_the_last_that_needs_it() -> None:
     def elsewhere() -> None:
         with _calls.observed({Scale}, second):
             inside.set()
-            assert leave.wait(10)
+            assert leave.wait(PATIENCE)
             module(1)
 
     with ThreadPoolExecutor(1) as pool:
         with _calls.observed({Scale}, first):
             other = pool.submit(elsewhere)
-            assert inside.wait(10)
+            assert inside.wait(PATIENCE)
             assert module(1) == 2
         assert module(1) == 2, "this thread is done"
         assert Scale.__dict__["__call__"] is not original
         leave.set()
-        other.result(10)
+        other.result(PATIENCE)
     assert Scale.__dict__["__call__"] is original
     assert (first.entered, first.left, second.entered, second.left) == (1, 1, 1, 1)
 
@@ -313,7 +314,7 @@ def test_linen_is_intercepted_in_the_thread_of_the_export_only() -> None:
             if isinstance(x, jax.core.Tracer) and not found:
                 found.append([])
                 with ThreadPoolExecutor(1) as pool:
-                    found.append(scopes(pool.submit(jax.make_jaxpr(bind()), X).result(10)))
+                    found.append(scopes(pool.submit(jax.make_jaxpr(bind()), X).result(PATIENCE)))
             return linen.Dense(4)(x)
 
     class Outer(linen.Module):

@@ -83,10 +83,11 @@ def full(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=WIDTHS)
-def tab(request: pytest.FixtureRequest, folder: Path, full: Path) -> Iterator[Page]:
-    place = folder / str(request.param)
-    place.mkdir()
-    with browser(place, request.param, WIDTHS[request.param]) as page:
+def tab(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, full: Path
+) -> Iterator[Page]:
+    width = request.param
+    with browser(tmp_path_factory.mktemp("browser"), width, WIDTHS[width]) as page:
         show(page, full)
         yield page
         assert page.errors == []
@@ -94,7 +95,6 @@ def tab(request: pytest.FixtureRequest, folder: Path, full: Path) -> Iterator[Pa
 
 def enter(tab: Page, state: str, theme: str) -> None:
     tab.evaluate(f"help.close(); showView('list'); setTheme({theme!r}); {STATES[state]}; 0")
-    tab.evaluate("Promise.all(document.getAnimations().map((moving) => moving.finished))")
     tab.frame()
 
 

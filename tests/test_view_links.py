@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,6 +17,7 @@ from browser import Page, browser
 from jax2onnx import _core, onnx_function
 from models.nnx.gpt import gpt
 from viewed import INSPECTOR, LIT, PICKED, export, line, make, pick, show, source_line, view
+from waiting import until
 
 WHERE = "/blocks.1/attn/Where"
 GPT = "tests/models/nnx/gpt.py"
@@ -165,10 +165,7 @@ def test_open(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     program.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(program))
     page = view(model, "--open", page=tmp_path / "page.html")
-    for _ in range(500):
-        if seen.exists():
-            break
-        time.sleep(0.02)
+    until(seen.exists)
     assert seen.read_text() == str(page)
     monkeypatch.setenv("BROWSER", str(tmp_path / "none"))
     assert _core.main(["view", str(model), "-o", str(page), "--open"]) == 2

@@ -1,6 +1,7 @@
 """What the page of `jax2onnx view` says in numbers: times, parameters, errors, changes."""
 
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from viewed import INSPECTOR, PICKED, export, line, make, show, source_line, vie
 GPT = "tests/models/nnx/gpt.py"
 
 
-def profile(model: Path, args: Any, runs: int) -> Path:
+def profile(model: Path, args: Any, runs: int, preempted: str = "") -> Path:
+    """The profile of some runs; in one of them, the kernel `preempted` takes a second longer."""
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.profile_file_prefix = str(model)
@@ -28,7 +30,25 @@ def profile(model: Path, args: Any, runs: int) -> Path:
     feeds = {i.name: np.asarray(arg) for i, arg in zip(session.get_inputs(), args, strict=True)}
     for _ in range(runs):
         session.run(None, feeds)
-    return Path(session.end_profiling())
+    path = Path(session.end_profiling())
+    path.write_text(json.dumps(steady(json.loads(path.read_text()), preempted)))
+    return path
+
+
+def steady(events: list[dict[str, Any]], preempted: str) -> list[dict[str, Any]]:
+    """The same events, but each kernel takes a time that depends on nothing but its name."""
+    clock, runs = 0, []
+    for event in sorted(events, key=lambda e: (e["ts"], e["name"] != "model_run")):
+        event["ts"] = clock
+        if event["name"] == "model_run":
+            runs.append(event | {"dur": 0})
+        elif event["name"].endswith("_kernel_time"):
+            event["dur"] = 10 + zlib.crc32(event["name"].encode()) % 90
+            if len(runs) == 4 and event["name"] == f"{preempted}_kernel_time":
+                event["dur"] += 1_000_000
+            clock += event["dur"]
+            runs[-1]["dur"] += event["dur"]
+    return runs + [event for event in events if event["name"] != "model_run"]
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +69,7 @@ def model(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def times(model: Path) -> Path:
-    path = profile(model, gpt(layers=2)[1], 7)
-    # One kernel of one run was preempted for a second.
-    events = json.loads(path.read_text())
-    named = (e for e in events if e["name"] == "/blocks.1/attn/Softmax_kernel_time")
-    list(named)[3]["dur"] += 1_000_000
-    path.write_text(json.dumps(events))
-    return path
+    return profile(model, gpt(layers=2)[1], 7, preempted="/blocks.1/attn/Softmax")
 
 
 def test_times_add_up_and_one_slow_kernel_does_not_count(

@@ -5,6 +5,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from jax2onnx._decoder_cache import invalid
 from jax2onnx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -28,6 +31,44 @@ _TOKENIZER_FILES = (
     "vocab.json",
     "vocab.txt",
 )
+
+
+# The settings of a search that onnxruntime-genai knows. It loads no model with another one, nor one
+# with a value of another kind.
+_SETTINGS: dict[str, type] = {
+    "batch_size": int,
+    "chunk_size": int,
+    "diversity_penalty": float,
+    "do_sample": bool,
+    "early_stopping": bool,
+    "length_penalty": float,
+    "max_length": int,
+    "min_length": int,
+    "no_repeat_ngram_size": int,
+    "num_beams": int,
+    "num_return_sequences": int,
+    "past_present_share_buffer": bool,
+    "random_seed": int,
+    "repetition_penalty": float,
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+}
+_KINDS: dict[type, str] = {int: "an integer", float: "a number", bool: "True or False"}
+
+
+def check_search(search: Mapping[str, Any]) -> None:
+    """Refuses settings that onnxruntime-genai does."""
+    for name, value in search.items():
+        kind = _SETTINGS.get(name)
+        if kind is None:
+            raise invalid(
+                f"`search` has {name!r}, which onnxruntime-genai does not know",
+                f"settings are {', '.join(_SETTINGS)}",
+            )
+        plain = value.item() if isinstance(value, np.generic) else value
+        if type(plain) not in ((int, float) if kind is float else (kind,)):
+            raise invalid(f"`search` has {value!r} for `{name}`", f"it must be {_KINDS[kind]}")
 
 
 def config(

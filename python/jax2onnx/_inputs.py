@@ -48,7 +48,10 @@ class Specs:
         """One pytree for each positional argument."""
         if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields"):
             raise _invalid("`inputs`", inputs, "pass a list with one entry for each argument")
-        if inputs and all(_is_dimension(entry) for entry in inputs):
+        # NumPy's integers are arguments here, as its floats are.
+        if inputs and all(
+            _is_dimension(entry) and not isinstance(entry, np.generic) for entry in inputs
+        ):
             entry = inputs if isinstance(inputs, tuple) else tuple(inputs)
             self._shape("`inputs`", entry)
             raise _invalid("`inputs`", inputs, f"for one argument of this shape, pass [{entry!r}]")

@@ -156,6 +156,7 @@ def save(
                 "onnxruntime-genai expects certain names and types; use `cache_dtype` and "
                 "`extra_inputs` instead",
             )
+    _genai.check_search(search or {})
     files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
     decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
     if prefill is None:

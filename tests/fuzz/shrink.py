@@ -141,8 +141,9 @@ def simpler_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
     """Fewer different numbers."""
     for number in (0, 1, 2):
         simple = np.full(array.shape, number, array.dtype)
-        zeros = (array == 0).sum()
-        if array.size and (simple != array).any() and (number == 0 or not zeros):
+        if (simple == array).all():
+            break  # the other numbers are not simpler
+        if number == 0 or (array != 0).all():
             yield simple
     if 1 < array.size <= 64:
         for i in np.flatnonzero((array != 0).ravel()):

@@ -5,6 +5,7 @@
 //! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
 //! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
 
+mod bounded;
 mod by_operator;
 pub mod compute;
 mod edit;

@@ -68,6 +68,11 @@ fn edited_natively(rewrite: &'static Rewrite, text: &str) -> (String, Changed, R
     edited_with(&options, text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap())
 }
 
+/// What the rewrite, applied as often as possible, makes of `text`.
+pub(crate) fn rewritten(rewrite: &'static Rewrite, text: &str) -> String {
+    edited(text, |edit| runner::run(edit, "rewrites", [rewrite]).unwrap()).0
+}
+
 /// The rewrite does not apply to `text`.
 pub(crate) fn stays(rewrite: &'static Rewrite, text: &str) {
     let (after, changed, report) =

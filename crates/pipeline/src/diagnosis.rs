@@ -215,26 +215,30 @@ impl Places<'_> {
     /// The diagnostic for a model that cannot compute as asked for.
     fn computing(&mut self, error: compute::Error) -> (Family, Diagnostic) {
         let message = error.to_string();
-        let help = match error {
+        let (code, help) = match error {
             compute::Error::Graph(error) => return self.building(&error),
             compute::Error::NoMatch { names, .. } => {
-                format!("patterns match whole names, such as: {}", names.join(", "))
+                let help = format!("patterns match whole names, such as: {}", names.join(", "));
+                ("unsuitable-compute", help)
             }
-            compute::Error::Nothing { target: Some(target), dtype, .. } => format!(
-                "{target} has no products in {}; target=\"any\" allows what ONNX allows",
-                dtype.numpy_name()
-            ),
-            compute::Error::Nothing { last: true, dtype, .. } => format!(
-                "products that no other product follows stay in float32 unless you write \"{}:all\"",
-                dtype.numpy_name()
-            ),
-            compute::Error::Nothing { .. } => {
-                "products and what handles their results can; the model must compute in float32"
-                    .to_owned()
+            compute::Error::Nothing { last, target, dtype, .. } => {
+                let dtype = dtype.numpy_name();
+                let help = match (target, last) {
+                    (Some(target), _) => format!(
+                        "{target} has no products in {dtype}; target=\"any\" allows what ONNX allows"
+                    ),
+                    (None, true) => format!(
+                        "products that no other product follows stay in float32 unless you write \"{dtype}:all\""
+                    ),
+                    (None, false) => {
+                        "products and what handles their results can; the model must compute in float32".to_owned()
+                    }
+                };
+                ("nothing-computes", help)
             }
         };
         let (places, help) = (Vec::new(), Some(help));
-        (Family::InvalidInput, Diagnostic { code: "unsuitable-compute", message, places, help })
+        (Family::InvalidInput, Diagnostic { code, message, places, help })
     }
 
     /// The diagnostic for weights that cannot be stored as asked for.

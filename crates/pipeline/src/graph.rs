@@ -57,7 +57,8 @@ fn attempt(
     }
     let target = options.target;
     let usable = options.opset.unwrap_or(target.opset());
-    let mut forms = Forms { opset: usable, ..options.forms.clone() };
+    let narrows = !options.compute.precisions.is_empty();
+    let mut forms = Forms { opset: usable, narrows, ..options.forms.clone() };
     for op in target.leaves_to_cpu() {
         forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
     }

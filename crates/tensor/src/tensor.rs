@@ -101,7 +101,7 @@ impl Tensor {
         Ok(Self { dtype, shape: shape.into(), data })
     }
 
-    fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
+    pub(crate) fn owned(dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Self {
         Self { dtype, shape: shape.into(), data: Data::Stored(Held::Here(Arc::new(bytes))) }
     }
 

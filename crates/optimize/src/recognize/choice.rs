@@ -49,12 +49,14 @@ pub struct Forms {
     pub default: Form,
     /// What holds for single operators, by their names in ONNX.
     pub named: BTreeMap<String, Form>,
+    /// Whether products may compute in smaller floats than the graph says.
+    pub narrows: bool,
 }
 
 impl Forms {
     /// The default, for models of the given opset.
     pub fn auto(opset: i64) -> Self {
-        Self { opset, default: Form::Auto, named: BTreeMap::new() }
+        Self { opset, default: Form::Auto, named: BTreeMap::new(), narrows: false }
     }
 
     /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.

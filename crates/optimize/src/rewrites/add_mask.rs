@@ -1,5 +1,5 @@
-//! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))` if the user promises that no NaN and no infinity is
-//! hidden. onnxruntime's `Where` computes on one thread, its `Add` on all.
+//! `Softmax(Where(mask, x, c))` → `Softmax(x + Where(mask, 0, c))` if no NaN and no infinity is hidden: the user
+//! promises it, or what is hidden is bounded. onnxruntime's `Where` computes on one thread, its `Add` on all.
 //!
 //! A row that is hidden altogether has equal elements in JAX. So what is added either swallows every number, or
 //! every row shows something, beside which the rest of it comes to nothing.
@@ -8,40 +8,64 @@ use onnx::{Assumption, Attrs, ValueId};
 use tensor::DType;
 
 use super::masked::{Masked, added, shows_some_of_each_row, softmax};
+use super::masked_scores::Scores;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite { name: "add_mask", roots: &["Where"], try_at };
 
-/// Numbers below swallow whatever is smaller than 10²⁸, and nobody computes larger scores.
-const SWALLOWS: f64 = -1e36;
-
-/// Numbers below have the exponential zero beside any score, if scores are promised to be smaller than a
-/// quarter of them.
-const VANISHES: f64 = -1e4;
-
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    if !m.graph().assumptions.contains(Assumption::NoNan) {
-        return Err("NaN may be hidden".into());
-    }
     let masked = Masked::at(m)?;
     let Masked { x, fill, .. } = masked;
     let softmax = softmax(m)?;
-    let has_range = matches!(m.ty(x).dtype, DType::F32 | DType::F64 | DType::BF16);
-    let swallows = fill == f64::NEG_INFINITY || (has_range && fill <= SWALLOWS);
+    let dtype = m.ty(x).dtype;
+    let largest = if m.graph().assumptions.contains(Assumption::NoNan) {
+        promised(fill, dtype)
+    } else {
+        let is_settled = !m.forms().narrows;
+        let scores = is_settled.then(|| Scores::of(m.graph(), x, softmax)).flatten();
+        let scores = scores.ok_or("NaN may be hidden")?;
+        if scores.needs_shown && !shows_some_of_each_row(m, &masked) {
+            return Err("NaN may be hidden in a row that shows nothing".into());
+        }
+        scores.largest
+    };
     let last = m.ty(x).shape.len() as i64 - 1;
     let is_last = matches!(softmax.int("axis", -1), axis if axis == -1 || axis == last);
-    let vanishes = softmax.is("Softmax") && is_last && fill <= VANISHES;
-    if !(swallows || (vanishes && shows_some_of_each_row(m, &masked))) {
+    let vanishes = softmax.is("Softmax") && is_last && fill + 2.0 * largest < -vanishing(dtype);
+    if !(swallows(fill, largest, dtype) || (vanishes && shows_some_of_each_row(m, &masked))) {
         return Err("what is masked would not swallow what it is added to".into());
     }
     let added = added(m, &masked)?;
     Ok(vec![m.op("Add", &[x, added], Attrs::new())?])
 }
 
+/// How large scores are that nobody computes: up to a quarter of what stands for those that are hidden, or up to
+/// what the type of the scores can tell from it.
+fn promised(fill: f64, dtype: DType) -> f64 {
+    let has_range = matches!(dtype, DType::F32 | DType::F64 | DType::BF16);
+    match fill {
+        ..=-1e36 if has_range => 1e28,
+        ..=-1e4 => fill.abs() / 4.0,
+        _ => f64::INFINITY,
+    }
+}
+
+/// Whether a number stays what it is if anything up to `largest` is added to it.
+fn swallows(number: f64, largest: f64, dtype: DType) -> bool {
+    let Some((_, mantissa)) = dtype.float_fields() else { return false };
+    number == f64::NEG_INFINITY || largest < number.abs() * (-f64::from(mantissa) - 2.0).exp2()
+}
+
+/// The exponential of what is smaller by this is zero.
+fn vanishing(dtype: DType) -> f64 {
+    if dtype == DType::F64 { 800.0 } else { 200.0 }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::REWRITE;
-    use crate::testing::stays;
+    use super::{REWRITE, swallows};
+    use crate::testing::{rewritten, stays};
+    use tensor::DType;
 
     #[test]
     fn nan_may_be_hidden_unless_promised_otherwise() {
@@ -54,5 +78,101 @@ mod tests {
                 y = Softmax <axis = -1> (s)
             }",
         );
+    }
+
+    #[test]
+    fn numbers_swallow_what_is_below_their_last_digit() {
+        assert!(swallows(f64::NEG_INFINITY, 1e300, DType::F64));
+        assert!(swallows(-1e9, 25.0, DType::F32));
+        assert!(!swallows(-1e9, 35.0, DType::F32));
+        assert!(!swallows(-1e9, 25.0, DType::I32));
+    }
+
+    /// Attention to two tokens with four features, of two heads.
+    struct Attention<'a> {
+        batch: &'a str,
+        norm: &'a str,
+        weights: &'a str,
+        fill: &'a str,
+        queries: &'a str,
+        keys: &'a str,
+        values: &'a str,
+        then: &'a str,
+    }
+
+    const PLAIN: Attention<'_> = Attention {
+        batch: "3",
+        norm: "LayerNormalization <axis = -1> (x, scale, bias)",
+        weights: "0.5",
+        fill: "-1e9",
+        queries: "y",
+        keys: "y",
+        values: "y",
+        then: "Identity (p)",
+    };
+
+    impl Attention<'_> {
+        fn text(&self) -> String {
+            let Self { batch, norm, weights, fill, queries, keys, values, then } = self;
+            let matrix = vec![*weights; 16].join(", ");
+            format!(
+                "g (float[{batch},2,4] x, float[{batch},2,4] z) => (float[{batch},2,2,2] out, float[{batch},2,2,2] same) {{
+                    scale = Constant <value = float[4] {{1, 2, 1, 1}}> ()
+                    bias = Constant <value = float[4] {{0, 1, 0, 0}}> ()
+                    w = Constant <value = float[4,4] {{{matrix}}}> ()
+                    mask = Constant <value = bool[2,2] {{1, 0, 1, 1}}> ()
+                    low = Constant <value_float = {fill}> ()
+                    heads = Constant <value_ints = [0, 2, 2, 2]> ()
+                    y = {norm}
+                    other = LayerNormalization <axis = -1> (z, scale, bias)
+                    q1 = MatMul ({queries}, w)
+                    q2 = Reshape (q1, heads)
+                    q = Transpose <perm = [0, 2, 1, 3]> (q2)
+                    k1 = MatMul ({keys}, w)
+                    k2 = Reshape (k1, heads)
+                    k = Transpose <perm = [0, 2, 3, 1]> (k2)
+                    v1 = MatMul ({values}, w)
+                    v2 = Reshape (v1, heads)
+                    v = Transpose <perm = [0, 2, 1, 3]> (v2)
+                    scores = MatMul (q, k)
+                    s = Where (mask, scores, low)
+                    p = Softmax <axis = -1> (s)
+                    out = MatMul (p, v)
+                    same = {then}
+                }}"
+            )
+            .replace("same = Identity (p)", "same = Identity (out)")
+        }
+
+        fn is_added(&self) -> bool {
+            rewritten(&REWRITE, &self.text()).contains("Add (scores")
+        }
+    }
+
+    #[test]
+    fn what_a_norm_bounds_hides_nothing() {
+        assert!(PLAIN.is_added());
+        assert!(Attention { batch: "B", ..PLAIN }.is_added());
+        let rms = "RMSNormalization <axis = -1> (x, scale)";
+        assert!(Attention { norm: rms, ..PLAIN }.is_added());
+        assert!(Attention { fill: "-inf", ..PLAIN }.is_added());
+        // Every row shows something, so that NaN of a query shows as well.
+        assert!(Attention { queries: "other", ..PLAIN }.is_added());
+    }
+
+    #[test]
+    fn what_is_not_bounded_may_be_nan() {
+        assert!(!Attention { norm: "Neg (x)", ..PLAIN }.is_added());
+        assert!(!Attention { weights: "1e19", ..PLAIN }.is_added());
+        assert!(!Attention { weights: "1e4", ..PLAIN }.is_added());
+        assert!(Attention { weights: "1e4", fill: "-1e38", ..PLAIN }.is_added());
+        assert!(!Attention { fill: "-300.0", ..PLAIN }.is_added());
+    }
+
+    #[test]
+    fn values_of_another_source_do_not_show_what_was_nan() {
+        assert!(!Attention { values: "other", ..PLAIN }.is_added());
+        assert!(!Attention { keys: "other", ..PLAIN }.is_added());
+        assert!(!Attention { then: "Relu (p)", ..PLAIN }.is_added());
     }
 }

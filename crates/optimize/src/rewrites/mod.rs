@@ -35,6 +35,7 @@ mod hoist_transposes;
 mod join_transposes;
 mod keep_reduced_axes;
 mod masked;
+mod masked_scores;
 mod matmul_add_to_gemm;
 mod move_blocks;
 mod pool_average;

@@ -1,0 +1,106 @@
+//! Scores of attention that are bounded, so that a mask may be added to them instead of choosing.
+//!
+//! Only what follows from a normalized value can be NaN or infinite there, and only if a row of that value holds
+//! NaN. Then the values that are averaged hold it, too, and so does every average over them, whatever a mask
+//! hides: nothing times NaN is NaN.
+
+use onnx::{Graph, Node, Use, ValueId};
+
+use crate::bounded::{Bounded, is_finite, largest};
+
+/// What is known of scores.
+pub(super) struct Scores {
+    /// What their absolute values do not exceed, with room for rounding and for weights that are stored in
+    /// fewer bits.
+    pub(super) largest: f64,
+    /// Whether NaN comes out where a row of queries holds it only if something of that row is shown.
+    pub(super) needs_shown: bool,
+}
+
+const ROOM: f64 = 4.0;
+
+/// How many scales and biases are looked through.
+const DEPTH: u32 = 8;
+
+impl Scores {
+    /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
+    pub(super) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
+        let averaged = averaged(graph, *softmax.outputs.first()?)?;
+        let v = Bounded::of(graph, averaged).filter(|v| v.is_whole)?;
+        let (q, k, largest) = product(graph, scores, DEPTH)?;
+        let places = |bounded: &Bounded, value: ValueId| {
+            bounded.places_from_end(graph.ty(value).shape.len())
+        };
+        let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
+        // What is summed over, and everything else: batches, which every operand has at the same place.
+        let rows = v_places.iter().position(|place| *place == Some(2))?;
+        let same_batches = |other: &[Option<usize>]| {
+            (0..v_places.len()).all(|at| at == rows || v_places[at] == other[at])
+        };
+        if k.0.source != v.source || !same_batches(&k_places) {
+            return None;
+        }
+        let needs_shown = q.0.source != v.source;
+        if !needs_shown && !same_batches(&places(&q.0, q.1)) {
+            return None;
+        }
+        Some(Self { largest, needs_shown })
+    }
+}
+
+/// What is averaged by the weights `weights`, if they are used for nothing else.
+fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
+    loop {
+        let mut uses = graph.value(weights).uses();
+        let (Some(Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else { return None };
+        let node = graph.node(id);
+        if node.is("MatMul") {
+            return node.input(1);
+        }
+        let is_same = node.is("Identity") || (node.is("Cast") && result(graph, node)?.is_float());
+        weights = is_same.then(|| node.outputs.first().copied()).flatten()?;
+    }
+}
+
+fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
+    Some(graph.ty(*node.outputs.first()?).dtype)
+}
+
+type Operand = (Bounded, ValueId);
+
+/// The two factors of scores, and what the scores do not exceed. Nothing on the way to them does, either.
+fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Operand, f64)> {
+    let depth = depth.checked_sub(1)?;
+    let node = graph.node(graph.producer(scores)?);
+    let (a, b) = (node.input(0)?, node.input(1));
+    let dtype = graph.ty(scores).dtype;
+    let keeps_shape = |x: ValueId| graph.ty(x).shape == graph.ty(scores).shape;
+    if node.is("MatMul") {
+        let b = b?;
+        let (q, k) = (Bounded::of(graph, a)?, Bounded::of(graph, b)?);
+        let is_summed = |bounded: &Bounded, value: ValueId, place: usize| {
+            !bounded.places_from_end(graph.ty(value).shape.len()).contains(&Some(place))
+        };
+        let size = ROOM * q.norm * k.norm;
+        let is_bounded = is_summed(&q, a, 1) && is_summed(&k, b, 2) && is_finite(size, dtype);
+        return is_bounded.then_some(((q, a), (k, b), size));
+    }
+    let (x, (q, k, size)) = if node.is("Cast") && graph.ty(a).dtype.is_float() {
+        (a, product(graph, a, depth)?)
+    } else if node.is("Div") {
+        let divisor = graph.constant(b?)?.splat().filter(|divisor| *divisor != 0.0)?;
+        let (q, k, size) = product(graph, a, depth)?;
+        (a, (q, k, size / divisor.abs()))
+    } else {
+        let combine: fn(f64, f64) -> f64 = match node.op.name {
+            "Add" | "Sub" => |size, by| size + by,
+            "Mul" => |size, by| size * by,
+            _ => return None,
+        };
+        let sides = [(a, b?), (b?, a)];
+        let (x, by) = sides.into_iter().find_map(|(x, by)| Some((x, largest(graph, by)?)))?;
+        let (q, k, size) = product(graph, x, depth)?;
+        (x, (q, k, combine(size, by)))
+    };
+    (keeps_shape(x) && is_finite(size, dtype)).then_some((q, k, size))
+}

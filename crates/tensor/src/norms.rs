@@ -1,0 +1,110 @@
+//! How large the elements of a tensor are.
+
+use half::{bf16, f16};
+
+use crate::{DType, Tensor};
+
+/// How large the elements of a tensor are. Both are infinite or NaN if an element is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norms {
+    /// The largest absolute value.
+    pub largest: f64,
+    /// The square root of the sum of squares.
+    pub euclidean: f64,
+}
+
+impl Tensor {
+    /// How large the elements are, for real floating-point types of at least 16 bits. `None` if nobody knows
+    /// them before the tensor is written.
+    pub fn norms(&self) -> Option<Norms> {
+        let add: fn(&mut Sums, &[u8]) = match self.dtype() {
+            DType::F16 => |sums, bytes| sums.add(bytes, |c| f16::from_le_bytes(c).to_f64()),
+            DType::BF16 => |sums, bytes| sums.add(bytes, |c| bf16::from_le_bytes(c).to_f64()),
+            DType::F32 => |sums, bytes| sums.add(bytes, |c| f64::from(f32::from_le_bytes(c))),
+            DType::F64 => |sums, bytes| sums.add(bytes, f64::from_le_bytes),
+            _ => return None,
+        };
+        if !self.is_known() {
+            return None;
+        }
+        let mut sums = Sums::default();
+        self.chunks(|bytes| {
+            add(&mut sums, bytes);
+            Ok(())
+        })
+        .ok()?;
+        Some(sums.norms())
+    }
+}
+
+/// How many elements are looked at side by side.
+const LANES: usize = 8;
+
+#[derive(Default)]
+struct Sums {
+    largest: [f64; LANES],
+    squares: [f64; LANES],
+}
+
+impl Sums {
+    fn add<const N: usize>(&mut self, bytes: &[u8], decode: impl Fn([u8; N]) -> f64) {
+        for elements in bytes.as_chunks::<N>().0.chunks(LANES) {
+            for (lane, element) in elements.iter().enumerate() {
+                let size = decode(*element).abs();
+                self.squares[lane] += size * size;
+                self.largest[lane] = self.largest[lane].max(size);
+            }
+        }
+    }
+
+    fn norms(&self) -> Norms {
+        let squares: f64 = self.squares.iter().sum();
+        let largest = self.largest.iter().copied().fold(0.0, f64::max);
+        // A maximum passes over NaN, a sum does not.
+        Norms {
+            largest: if squares.is_nan() { f64::NAN } else { largest },
+            euclidean: squares.sqrt(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn norms(dtype: DType, bytes: &[u8], count: usize) -> Option<Norms> {
+        let tensor = Tensor::owned(dtype, &[count], bytes.to_vec());
+        tensor.norms()
+    }
+
+    fn of(numbers: &[f32]) -> Norms {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        norms(DType::F32, &bytes, numbers.len()).unwrap()
+    }
+
+    #[test]
+    fn every_element_counts() {
+        assert_eq!(of(&[3.0, -4.0]), Norms { largest: 4.0, euclidean: 5.0 });
+        assert_eq!(of(&[]), Norms { largest: 0.0, euclidean: 0.0 });
+        let mut numbers = vec![1.0; 19];
+        numbers[17] = -9.0;
+        assert_eq!(of(&numbers), Norms { largest: 9.0, euclidean: 99f64.sqrt() });
+    }
+
+    #[test]
+    fn what_is_not_finite_shows() {
+        assert!(of(&[1.0, f32::NAN, 2.0]).largest.is_nan());
+        assert!(of(&[1.0, f32::NAN, 2.0]).euclidean.is_nan());
+        assert!(of(&[f32::NEG_INFINITY, 1.0]).largest.is_infinite());
+        assert!(of(&[f32::NEG_INFINITY, 1.0]).euclidean.is_infinite());
+    }
+
+    #[test]
+    fn floats_of_all_widths_are_read() {
+        let of_bytes = |dtype, bytes: &[u8]| norms(dtype, bytes, 1).map(|norms| norms.largest);
+        assert_eq!(of_bytes(DType::F64, &(-2.5f64).to_le_bytes()), Some(2.5));
+        assert_eq!(of_bytes(DType::F16, &f16::from_f32(-2.5).to_le_bytes()), Some(2.5));
+        assert_eq!(of_bytes(DType::BF16, &bf16::from_f32(-2.5).to_le_bytes()), Some(2.5));
+        assert_eq!(of_bytes(DType::I32, &3i32.to_le_bytes()), None);
+    }
+}

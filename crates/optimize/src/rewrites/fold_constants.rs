@@ -402,6 +402,19 @@ mod tests {
     }
 
     #[test]
+    fn tables_share_a_megabyte() {
+        let table = table(700, 100);
+        let text = format!(
+            "g (int64[700,100] x) => (int64[700,100] y) {{
+                {table} u = Sub (k, j) z = Add (x, t) y = Add (z, u)
+            }}"
+        );
+        let operators = operators(&REWRITE, &text);
+        let tables: Vec<_> = operators.iter().filter(|name| **name != "Add").collect();
+        assert_eq!(tables.len(), 1, "{operators:?}");
+    }
+
+    #[test]
     fn what_repeats_a_number_stays_short() {
         stays(
             &REWRITE,

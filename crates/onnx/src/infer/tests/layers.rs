@@ -12,6 +12,7 @@ fn poolings() {
         "MaxPool" "f32[1,1,1]" { kernel_shape: vec![2], strides: vec![2], ceil_mode: true } => "f32[1,1,1]";
         "MaxPool" "f32[1,1,t]" { kernel_shape: vec![3], strides: vec![3], pads: vec![1, 2], ceil_mode: true } => "f32[1,1,floordiv(t, 3) + 1]";
         "LpPool" "f32[1,1,9]" { kernel_shape: vec![3], dilations: vec![2] } => "f32[1,1,5]";
+        "MaxPool" "f32[1,1,9,t]" { kernel_shape: vec![3, 4], dilations: vec![3, 2] } => "f32[1,1,3,max(t - 6, 0)]; i64[1,1,3,max(t - 6, 0)]";
         "AveragePool" "f32[1,1,t]" { kernel_shape: vec![3], strides: vec![2], auto_pad: "SAME_LOWER" } => "f32[1,1,floordiv(t + 1, 2)]";
         "MaxPool" "f32[1,1,9]" {} => "MaxPool: attribute `kernel_shape` is missing";
         "MaxPool" "f32[1,1,9]" { kernel_shape: vec![3, 3] } => "MaxPool: `kernel_shape` has 2 entries, not 1";

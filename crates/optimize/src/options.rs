@@ -22,8 +22,9 @@ pub enum Verify {
 pub struct Options {
     /// How many changes may be made; `None` for any number. Bisecting it finds a wrong rewrite.
     pub fuel: Option<u64>,
-    /// Whether several operators may become one. Clean-ups keep results bit for bit in any runtime;
-    /// after a fusion, sums may be added up in another order, as runtimes that fuse do anyway.
+    /// Whether several operators may become one. Clean-ups keep results bit for bit in any runtime,
+    /// except that sums and functions of constants are computed here and rounded once. After a fusion, sums may be
+    /// added up in another order, as runtimes that fuse do anyway.
     pub fuse: bool,
     /// When the graph is verified.
     pub verify: Verify,

@@ -184,6 +184,19 @@ def test_flax_layers_are_bounded():
     agrees(block, model)
 
 
+def test_any_axis_of_the_rows_may_be_attended_along():
+    """Each token attends to all batches: what is a batch of the norm is a token here."""
+
+    def fn(x):
+        y = layer_norm(x).swapaxes(0, 1)
+        q, k, v = split(y @ WQ), split(y @ WK), split(y @ WV)
+        return attend(q, k, v)
+
+    model = check_model(fn, [numbers(2, LENGTH, WIDTH)])
+    assert is_added(model)
+    agrees(fn, model)
+
+
 # Below, what is hidden may be NaN without showing, or larger than what stands for it.
 
 
@@ -250,6 +263,24 @@ def test_values_of_some_features_hide_nan():
     model = check_model(fn, [numbers(2, LENGTH, WIDTH)])
     assert not is_added(model)
     agrees(fn, model)
+
+
+def test_values_of_features_without_nan_hide_it():
+    def fn(x):
+        y = rms_norm(x)
+        part = y[..., WIDTH // 2 :] @ WV[: WIDTH // 2]
+        return attend(split(y @ WQ), split(y @ WK), split(part))
+
+    model = check_model(fn, [numbers(2, LENGTH, WIDTH)])
+    assert not is_added(model)
+    agrees(fn, model)
+
+
+def test_norms_of_heads_without_epsilon_make_nan_of_their_own():
+    def normed(x):
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True)) * SCALE[:4]
+
+    assert not is_added(to_onnx(attention(before=normed), [numbers(2, LENGTH, WIDTH)]))
 
 
 @pytest.mark.parametrize("fill", [-1e3, -30.0, 0.5])

@@ -6,7 +6,7 @@
 //! People may give parameters other elements later. Bounds say nothing but how large a number may get, and are
 //! only compared with what is larger by orders of magnitude.
 
-use onnx::{Graph, Node, Producer, ValueId, fold};
+use onnx::{Attr, Graph, Node, Producer, ValueId, fold};
 use tensor::{DType, Dim, Norms, division::product};
 
 use crate::movement::is_movement;
@@ -23,8 +23,26 @@ pub(crate) struct Bounded {
     pub(crate) rows: Vec<Option<usize>>,
     /// What the Euclidean norm of all elements that belong to a row does not exceed, unless the row holds NaN.
     pub(crate) norm: f64,
-    /// Whether all elements that belong to a row are NaN if the row holds one.
-    pub(crate) is_whole: bool,
+    /// Where NaN is if the row holds it.
+    pub(crate) spread: Spread,
+}
+
+/// How far the NaN of a row has spread among the elements that belong to it. All others are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spread {
+    /// There may be none.
+    Unknown,
+    /// There is one at least.
+    Some,
+    /// There is nothing else.
+    All,
+}
+
+impl Spread {
+    /// What is known if some of the elements are left out.
+    fn of_part(self) -> Self {
+        if self == Spread::All { self } else { Spread::Unknown }
+    }
 }
 
 impl Bounded {
@@ -106,9 +124,14 @@ impl<'g> Search<'g> {
             rows: (0..first).map(|axis| (shape[axis] != Dim::Known(1)).then_some(axis)).collect(),
             norm: 0.0,
             // What is infinite beside numbers leaves zeros if only the root mean square is divided by.
-            is_whole: node.is("LayerNormalization"),
+            spread: if node.is("LayerNormalization") { Spread::All } else { Spread::Some },
         };
-        let outer = self.bounded(node.input(0)?);
+        // Without what is added to the variance, equal elements would be NaN in a row that holds none.
+        let is_safe = match node.attr("epsilon") {
+            Some(Attr::Float(epsilon)) => *epsilon >= 1e-12,
+            _ => true,
+        };
+        let outer = is_safe.then(|| self.bounded(node.input(0)?)).flatten();
         let outer = outer.filter(|outer| outer.rows.iter().flatten().all(|axis| *axis < first));
         let found = outer.unwrap_or(own);
         let norm = room * self.per_row(&found, value)?.sqrt();
@@ -139,7 +162,9 @@ impl<'g> Search<'g> {
         let is_summed = |axis: usize| axis == last || shape[axis] == Dim::Known(1);
         let sums_all = (0..last).all(|axis| is_summed(axis) || found.has_axis(axis));
         let norm = found.norm * size;
-        Some(Bounded { norm, is_whole: found.is_whole || sums_all, ..found })
+        let spread =
+            if sums_all && found.spread >= Spread::Some { Spread::All } else { found.spread };
+        Some(Bounded { norm, spread, ..found })
     }
 
     fn gemm(&mut self, node: &Node) -> Option<Bounded> {
@@ -183,7 +208,7 @@ impl<'g> Search<'g> {
         let found = self.bounded(a)?;
         let other = self.bounded(b).filter(|other| found.is_row_of(other))?;
         let norm = if is_product { found.norm * other.norm } else { found.norm + other.norm };
-        Some(Bounded { norm, is_whole: found.is_whole || other.is_whole, ..found })
+        Some(Bounded { norm, spread: found.spread.max(other.spread), ..found })
     }
 
     /// A bounded value, divided by one number.
@@ -209,7 +234,8 @@ impl<'g> Search<'g> {
         let found = self.bounded(x)?;
         let is_beside =
             |axis: &i64| fold::axis(*axis, rank).is_ok_and(|axis| !found.has_axis(axis));
-        axes.iter().all(is_beside).then_some(found)
+        let is_part = axes.iter().all(is_beside);
+        is_part.then(|| Bounded { spread: found.spread.of_part(), ..found })
     }
 
     /// One place of an axis, which is gone then.
@@ -222,7 +248,8 @@ impl<'g> Search<'g> {
         let found = self.bounded(x).filter(|found| !found.has_axis(axis))?;
         let rows =
             found.rows.iter().map(|row| row.map(|row| if row > axis { row - 1 } else { row }));
-        Some(Bounded { rows: rows.collect(), ..found })
+        let (rows, spread) = (rows.collect(), found.spread.of_part());
+        Some(Bounded { rows, spread, ..found })
     }
 
     fn joined(&mut self, node: &Node, result: ValueId) -> Option<Bounded> {
@@ -232,7 +259,9 @@ impl<'g> Search<'g> {
         for part in parts {
             let part = self.bounded((*part)?).filter(|part| found.is_row_of(part))?;
             found.norm += part.norm;
-            found.is_whole &= part.is_whole;
+            // NaN in some elements of one part is NaN in some of all.
+            let (least, most) = (found.spread.min(part.spread), found.spread.max(part.spread));
+            found.spread = least.max(most.min(Spread::Some));
         }
         Some(found)
     }

@@ -18,10 +18,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let Masked { x, fill, .. } = masked;
     let softmax = softmax(m)?;
     let dtype = m.ty(x).dtype;
+    let last = m.ty(x).shape.len() as i64 - 1;
+    let is_last = matches!(softmax.int("axis", -1), axis if axis == -1 || axis == last);
     let largest = if m.graph().assumptions.contains(Assumption::NoNan) {
         promised(fill, dtype)
     } else {
-        let is_settled = !m.forms().narrows;
+        let is_settled = is_last && !m.forms().narrows;
         let scores = is_settled.then(|| Scores::of(m.graph(), x, softmax)).flatten();
         let scores = scores.ok_or("NaN may be hidden")?;
         if scores.needs_shown && !shows_some_of_each_row(m, &masked) {
@@ -29,8 +31,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         }
         scores.largest
     };
-    let last = m.ty(x).shape.len() as i64 - 1;
-    let is_last = matches!(softmax.int("axis", -1), axis if axis == -1 || axis == last);
     let vanishes = softmax.is("Softmax") && is_last && fill + 2.0 * largest < -vanishing(dtype);
     if !(swallows(fill, largest, dtype) || (vanishes && shows_some_of_each_row(m, &masked))) {
         return Err("what is masked would not swallow what it is added to".into());

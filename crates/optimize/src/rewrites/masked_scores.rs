@@ -6,7 +6,7 @@
 
 use onnx::{Graph, Node, Use, ValueId};
 
-use crate::bounded::{Bounded, is_finite, largest};
+use crate::bounded::{Bounded, Spread, is_finite, largest};
 
 /// What is known of scores.
 pub(super) struct Scores {
@@ -26,7 +26,7 @@ impl Scores {
     /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
     pub(super) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
-        let v = Bounded::of(graph, averaged).filter(|v| v.is_whole)?;
+        let v = Bounded::of(graph, averaged).filter(|v| v.spread == Spread::All)?;
         let (q, k, largest) = product(graph, scores, DEPTH)?;
         let places = |bounded: &Bounded, value: ValueId| {
             bounded.places_from_end(graph.ty(value).shape.len())
@@ -35,7 +35,8 @@ impl Scores {
         // What is summed over, and everything else: batches, which every operand has at the same place.
         let rows = v_places.iter().position(|place| *place == Some(2))?;
         let same_batches = |other: &[Option<usize>]| {
-            (0..v_places.len()).all(|at| at == rows || v_places[at] == other[at])
+            let is_batch = |at: usize| v_places[at].is_none_or(|place| place > 2);
+            (0..v_places.len()).all(|at| at == rows || (is_batch(at) && v_places[at] == other[at]))
         };
         if k.0.source != v.source || !same_batches(&k_places) {
             return None;

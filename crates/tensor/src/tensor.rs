@@ -129,7 +129,8 @@ impl Tensor {
         #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
         let bytes = match dtype {
             DType::Bool => vec![u8::from(value != 0.0)],
-            DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            // `from_f64` loses digits on machines without instructions for it.
+            DType::F16 => f16::from_f32(value as f32).to_le_bytes().to_vec(),
             DType::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
             DType::F32 => (value as f32).to_le_bytes().to_vec(),
             DType::F64 => value.to_le_bytes().to_vec(),
@@ -484,6 +485,8 @@ mod tests {
         for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
             assert_eq!(Tensor::scalar(dtype, -1.5).unwrap().to_f64s().unwrap(), [-1.5]);
         }
+        let above_the_middle = Tensor::scalar(DType::F16, 2049.0 + 1.0 / 1024.0).unwrap();
+        assert_eq!(above_the_middle.to_f64s().unwrap(), [2050.0]);
         assert_eq!(Tensor::scalar(DType::I8, -3.0).unwrap().to_ints().unwrap(), [-3]);
         assert_eq!(Tensor::scalar(DType::I8, 300.0), None);
         assert_eq!(Tensor::scalar(DType::I8, 0.5), None);

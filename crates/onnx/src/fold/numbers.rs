@@ -58,6 +58,11 @@ fn ints(dtype: DType, values: &[i128]) -> Result<Vec<u8>, Reason> {
     Ok(bytes)
 }
 
+/// The number of a type of floats that is nearest.
+pub(super) fn rounded(value: f64, dtype: DType) -> Option<f64> {
+    Tensor::scalar(dtype, value)?.to_f64s()?.first().copied()
+}
+
 fn floats(dtype: DType, values: &[f64]) -> Result<Vec<u8>, Reason> {
     if values.iter().any(|v| v.is_nan()) {
         return Err("a result is not a number");

@@ -105,6 +105,9 @@ pub(super) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     else {
         return Err("the type is not computed with");
     };
+    if x.iter().chain(&w).any(|v| !v.is_finite()) {
+        return Err("zeros of the padding may meet infinity");
+    }
     let limit = largest(operation.dtype)?;
     let (image, taps): (usize, usize) = (sizes.iter().product(), window.iter().product());
     let index = |mut flat: usize, shape: &[usize]| -> Vec<isize> {

@@ -115,11 +115,12 @@ pub(super) fn largest(dtype: DType) -> Result<f64, Reason> {
 
 /// A sum, as if rounded once. What may be infinite in some order of adding up is refused.
 pub(super) fn sum(values: &[f64], limit: f64) -> Result<f64, Reason> {
+    let finite = values.iter().filter(|v| v.is_finite());
+    if finite.map(|v| v.abs()).sum::<f64>() > limit {
+        return Err(OVERFLOW);
+    }
     if values.iter().any(|v| !v.is_finite()) {
         return Ok(values.iter().sum());
-    }
-    if values.iter().map(|v| v.abs()).sum::<f64>() > limit {
-        return Err(OVERFLOW);
     }
     // What additions lose is added up as well.
     let (mut sum, mut lost) = (0.0f64, 0.0f64);

@@ -6,7 +6,7 @@ use tensor::Tensor;
 
 use super::elementwise::{float, int};
 use super::layout::{positions, strides, width};
-use super::numbers::Numbers;
+use super::numbers::{Numbers, rounded};
 use super::{Operation, Reason, UNKNOWN, axis};
 
 /// `ScatterND`: rows of updates at places of the first axes.
@@ -106,7 +106,9 @@ fn write(operation: &Operation<'_>, places: &[isize]) -> Result<Tensor, Reason> 
                     Numbers::Ints(data)
                 }
                 (Numbers::Floats(mut data), Numbers::Floats(updates)) if is_exact => {
-                    combine(&mut data, places, &updates, |a, b| float(op, a, b))?;
+                    // Rounded each time, so that what overflows on the way stays infinite.
+                    let dtype = operation.dtype;
+                    combine(&mut data, places, &updates, |a, b| rounded(float(op, a, b)?, dtype))?;
                     Numbers::Floats(data)
                 }
                 _ => return Err("the order of the operations is up to the runtime"),

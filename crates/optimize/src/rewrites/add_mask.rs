@@ -175,4 +175,29 @@ mod tests {
         assert!(!Attention { keys: "other", ..PLAIN }.is_added());
         assert!(!Attention { then: "Relu (p)", ..PLAIN }.is_added());
     }
+
+    /// The last axis of the keys is a token, and a feature of the values.
+    #[test]
+    fn rows_that_are_features_of_the_values_hide_nan() {
+        let matrix = vec!["0.5"; 16].join(", ");
+        let text = format!(
+            "g (float[3,4,4,4] x, float[3,4,4,4] z) => (float[3,4,4,4] out) {{
+                scale = Constant <value = float[4] {{1, 2, 1, 1}}> ()
+                w = Constant <value = float[4,4] {{{matrix}}}> ()
+                mask = Constant <value = bool[4] {{1, 0, 1, 1}}> ()
+                low = Constant <value_float = -1e9> ()
+                y = LayerNormalization <axis = -1> (x, scale)
+                other = LayerNormalization <axis = -1> (z, scale)
+                q = MatMul (other, w)
+                y1 = MatMul (y, w)
+                k = Transpose <perm = [0, 2, 3, 1]> (y1)
+                v = Transpose <perm = [0, 3, 2, 1]> (y1)
+                scores = MatMul (q, k)
+                s = Where (mask, scores, low)
+                p = Softmax <axis = -1> (s)
+                out = MatMul (p, v)
+            }}"
+        );
+        stays(&REWRITE, &text);
+    }
 }

@@ -530,6 +530,14 @@ mod tests {
                 a = Constant <value = float[2] {inf, -inf}> () y = ReduceSum (a)
             }",
             "g () => (float[1] y) {
+                a = Constant <value = float[3] {-3e38, -3e38, inf}> () y = ReduceSum (a)
+            }",
+            "g () => (float[1,1,3] y) {
+                a = Constant <value = float[1,1,3] {1, 2, 3}> ()
+                w = Constant <value = float[1,1,3] {inf, 1, 1}> ()
+                y = Conv <pads = [1, 1]> (a, w)
+            }",
+            "g () => (float[1] y) {
                 a = Constant <value = float[3] {1e-30, 1e-30, 1e30}> () y = ReduceProd (a)
             }",
             "g () => (float[1] y) {
@@ -568,6 +576,14 @@ mod tests {
                 "float[1,1]",
                 "a = Constant <value = float[1,2] {3, 4}> () r = ReduceL2 (a)",
                 "float[1,1] {5}",
+            ),
+            (
+                "float[2]",
+                "a = Constant <value = float[2] {1, 2}> ()
+                 i = Constant <value = int64[4] {0, 0, 0, 1}> ()
+                 u = Constant <value = float[4] {3e38, 3e38, -3e38, 1}> ()
+                 r = ScatterElements <reduction = \"add\"> (a, i, u)",
+                "float[2] {inf, 3}",
             ),
             (
                 "float[3]",

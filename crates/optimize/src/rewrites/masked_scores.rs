@@ -34,6 +34,10 @@ impl Scores {
         let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
         // What is summed over, and everything else: batches, which every operand has at the same place.
         let rows = v_places.iter().position(|place| *place == Some(2))?;
+        // A row that is a feature of the values leaves the other features alone.
+        if v_places.contains(&Some(1)) {
+            return None;
+        }
         let same_batches = |other: &[Option<usize>]| {
             let is_batch = |at: usize| v_places[at].is_none_or(|place| place > 2);
             (0..v_places.len()).all(|at| at == rows || (is_batch(at) && v_places[at] == other[at]))

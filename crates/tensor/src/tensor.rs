@@ -8,7 +8,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 
 use crate::moved::{Axis, Moved};
-use crate::reduced::Reduced;
+use crate::reduced::{Reduced, floats::half_of};
 use crate::storage::{Held, Place, Source, Storage};
 use crate::{DType, Dim, Kind, Type};
 
@@ -129,8 +129,7 @@ impl Tensor {
         #[expect(clippy::cast_possible_truncation, reason = "rounding to the type is the point")]
         let bytes = match dtype {
             DType::Bool => vec![u8::from(value != 0.0)],
-            // `from_f64` loses digits on machines without instructions for it.
-            DType::F16 => f16::from_f32(value as f32).to_le_bytes().to_vec(),
+            DType::F16 => half_of(value).to_le_bytes().to_vec(),
             DType::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
             DType::F32 => (value as f32).to_le_bytes().to_vec(),
             DType::F64 => value.to_le_bytes().to_vec(),

@@ -55,7 +55,7 @@ pub(super) fn convert(from: DType, to: DType, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A number rounded once. Processors go by way of 32 bits, which may turn what is nearly halfway into a tie:
 /// with an odd last bit for what is cut off, it is none.
-fn half_of(value: f64) -> f16 {
+pub(crate) fn half_of(value: f64) -> f16 {
     #[expect(clippy::cast_possible_truncation, reason = "what is cut off is seen to")]
     let near = value as f32;
     if !near.is_finite() || f64::from(near) == value {

@@ -2,7 +2,7 @@
 //! copy of the weights.
 
 mod block;
-mod floats;
+pub(crate) mod floats;
 #[cfg(test)]
 mod tests;
 

@@ -12,7 +12,8 @@ What is known to differ, and allowed:
 - derivatives where something is not finite: XLA takes a product with a mask for a choice, and
   computes inside functions with more precision than it says.
 
-ONNX Runtime itself crashes on a loop inside two conditions that it finds to be constant.
+ONNX Runtime itself crashes on a loop that reads a constant inside two conditions that it finds to
+be constant.
 """
 
 from collections import Counter

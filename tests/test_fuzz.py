@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -112,6 +113,29 @@ def test_what_jax_refuses_is_passed_over() -> None:
     refused = Counter()
     assert program(882, refused).equations
     assert any("scatter_mul gradients" in reason for reason in refused)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype", "allowed"),
+    [
+        ([1, 2, 4], "float32", False),
+        # The mean of the squares overflows, the mean of the squared differences need not.
+        ([0, 3e38, 0], "float32", True),
+        # Two squares that are rounded to bfloat16 differ by little more than that.
+        ([-1.484375, -1.53125, -1.53125, -1.484375], "bfloat16", True),
+    ],
+)
+def test_a_variance_by_another_formula(numbers: list[float], dtype: str, allowed: bool) -> None:
+    x = np.array(numbers, jnp.dtype(dtype))
+    equation = Equation(
+        "standardize", "jax.nn.standardize(x0)", [Value("x0", x.shape, x.dtype)], Kind.MIXES
+    )
+    equation.outputs = [Value("v1", x.shape, x.dtype)]
+    drawn = Program({"x0": x}, {}, [equation], False, 0)
+    expected = equation.run(drawn.inputs, 0)
+    found = [np.where(np.isnan(expected[0]), 0, expected[0] / 8).astype(x.dtype)]
+    bad = compare.wrong_as_a_whole(drawn, ["v1"], expected, found, 0)
+    assert bool(bad) != allowed
 
 
 def test_zeros_that_pad_are_multiplied_or_not() -> None:

@@ -73,3 +73,18 @@ def test_no_node_works_on_constants_alone(function: Callable[[jax.Array], jax.Ar
     (actual,) = session.run(None, {session.get_inputs()[0].name: x})
     np.testing.assert_allclose(actual, function(x), rtol=1e-5, atol=1e-5)
     onnx.checker.check_model(model)
+
+
+def test_large_integers_are_not_sizes(double: dict[str, bool]) -> None:
+    """onnxruntime adds 64-bit integers up in double precision, which is exact for sizes alone."""
+    numbers = jnp.array([2**63 - 1, 2**62, 2**53 + 1, 7, -(2**63), 1 - 2**63], jnp.int64)
+
+    def fn(x: jax.Array) -> tuple[jax.Array, ...]:
+        bound = jnp.clip(x, numbers[1], numbers[0])
+        return x + jnp.sum(numbers), x + jnp.cumsum(numbers), jnp.maximum(x, numbers), bound
+
+    x = np.array([2**53 + 3], np.int64)
+    model = jax2onnx.to_onnx(fn, [x], **double)
+    found = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for one, other in zip(found, jax.jit(fn)(x), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -28,7 +28,7 @@ from viewed import (
     view,
 )
 
-WHERES = ["/blocks.0/attn/Where", "/blocks.1/attn/Where"]
+MASKED = ["/blocks.0/attn/Add", "/blocks.1/attn/Add"]
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +60,14 @@ def page(tab: Page, address: str) -> Iterator[Page]:
 
 def test_pointing_at_a_line_lights_its_nodes(page: Page) -> None:
     page.hover(line("scores = jnp.where"))
-    assert page.evaluate(LIT) == WHERES
+    assert page.evaluate(LIT) == MASKED
     page.hover("document.getElementById('facts')")
     assert page.evaluate(LIT) == [], "only as long as it is pointed at"
     page.click(line("scores = jnp.where"))
     page.hover("document.getElementById('facts')")
-    assert page.evaluate(LIT) == WHERES, "a click keeps it"
+    assert page.evaluate(LIT) == MASKED, "a click keeps it"
     assert "open in editor" not in page.evaluate(INSPECTOR), "no file near the page is this one"
-    assert "/blocks.0/attn/Where" in page.evaluate(SEEN), "and brings it into view"
+    assert "/blocks.0/attn/Add" in page.evaluate(SEEN), "and brings it into view"
     assert "2 nodes from tests/models/nnx/gpt.py" in page.evaluate("$('lit').textContent")
 
 
@@ -87,15 +87,15 @@ def test_folded_modules_say_what_is_lit_inside(page: Page) -> None:
 
 
 def test_picking_a_node_shows_its_line_and_stack(page: Page) -> None:
-    pick(page, "/blocks.0/attn/Where")
-    assert page.evaluate(PICKED) == "/blocks.0/attn/Where"
+    pick(page, "/blocks.0/attn/Add")
+    assert page.evaluate(PICKED) == "/blocks.0/attn/Add"
     source = Path("tests/models/nnx/gpt.py").read_text().splitlines()
     strong = [source[number - 1].strip() for number in page.evaluate(STRONG)]
     assert [text.split(" = ")[0] for text in strong] == ["causal", "scores"], "one was merged"
     told = page.evaluate(INSPECTOR)
-    assert "/blocks.0/attn/Where" in told
+    assert "/blocks.0/attn/Add" in told
     assert "blocks.0/attn" in told
-    assert "drop_operand_broadcast.rewrite:" in told
+    assert "add_mask.rewrite:" in told
     for function in ("Attention.__call__", "Block.__call__", "GPT.__call__"):
         assert function in told
     expression = page.evaluate(
@@ -107,7 +107,7 @@ def test_picking_a_node_shows_its_line_and_stack(page: Page) -> None:
 
 
 def test_links_lead_from_node_to_node_and_to_frames(page: Page) -> None:
-    pick(page, "/blocks.0/attn/Where")
+    pick(page, "/blocks.0/attn/Add")
     page.click("[...inspector.querySelectorAll('button')].find((b) => b.innerText.includes('Div'))")
     assert page.evaluate(PICKED) == "/blocks.0/attn/Div"
     page.click("[...inspector.querySelectorAll('.stack button')].at(-1)")
@@ -117,15 +117,15 @@ def test_links_lead_from_node_to_node_and_to_frames(page: Page) -> None:
 def test_search(page: Page) -> None:
     page.press("/", "/")
     assert page.evaluate("document.activeElement.id") == "search"
-    page.type("blocks.1 where")
+    page.type("blocks.1 attn/add")
     page.wait("$('found').textContent === '1 node'")
     assert page.evaluate("rows.map((row) => row.item.label ?? row.item.name)") == [
         "blocks.1",
         "attn",
-        "/blocks.1/attn/Where",
+        "/blocks.1/attn/Add",
     ]
     page.press("Enter")
-    assert page.evaluate(PICKED) == "/blocks.1/attn/Where"
+    assert page.evaluate(PICKED) == "/blocks.1/attn/Add"
     page.press("Escape")
     assert page.evaluate("search.value") == ""
     assert page.evaluate("rows.length") > 10

@@ -19,7 +19,7 @@ from models.nnx.gpt import gpt
 from viewed import INSPECTOR, LIT, PICKED, export, line, make, pick, show, source_line, view
 from waiting import until
 
-WHERE = "/blocks.1/attn/Where"
+MASKED = "/blocks.1/attn/Add"
 GPT = "tests/models/nnx/gpt.py"
 
 
@@ -47,26 +47,26 @@ def page(model: Path) -> Path:
 
 def test_the_address_follows_the_selection(tab: Page, page: Path) -> None:
     show(tab, page)
-    pick(tab, WHERE)
-    assert tab.evaluate("location.hash") == f"#node={WHERE}"
+    pick(tab, MASKED)
+    assert tab.evaluate("location.hash") == f"#node={MASKED}"
     tab.click(line("scores = jnp.where"))
     number = source_line(GPT, "scores = jnp.where")
     assert tab.evaluate("location.hash") == f"#{GPT}:{number}"
     tab.evaluate("history.back()")
-    tab.wait(f"({PICKED}) === {WHERE!r}")
+    tab.wait(f"({PICKED}) === {MASKED!r}")
     tab.press("Escape")
     assert tab.evaluate("location.hash") == ""
     assert tab.errors == []
 
 
 def test_an_address_selects(tab: Page, page: Path) -> None:
-    show(tab, page, f"#node={WHERE}")
-    assert tab.evaluate(PICKED) == WHERE
-    assert WHERE in tab.evaluate(INSPECTOR)
+    show(tab, page, f"#node={MASKED}")
+    assert tab.evaluate(PICKED) == MASKED
+    assert MASKED in tab.evaluate(INSPECTOR)
     number = source_line(GPT, "scores = jnp.where")
     for fragment in (f"#{GPT}:{number}", f"#gpt.py:{number}"):
         show(tab, page, fragment)
-        assert tab.evaluate(LIT) == ["/blocks.0/attn/Where", WHERE]
+        assert tab.evaluate(LIT) == ["/blocks.0/attn/Add", MASKED]
         assert f"{GPT}:{number}" in tab.evaluate(INSPECTOR)
         shown = "rowsOfLines.get(cursorLine).getBoundingClientRect().top"
         assert 0 < tab.evaluate(shown) < 900
@@ -113,12 +113,12 @@ def test_each_call_of_a_function_has_a_link(tab: Page, tmp_path: Path) -> None:
 def test_commands_print_links(
     model: Path, page: Path, tab: Page, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _core.main(["explain", str(model), WHERE, "--page", str(page)])
+    _core.main(["explain", str(model), MASKED, "--page", str(page)])
     told = capfd.readouterr().out.split()
     link = next(word for word in told if word.startswith("file://"))
     tab.leave()
     tab.open(link)
-    tab.wait(f"({PICKED}) === {WHERE!r}")
+    tab.wait(f"({PICKED}) === {MASKED!r}")
     wrong = onnx.load(model)
     node = next(node for node in wrong.graph.node if node.name == "/blocks.1/attn/Div")
     node.op_type = "Mul"
@@ -148,7 +148,7 @@ def test_a_line_opens_in_the_editor(
     show(tab, page.absolute(), f"#{GPT}:{number}")
     escaped = str(source).replace(" ", "%20")
     assert tab.evaluate(address) == f"vscode://file{escaped}:{number}"
-    pick(tab, WHERE)
+    pick(tab, MASKED)
     assert tab.evaluate(address) == f"vscode://file{escaped}:{number}", "frames have it, too"
     monkeypatch.setenv("JAX2ONNX_EDITOR", "idea://open?file={path}&line={line}")
     show(tab, view(model, page=Path("pages/gpt.html")).absolute(), f"#{GPT}:{number}")

@@ -147,16 +147,16 @@ impl Target {
 /// are known to be small.
 fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
-    let is_small = |bound: Option<Dim>| match bound {
-        Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
-        Some(Dim::Symbolic(_)) => true,
-        None => false,
+    // A person may well sum up other constants than sizes.
+    let is_small = |number: &Dim| match number {
+        Dim::Known(n) => i32::try_from(*n).is_ok(),
+        Dim::Symbolic(_) => true,
     };
     node.inputs.iter().flatten().all(|value| {
-        graph.content(*value).is_some()
+        graph.content(*value).is_some_and(|content| content.iter().all(is_small))
             || compares && {
                 let Range { low, high } = Range::of(graph, *value);
-                is_small(low) && is_small(high)
+                [low, high].iter().all(|bound| bound.as_ref().is_some_and(is_small))
             }
     })
 }

@@ -162,7 +162,7 @@ def test_integers_between_bounds(dtype):
             ops = exported(lambda x: jnp.clip(x, 2, 100), x, **options)
             assert (ops == ["Clip"]) == (dtype not in (np.int16, np.uint16, np.int64))
             assert "Clip" not in exported(lambda x: jnp.clip(x, 100, 2), x, **options)
-            largest = limits.max - 1  # of 64 bits, no float
+            largest = jnp.asarray(limits.max - 1, dtype)  # of 64 bits, no float holds it
             exported(lambda x, most=largest: jnp.clip(x, 2, most), x, **options)
 
 
@@ -482,16 +482,14 @@ def test_group_norms_that_subtract_the_mean_last(axis, groups, scaled, biased):
     def norm(x):
         return keras_group_norm(x, groups, axis, scale, bias)
 
-    transposes = ["Transpose"] if axis == 3 else []
-    assert exported(norm, x, operators="native") == [
-        *transposes,
-        "GroupNormalization",
-        *transposes,
-    ]
-    ops = exported(norm, x)
-    assert "InstanceNormalization" in ops
-    assert "ReduceMean" not in ops
+    native, chosen = exported(norm, x, operators="native"), exported(norm, x)
     exported(norm, x, operators="elementary")
+    if groups == 1:
+        return  # the axis of the groups is gone by then, and axes are reduced that no norm has
+    transposes = ["Transpose"] if axis == 3 else []
+    assert native == [*transposes, "GroupNormalization", *transposes]
+    assert "InstanceNormalization" in chosen
+    assert "ReduceMean" not in chosen
 
 
 def test_group_norms_of_one_and_of_all_channels():

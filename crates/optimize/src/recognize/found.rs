@@ -156,10 +156,8 @@ impl<'f, 'm> Found<'f, 'm> {
     /// What tells forms of one operator apart: a string attribute, or that it stands for groups.
     fn variant(&self) -> &str {
         let of_groups = self.has("one") && self.value("x").is_some_and(|x| self.is_split(x));
-        if self.has("grouped")
-            || self.has("split")
-            || (self.spelling.replacement.core().op == GROUPS && of_groups)
-        {
+        let has_groups = ["grouped", "split", "target"].iter().any(|name| self.has(name));
+        if has_groups || (self.spelling.replacement.core().op == GROUPS && of_groups) {
             return "groups";
         }
         let mut attrs = self.spelling.replacement.core().attrs.iter();

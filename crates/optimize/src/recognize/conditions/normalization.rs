@@ -61,6 +61,9 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
     }
+    if found.has("target") {
+        return of_examples(found);
+    }
     let (shape, dtype) = operand(found, FrontAxes::Count)?;
     let rank = shape.len();
     let channel = match (found.axes("axes"), found.ints("back")) {
@@ -80,18 +83,59 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if rank < 3 {
         return Err("there are no axes beside the channels".into());
     }
-    for name in ["factor", "addend"] {
-        let Some((value, placement)) = found.placed(name) else { continue };
-        let ty = found.m.ty(value);
-        if !placement.is_aligned(&ty.shape, rank) || ty.dtype != dtype {
-            return Err(missed("the scale is arranged differently"));
-        }
-    }
+    align(found, &shape, dtype)?;
     if found.has("x") {
         let first = if is_of_groups(found, &shape, channel) { 2 } else { 1 };
         turn_from(found, channel, first, rank);
     }
     parameters(found, &shape, channel, dtype)
+}
+
+/// Of all axes but the first one, with a scale and a bias that are left outside.
+fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let (shape, dtype) = operand(found, FrontAxes::Count)?;
+    let rank = shape.len();
+    let all = found.axes("axes").is_some_and(|axes| axes.iter().copied().eq(1..rank));
+    if rank < 3 || !all {
+        return Err("it is not of all axes but the first one".into());
+    }
+    let parameters = ["factor", "addend"].into_iter().filter_map(|name| found.value(name));
+    let normalized = product(&shape[1..]);
+    if parameters.into_iter().any(|value| product(&found.m.ty(value).shape) == normalized) {
+        return Err("it is a layer norm".into());
+    }
+    align(found, &shape, dtype)?;
+    let target = found.m.i64s(&[0, 1, -1]);
+    found.set_value("target", target);
+    fill(found, "one", &[1usize], dtype, 1.0)?;
+    fill(found, "zero", &[1usize], dtype, 0.0)
+}
+
+/// Lets a scale and a bias that are left outside have their axes where those of the result are.
+fn align(found: &mut Found<'_, '_>, shape: &[Dim], dtype: DType) -> Result<(), Skip> {
+    for name in ["factor", "addend"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let ty = found.m.ty(value);
+        if ty.dtype != dtype {
+            return Err(missed("the scale has a different type"));
+        }
+        if placement.is_aligned(&ty.shape, shape.len()) {
+            continue;
+        }
+        let mut sizes = vec![1; shape.len()];
+        let axes: Vec<usize> = placement.axes(&ty.shape).into_iter().flatten().collect();
+        let dims = ty.shape.iter().filter(|dim| **dim != Dim::Known(1));
+        let known: Option<Vec<i64>> = dims.map(Dim::as_known).collect();
+        let known = known.filter(|known| known.len() == axes.len() && axes.is_sorted());
+        let known = known.ok_or_else(|| missed("the scale is arranged differently"))?;
+        for (axis, size) in axes.into_iter().zip(known) {
+            sizes[axis] = size;
+        }
+        let target = found.m.i64s(&sizes);
+        let moved = found.m.op("Reshape", &[value, target], Attrs::new())?;
+        found.set_value(name, moved);
+    }
+    Ok(())
 }
 
 /// Whether the axis behind `channel` was one with it before: a group of channels.

@@ -520,6 +520,31 @@ fn group_norms_that_subtract_the_mean_last() {
 }
 
 #[test]
+fn one_group_is_all_of_an_example() {
+    let statistics = constants(&[("n", "24"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2, 3]> () s = ReduceSum <keepdims = 0> (x, a)
+        m = Div (s, n) k = Constant <value_ints = [0, 1, 1, 1]> () mk = Reshape (m, k)
+        c = Sub (x, mk) q = Mul (c, c) t = ReduceSum <keepdims = 0> (q, a) v = Div (t, n)
+        e = Add (v, eps) r = Sqrt (e) i = Reciprocal (r) f = Neg (m)
+        two = Constant <value_ints = [0, 1]> () ik = Reshape (i, two) fk = Reshape (f, two)
+        g = Mul (ik, scale) h = Mul (fk, g) l = Add (h, bias) ";
+    // The channels last and second.
+    for (sizes, back) in [("2,3,4", "0, 1, 1, 4"), ("4,2,3", "0, 4, 1, 1")] {
+        let signature = format!(
+            "(float[B,{sizes}] x) => (float[B,{sizes}] y) \
+            <float[4] scale = {{1, 2, 3, 4}}, float[4] bias = {{1, 2, 3, 4}}>"
+        );
+        let body = format!(
+            "{statistics} w = Constant <value_ints = [{back}]> () gw = Reshape (g, w)
+            lw = Reshape (l, w) z = Mul (x, gw) y = Add (z, lw)"
+        );
+        let (text, report) = run(&format!("g {signature} {{ {body} }}"), native());
+        assert!(text.contains("InstanceNormalization") && !text.contains("Reduce"), "{text}");
+        assert!(report.missed.is_empty(), "{:?}", report.missed);
+    }
+}
+
+#[test]
 fn softmaxes() {
     let axes = "a = Constant <value_ints = [1]> ()";
     let start = format!("{axes} m = ReduceMax <keepdims = 1> (x, a) d = Sub (x, m) e = Exp (d)");

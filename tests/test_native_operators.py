@@ -120,6 +120,52 @@ def test_a_slope_that_is_a_parameter():
     assert exported(nnx.PReLU(), x, operators="native") == ["PRelu"]
 
 
+def keras_prelu(x, slope):
+    return jax.nn.relu(x) + -slope * jax.nn.relu(-x)
+
+
+def signed_prelu(x, slope):
+    return jnp.maximum(x, 0) + slope * jnp.minimum(x, 0)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("prelu", [keras_prelu, signed_prelu])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_slope_that_is_added(prelu, dtype):
+    x = rows(12, 6, dtype=dtype)
+    slope = jnp.asarray([0.1, 0, -2, 1, 0.5, 3], dtype)
+
+    def layer(x):
+        return prelu(x, slope)
+
+    assert exported(layer, x, operators="native") == ["PRelu"]
+    assert exported(layer, x) == ["Relu", "Min", "Mul", "Add"]
+
+
+def test_a_slope_that_is_not_finite():
+    slope = jnp.asarray([0.1, np.inf, np.nan], np.float32)
+    x = np.array([[1, 1, 1], [0, 0, 0], [-1, -1, -1]], np.float32)
+    assert "PRelu" not in exported(lambda x: keras_prelu(x, slope), x, operators="native")
+
+
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_between_bounds(dtype):
+    """One node where the runtime has it; the kernel for int64 compares large numbers wrongly."""
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, 0, 1, 2, 3, 99, 100, 101, limits.max - 1, limits.max], dtype)
+    with jax.enable_x64():
+        for form in ("auto", "native"):
+            options = {"operators": form, "enable_double_precision": True}
+            ops = exported(lambda x: jnp.clip(x, 2, 100), x, **options)
+            assert (ops == ["Clip"]) == (dtype not in (np.int16, np.uint16, np.int64))
+            assert "Clip" not in exported(lambda x: jnp.clip(x, 100, 2), x, **options)
+            largest = jnp.asarray(limits.max - 1, dtype)  # of 64 bits, no float holds it
+            exported(lambda x, most=largest: jnp.clip(x, 2, most), x, **options)
+
+
 @pytest.mark.parametrize(
     "fn",
     [
@@ -406,6 +452,47 @@ def test_statistics_of_another_shape(fn, operators):
 
 
 @pytest.mark.slow
+def keras_group_norm(x, groups, axis, scale, bias):
+    """The mean is subtracted last, and channels keep an axis for their groups."""
+    each = x.shape[axis] // groups
+    split = x.reshape(*x.shape[:axis], groups, each, *x.shape[axis + 1 :])
+    axes = tuple(i for i in range(1, split.ndim) if i != axis)
+    mean, variance = split.mean(axes, keepdims=True), split.var(axes, keepdims=True)
+    sizes = (1,) * axis + (groups, each) + (1,) * (split.ndim - axis - 2)
+    factor = jax.lax.rsqrt(variance + 1e-3)
+    if scale is not None:
+        factor = factor * scale.reshape(sizes)
+    rest = -mean * factor
+    if bias is not None:
+        rest = rest + bias.reshape(sizes)
+    return (split * factor + rest).reshape(x.shape)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("axis", [1, 3])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@pytest.mark.parametrize(("scaled", "biased"), [(True, True), (True, False), (False, True)])
+def test_group_norms_that_subtract_the_mean_last(axis, groups, scaled, biased):
+    scale = jnp.arange(1, 7, dtype=np.float32) if scaled else None
+    bias = jnp.arange(-3, 3, dtype=np.float32) if biased else None
+    x = np.random.default_rng(0).normal(size=(5, 6, 4, 6)).astype(np.float32)
+    x[0, 0, 0, 0], x[1, 1, 1, 1], x[2, 2, 2, 2] = np.nan, np.inf, -np.inf
+    x[3] = 1.5
+
+    def norm(x):
+        return keras_group_norm(x, groups, axis, scale, bias)
+
+    native, chosen = exported(norm, x, operators="native"), exported(norm, x)
+    exported(norm, x, operators="elementary")
+    assert "InstanceNormalization" in chosen
+    assert "ReduceMean" not in chosen
+    if groups == 1:
+        assert "InstanceNormalization" in native
+    else:
+        transposes = ["Transpose"] if axis == 3 else []
+        assert native == [*transposes, "GroupNormalization", *transposes]
+
+
 def test_group_norms_of_one_and_of_all_channels():
     x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
     for operators in ("auto", "native"):

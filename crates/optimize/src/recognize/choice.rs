@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onnx::schema::Runtime;
+use onnx::schema::{Right, Runtime};
 use onnx::{Attrs, Op, schema};
 use tensor::DType;
 
@@ -89,6 +89,9 @@ impl Forms {
     }
 }
 
+/// Operators that only compare numbers: they are exact for integers too, and as fast as for float32.
+const COMPARISONS: &[&str] = &["Clip"];
+
 /// Whether the user, the opset and the runtime accept `op` with `attrs` as one node.
 pub(super) fn check_form(
     forms: &Forms,
@@ -97,13 +100,15 @@ pub(super) fn check_form(
     dtype: DType,
     attrs: &Attrs,
 ) -> Result<(), Skip> {
-    if !dtype.is_float() {
+    let is_compared = COMPARISONS.contains(&op) && dtype.is_integer();
+    if !dtype.is_float() && !is_compared {
         return Err("only floats are recognised".into());
     }
+    let timed = if is_compared { DType::F32 } else { dtype };
     let wanted = match forms.of(op) {
         Form::Elementary => return Err("the elementary form was requested".into()),
         Form::Native => true,
-        Form::Auto => measured::is_better(op, variant, dtype),
+        Form::Auto => measured::is_better(op, variant, timed),
     };
     if !wanted {
         return Err("the elementary form is better in the runtime".into());
@@ -114,9 +119,11 @@ pub(super) fn check_form(
         return Err("the opset has no such attribute".into());
     }
     let runs = |dtype| {
-        schema
-            .rows(attrs, Runtime::OnnxRuntime)
-            .any(|row| row.types().next().is_some_and(|t| t.contains(dtype)))
+        let mut rows = schema.rows(attrs, Runtime::OnnxRuntime);
+        rows.any(|row| {
+            let is_right = !is_compared || row.right == Right::Always;
+            is_right && row.types().next().is_some_and(|t| t.contains(dtype))
+        })
     };
     // Small floats are computed in a wider type where there is no kernel.
     let small = matches!(dtype, DType::F16 | DType::BF16);

@@ -99,7 +99,8 @@ impl<'f, 'm> Found<'f, 'm> {
     /// Checks that axes and permutations refer to the values that the replacement reads: on the
     /// way to a reduction, axes of size one may have come or gone.
     pub(super) fn check_axes(&self) -> Result<(), Skip> {
-        let whole = ["grouped", "x", "masked"].into_iter().find_map(|name| self.value(name));
+        let whole =
+            ["grouped", "split", "x", "masked"].into_iter().find_map(|name| self.value(name));
         let whole = whole.map(|value| &self.m.ty(value).shape);
         for (_, bound) in &self.bound {
             if let (Bound::Axes(_, shape), Some(whole)) = (bound, whole)
@@ -155,7 +156,8 @@ impl<'f, 'm> Found<'f, 'm> {
     /// What tells forms of one operator apart: a string attribute, or that it stands for groups.
     fn variant(&self) -> &str {
         let of_groups = self.has("one") && self.value("x").is_some_and(|x| self.is_split(x));
-        if self.has("grouped") || (self.spelling.replacement.core().op == GROUPS && of_groups) {
+        let has_groups = ["grouped", "split", "target"].iter().any(|name| self.has(name));
+        if has_groups || (self.spelling.replacement.core().op == GROUPS && of_groups) {
             return "groups";
         }
         let mut attrs = self.spelling.replacement.core().attrs.iter();

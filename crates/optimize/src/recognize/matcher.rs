@@ -59,6 +59,9 @@ struct Goal<'p> {
 /// Spellings are small; a search that takes longer than this is going nowhere.
 const STEPS: u32 = 4096;
 
+/// From here on, a 64-bit float cannot hold every integer.
+const MOST_INTEGER: f64 = 9_007_199_254_740_992.0;
+
 /// Looks for `spelling` at `root`.
 pub(super) fn find(graph: &Graph, root: NodeId, spelling: &Spelling) -> Option<Finding> {
     find_given(graph, root, spelling, Vec::new())
@@ -257,6 +260,9 @@ impl<'p, 'g> Search<'p, 'g> {
         }
         let tensor = self.graph.constant(value)?;
         let number = tensor.splat()?;
+        if tensor.dtype().is_integer() && number.abs() >= MOST_INTEGER {
+            return None;
+        }
         let number = match written {
             Written::Plain => number,
             Written::Negated => -number,

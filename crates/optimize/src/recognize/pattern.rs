@@ -145,11 +145,12 @@ impl Node {
         matches!(self.args.as_slice(), [_, last] if constant(last))
     }
 
-    /// What it describes: itself, or a value that it only lays out differently.
+    /// What it describes: itself, or a value that it only lays out differently or scales.
     pub(super) fn core(&self) -> &Node {
-        let rest = matches!(self.op, "Mul" | "Reshape" | "Transpose");
+        let is_rest = |op| matches!(op, "Mul" | "Reshape" | "Transpose");
         match self.args.first() {
-            Some(Pattern::Node(inner)) if rest => inner.core(),
+            Some(Pattern::Node(inner)) if is_rest(self.op) => inner.core(),
+            Some(Pattern::Node(inner)) if self.op == "Add" && is_rest(inner.op) => inner.core(),
             _ => self,
         }
     }

@@ -41,11 +41,14 @@ fn clip(found: &mut Found<'_, '_>) -> Result<(), Skip> {
 
 fn prelu(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let slope = found.value("slope").ok_or("there is no slope")?;
-    if found.m.graph().constant(slope).is_none() {
-        // An infinite slope gives NaN at zero.
+    // An infinite slope gives NaN at zero.
+    let Some(slope) = found.m.graph().constant(slope) else {
         return Err(missed("the slope is computed, so it may be infinite"));
+    };
+    match slope.to_f64s() {
+        Some(slopes) if slopes.iter().all(|slope| slope.is_finite()) => Ok(()),
+        _ => Err(missed("the slope is not finite")),
     }
-    Ok(())
 }
 
 /// A reduction keeps its axes if the result has as many as the operand.

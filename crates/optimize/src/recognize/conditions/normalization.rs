@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use onnx::{Attrs, ValueId};
+use tensor::division::product;
 use tensor::{DType, Dim, Tensor};
 
 use super::missed;
@@ -60,6 +61,9 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if found.has("grouped") {
         return of_groups(found);
     }
+    if found.has("target") {
+        return of_examples(found);
+    }
     let (shape, dtype) = operand(found, FrontAxes::Count)?;
     let rank = shape.len();
     let channel = match (found.axes("axes"), found.ints("back")) {
@@ -79,11 +83,59 @@ pub(super) fn of_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     if rank < 3 {
         return Err("there are no axes beside the channels".into());
     }
+    align(found, &shape, dtype)?;
     if found.has("x") {
         let first = if is_of_groups(found, &shape, channel) { 2 } else { 1 };
         turn_from(found, channel, first, rank);
     }
     parameters(found, &shape, channel, dtype)
+}
+
+/// Of all axes but the first one, with a scale and a bias that are left outside.
+fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    let (shape, dtype) = operand(found, FrontAxes::Count)?;
+    let rank = shape.len();
+    let all = found.axes("axes").is_some_and(|axes| axes.iter().copied().eq(1..rank));
+    if rank < 3 || !all {
+        return Err("it is not of all axes but the first one".into());
+    }
+    let parameters = ["factor", "addend"].into_iter().filter_map(|name| found.value(name));
+    let normalized = product(&shape[1..]);
+    if parameters.into_iter().any(|value| product(&found.m.ty(value).shape) == normalized) {
+        return Err("it is a layer norm".into());
+    }
+    align(found, &shape, dtype)?;
+    let target = found.m.i64s(&[0, 1, -1]);
+    found.set_value("target", target);
+    fill(found, "one", &[1usize], dtype, 1.0)?;
+    fill(found, "zero", &[1usize], dtype, 0.0)
+}
+
+/// Lets a scale and a bias that are left outside have their axes where those of the result are.
+fn align(found: &mut Found<'_, '_>, shape: &[Dim], dtype: DType) -> Result<(), Skip> {
+    for name in ["factor", "addend"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let ty = found.m.ty(value);
+        if ty.dtype != dtype {
+            return Err(missed("the scale has a different type"));
+        }
+        if placement.is_aligned(&ty.shape, shape.len()) {
+            continue;
+        }
+        let mut sizes = vec![1; shape.len()];
+        let axes: Vec<usize> = placement.axes(&ty.shape).into_iter().flatten().collect();
+        let dims = ty.shape.iter().filter(|dim| **dim != Dim::Known(1));
+        let known: Option<Vec<i64>> = dims.map(Dim::as_known).collect();
+        let known = known.filter(|known| known.len() == axes.len() && axes.is_sorted());
+        let known = known.ok_or_else(|| missed("the scale is arranged differently"))?;
+        for (axis, size) in axes.into_iter().zip(known) {
+            sizes[axis] = size;
+        }
+        let target = found.m.i64s(&sizes);
+        let moved = found.m.op("Reshape", &[value, target], Attrs::new())?;
+        found.set_value(name, moved);
+    }
+    Ok(())
 }
 
 /// Whether the axis behind `channel` was one with it before: a group of channels.
@@ -100,6 +152,9 @@ const SCALE_FOR_EACH_CHANNEL: i64 = 21;
 
 /// Of groups of channels, which are the last axis.
 pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    if found.has("split") {
+        return of_split_channels(found);
+    }
     let (shape, dtype) = operand(found, FrontAxes::Count)?;
     if found.has("groups") && found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
         return Err("the opset has a scale for each group".into());
@@ -130,6 +185,55 @@ pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     }
     turn(found, channel, rank);
     parameters(found, &shape, channel, dtype)
+}
+
+/// Of groups of channels that have an axis of their own, with the channels of a group behind it.
+fn of_split_channels(found: &mut Found<'_, '_>) -> Result<(), Skip> {
+    if found.m.forms().opset < SCALE_FOR_EACH_CHANNEL {
+        return Err("the opset has a scale for each group".into());
+    }
+    let split = found.value("split").ok_or("there is no operand")?;
+    let (inner, dtype) = (found.m.ty(split).shape.clone(), found.m.ty(split).dtype);
+    let source = found.m.producer(split, &["Reshape"]).and_then(|node| node.input(0));
+    let x = source.ok_or("there are no groups")?;
+    let shape = found.m.ty(x).shape.clone();
+    let (rank, axes) = (shape.len(), found.axes("axes").ok_or("there are no axes")?);
+    let mut kept = (1..inner.len()).filter(|axis| !axes.contains(axis));
+    let (Some(channel), None) = (kept.next(), kept.next()) else {
+        return Err("there are no groups".into());
+    };
+    let is_split = rank >= 3
+        && rank + 1 == inner.len()
+        && inner == found.shape()?
+        && channel < rank
+        && !axes.contains(&0)
+        && shape[..channel] == inner[..channel]
+        && shape[channel + 1..] == inner[channel + 2..]
+        && shape[channel] == inner[channel].clone() * inner[channel + 1].clone();
+    if !is_split {
+        return Err("there are no groups".into());
+    }
+    let known = |dim: &Dim| dim.as_known().ok_or_else(|| missed("the groups are not known"));
+    let (groups, size) = (known(&inner[channel])?, known(&shape[channel])?);
+    for name in ["scale", "bias"] {
+        let Some((value, placement)) = found.placed(name) else { continue };
+        let dims = &found.m.ty(value).shape;
+        let front = inner.len().saturating_sub(dims.len());
+        let is_of_channels = dims.iter().enumerate().all(|(axis, dim)| {
+            *dim == Dim::Known(1) || (channel..=channel + 1).contains(&(front + axis))
+        });
+        let is_parameter = is_of_channels && product(dims) == Dim::Known(size);
+        if !is_parameter || !placement.is_aligned(dims, inner.len()) {
+            return Err(missed("the scale is not one for each channel"));
+        }
+        flatten(found, name, Some(&[size]), dtype)?;
+    }
+    fill(found, "one", &[size], dtype, 1.0)?;
+    fill(found, "zero", &[size], dtype, 0.0)?;
+    found.set_value("x", x);
+    found.set_attr("groups", groups);
+    turn(found, channel, rank);
+    Ok(())
 }
 
 /// Whether it matters if axes of size one are put in front.

@@ -114,6 +114,33 @@ fn two_bounds_are_a_clip() {
 }
 
 #[test]
+fn integers_have_bounds_too() {
+    let text = |ty: &str, low: &str, high: &str, body: &str| {
+        let bounds = format!(
+            "l = Constant <value = {ty} {{{low}}}> () h = Constant <value = {ty} {{{high}}}> ()"
+        );
+        (format!("({ty}[B,4] x) => ({ty}[B,4] y)"), format!("{bounds} {body}"))
+    };
+    let between = "t = Max (l, x) y = Min (h, t)";
+    for ty in ["int8", "uint8", "int32", "uint32", "uint64"] {
+        for body in [between, "t = Min (x, h) y = Max (t, l)"] {
+            let (signature, body) = text(ty, "0", "100", body);
+            becomes(&signature, &body, &text(ty, "0", "100", "y = Clip (x, l, h)").1);
+        }
+    }
+    // The kernel for 64 bits compares large numbers wrongly, and for 16 bits there is none.
+    for ty in ["int16", "uint16", "int64"] {
+        let (signature, body) = text(ty, "0", "100", between);
+        stays(&signature, &body);
+    }
+    let (signature, body) = text("int32", "3", "2", between);
+    stays(&signature, &body);
+    // More digits than a float has.
+    let (signature, body) = text("uint64", "0", "9007199254740993", between);
+    stays(&signature, &body);
+}
+
+#[test]
 fn a_slope_below_zero_is_a_leaky_relu() {
     let start = constants(&[("o", "0"), ("a", "0.01")]);
     for (comparison, product) in
@@ -129,6 +156,30 @@ fn a_slope_below_zero_is_a_leaky_relu() {
     let zero = constants(&[("o", "0")]);
     let body = "p = GreaterOrEqual (x, o) t = Mul (slope, x) y = Where (p, x, t)";
     becomes(prelu, &format!("{zero}{body}"), "y = PRelu (x, slope)");
+}
+
+#[test]
+fn a_slope_that_is_added() {
+    let zero = constants(&[("o", "0")]);
+    let signature =
+        |slope: &str| format!("(float[B,2] x) => (float[B,2] y) <float[2] slope = {{{slope}}}>");
+    let keras = "r = Max (x, o) n = Neg (x) b = Max (n, o) s = Neg (slope) t = Mul (s, b)
+        y = Add (r, t)";
+    for body in [
+        keras,
+        "r = Relu (x) n = Neg (x) b = Relu (n) t = Mul (b, slope) y = Sub (r, t)",
+        "r = Max (x, o) b = Min (x, o) t = Mul (b, slope) y = Add (t, r)",
+    ] {
+        becomes(&signature("1, -2"), &format!("{zero}{body}"), "y = PRelu (x, slope)");
+    }
+    // Zero times infinity is NaN.
+    let (text, report) = run(&format!("g {} {{ {zero}{keras} }}", signature("1, inf")), native());
+    assert!(!text.contains("PRelu"), "{text}");
+    assert_eq!(report.missed[0].reason, "the slope is not finite");
+    // Where a sum is wanted, it reads the parameter itself.
+    let elementary = Forms { default: Form::Elementary, ..native() };
+    let (text, _) = run(&format!("g {} {{ {zero}{keras} }}", signature("1, -2")), elementary);
+    assert!(text.contains("Mul (slope, ") && !text.contains("Neg"), "{text}");
 }
 
 /// `exp(x) - 1` as lowering writes it.
@@ -420,6 +471,77 @@ fn group_norms() {
     let (text, _) = run(&format!("g {signature} {{ {body} }}"), forms);
     assert!(text.contains("InstanceNormalization <epsilon: float = 1e-6>"), "{text}");
     assert!(!text.contains("ReduceSum"), "{text}");
+}
+
+/// A group norm as Keras writes it, of two groups of so many channels each.
+fn keras_group_norm(each: usize, end: &str) -> String {
+    let count = 6 * each;
+    constants(&[("n", &count.to_string()), ("eps", "1e-6")])
+        + &format!(
+            "a = Constant <value_ints = [1, 2, 4]> ()
+            gs = Constant <value_ints = [0, 2, 3, 2, {each}]> () p = Reshape (x, gs)
+            s = ReduceSum <keepdims = 1> (p, a) m = Div (s, n) c = Sub (p, m) q = Mul (c, c)
+            t = ReduceSum <keepdims = 1> (q, a) v = Div (t, n) e = Add (v, eps) r = Sqrt (e)
+            i = Reciprocal (r) f = Neg (m) {end}
+            os = Constant <value_ints = [0, 2, 3, {}]> () y = Reshape (w, os)",
+            2 * each
+        )
+}
+
+const SCALE_AND_BIAS: &str = "g = Mul (i, scale) h = Mul (f, g) l = Add (h, bias)
+    z = Mul (p, g) w = Add (z, l)";
+
+#[test]
+fn group_norms_that_subtract_the_mean_last() {
+    let signature = "(float[B,2,3,4] x) => (float[B,2,3,4] y) \
+        <float[1,1,1,2,2] scale = {1, 2, 3, 4}, float[1,1,1,2,2] bias = {1, 2, 3, 4}>";
+    let scale = "g = Mul (i, scale) h = Mul (f, g) z = Mul (p, g) w = Add (z, h)";
+    let bias = "h = Mul (f, i) l = Add (h, bias) z = Mul (p, i) w = Add (z, l)";
+    let named = [("InstanceNormalization".to_owned(), Form::Native)].into();
+    let forms = Forms { default: Form::Elementary, named, ..native() };
+    for (end, outside) in [(SCALE_AND_BIAS, "Mul Add"), (scale, "Mul"), (bias, "Add")] {
+        let text = format!("g {signature} {{ {} }}", keras_group_norm(2, end));
+        let (after, _) = run(&text, native());
+        let norm = "GroupNormalization <epsilon: float = 1e-6, num_groups: int = 2>";
+        assert!(after.contains(norm) && !after.contains("Reduce"), "{after}");
+        let (after, _) = run(&text, forms.clone());
+        let (_, rest) = after.split_once("InstanceNormalization <epsilon: float = 1e-6>").unwrap();
+        assert!(!after.contains("Reduce"), "{after}");
+        let ops = rest.split(" = ").filter_map(|node| node.split_once(" (")).map(|(op, _)| op);
+        let ops: Vec<_> = ops.filter(|op| ["Mul", "Add"].contains(op)).collect();
+        assert_eq!(ops.join(" "), outside, "{after}");
+    }
+    // A group of one channel has its own scale.
+    let single = "(float[B,2,3,2] x) => (float[B,2,3,2] y) \
+        <float[1,1,1,2,1] scale = {1, 2}, float[1,1,1,2,1] bias = {1, 2}>";
+    let text = format!("g {single} {{ {} }}", keras_group_norm(1, SCALE_AND_BIAS));
+    let (after, _) = run(&text, forms);
+    assert!(after.contains("InstanceNormalization") && !after.contains("Mul"), "{after}");
+}
+
+#[test]
+fn one_group_is_all_of_an_example() {
+    let statistics = constants(&[("n", "24"), ("eps", "1e-6")])
+        + "a = Constant <value_ints = [1, 2, 3]> () s = ReduceSum <keepdims = 0> (x, a)
+        m = Div (s, n) k = Constant <value_ints = [0, 1, 1, 1]> () mk = Reshape (m, k)
+        c = Sub (x, mk) q = Mul (c, c) t = ReduceSum <keepdims = 0> (q, a) v = Div (t, n)
+        e = Add (v, eps) r = Sqrt (e) i = Reciprocal (r) f = Neg (m)
+        two = Constant <value_ints = [0, 1]> () ik = Reshape (i, two) fk = Reshape (f, two)
+        g = Mul (ik, scale) h = Mul (fk, g) l = Add (h, bias) ";
+    // The channels last and second.
+    for (sizes, back) in [("2,3,4", "0, 1, 1, 4"), ("4,2,3", "0, 4, 1, 1")] {
+        let signature = format!(
+            "(float[B,{sizes}] x) => (float[B,{sizes}] y) \
+            <float[4] scale = {{1, 2, 3, 4}}, float[4] bias = {{1, 2, 3, 4}}>"
+        );
+        let body = format!(
+            "{statistics} w = Constant <value_ints = [{back}]> () gw = Reshape (g, w)
+            lw = Reshape (l, w) z = Mul (x, gw) y = Add (z, lw)"
+        );
+        let (text, report) = run(&format!("g {signature} {{ {body} }}"), native());
+        assert!(text.contains("InstanceNormalization") && !text.contains("Reduce"), "{text}");
+        assert!(report.missed.is_empty(), "{:?}", report.missed);
+    }
 }
 
 #[test]

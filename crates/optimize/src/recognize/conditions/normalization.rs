@@ -105,10 +105,16 @@ fn of_examples(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         return Err("it is a layer norm".into());
     }
     align(found, &shape, dtype)?;
-    let target = found.m.i64s(&[0, 1, -1]);
+    let target = groups_in_rows(found, 1);
     found.set_value("target", target);
     fill(found, "one", &[1usize], dtype, 1.0)?;
     fill(found, "zero", &[1usize], dtype, 0.0)
+}
+
+/// The shape `[N, groups, elements of a group]`. Only a known size works where there are no examples.
+fn groups_in_rows(found: &mut Found<'_, '_>, groups: i64) -> ValueId {
+    let each = found.count("axes").and_then(|count| count.as_known()).unwrap_or(-1);
+    found.m.i64s(&[0, groups, each])
 }
 
 /// Lets a scale and a bias that are left outside have their axes where those of the result are.
@@ -172,7 +178,7 @@ pub(super) fn of_groups(found: &mut Found<'_, '_>) -> Result<(), Skip> {
         let groups = inner[channel].as_known().ok_or_else(|| missed("the groups are not known"))?;
         found.set_attr("groups", groups);
         if found.has("target") {
-            let target = found.m.i64s(&[0, groups, -1]);
+            let target = groups_in_rows(found, groups);
             found.set_value("target", target);
         }
         let size = usize::try_from(groups).map_err(|_| "the number of groups is negative")?;

@@ -202,35 +202,42 @@ fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
     (is_alone && view.byte_len() <= view.source_len()).then_some(view)
 }
 
-/// The operands of the root, if all of them are constants without names, or repeat one.
+/// The operands of the root, if all of them are constants without names, or repeat one. What is repeated is
+/// written out only if all of them are.
 fn constants(m: &Match<'_>) -> Result<Vec<Option<Tensor>>, Skip> {
-    let operand = |input: &Option<ValueId>| match input {
-        Some(value) => constant(m, *value).map(Some),
-        None => Ok(None),
-    };
+    for value in m.root().inputs.iter().flatten() {
+        match repeating(m.graph(), *value) {
+            Some(node) => node.inputs.iter().flatten().try_for_each(|v| stored(m, *v).map(drop))?,
+            None => drop(stored(m, *value)?),
+        }
+    }
+    let operand = |input: &Option<ValueId>| input.map(|value| constant(m, value)).transpose();
     m.root().inputs.iter().map(operand).collect()
 }
 
+/// The node that makes `value` by repeating something.
+fn repeating(graph: &Graph, value: ValueId) -> Option<&Node> {
+    graph.producer(value).map(|id| graph.node(id)).filter(|node| repeats(node))
+}
+
+/// The tensor of a constant without a name.
+fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
+    let value = m.graph().value(value);
+    match value.producer() {
+        Producer::Constant(_) if !value.name.is_empty() => Err("a parameter keeps its name".into()),
+        Producer::Constant(tensor) => Ok(tensor),
+        _ => Err("an operand is not a constant".into()),
+    }
+}
+
 fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
-    let graph = m.graph();
-    let of = |value: ValueId| match graph.value(value).producer() {
-        Producer::Constant(_) if !graph.value(value).name.is_empty() => {
-            Err(Skip::Because("a parameter keeps its name"))
-        }
-        Producer::Constant(tensor) => Ok(tensor.clone()),
-        _ => Err(Skip::Because("an operand is not a constant")),
-    };
-    let Some(node) = graph.producer(value).map(|id| graph.node(id)).filter(|node| repeats(node))
-    else {
-        return of(value);
-    };
+    let Some(node) = repeating(m.graph(), value) else { return stored(m, value).cloned() };
     let shape = folded_shape(m.ty(value))?;
     if !is_within(m.ty(value).dtype, &shape, COMPUTED) {
         return Err("an operand is large".into());
     }
-    let inputs = node.inputs.iter().flatten().map(|input| of(*input));
-    let inputs: Vec<Tensor> = inputs.collect::<Result<_, _>>()?;
-    let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
+    let inputs = node.inputs.iter().flatten().map(|input| stored(m, *input).map(Some));
+    let inputs: Vec<Option<&Tensor>> = inputs.collect::<Result<_, _>>()?;
     let dtype = m.ty(value).dtype;
     let exactness = Exactness::EachBit;
     let operation = Operation { node, inputs: &inputs, dtype, shape: &shape, result: 0, exactness };
@@ -239,9 +246,7 @@ fn constant(m: &Match<'_>, value: ValueId) -> Result<Tensor, Skip> {
 
 /// The shape of a result, if it is known.
 pub(super) fn folded_shape(ty: &Type) -> Result<Vec<usize>, Skip> {
-    let shape = ty.static_shape().ok_or("the result's shape is not known")?;
-    let shape: Option<Vec<usize>> = shape.into_iter().map(|d| usize::try_from(d).ok()).collect();
-    shape.ok_or(Skip::Because("the result's shape is not known"))
+    static_shape(ty).ok_or(Skip::Because("the result's shape is not known"))
 }
 
 /// Whether a tensor takes `limit` bytes at most.

@@ -143,6 +143,43 @@ def test_a_layer_by_hand(reverse, operators):
     assert weights["R"] == [1, 4 * UNITS, UNITS]
 
 
+BACKWARDS = {
+    "nnx.GRUCell": lambda: flax_nnx(nnx.GRUCell, reverse=True, return_carry=True),
+    "nnx.LSTMCell": lambda: flax_nnx(nnx.LSTMCell, reverse=True),
+    "by hand": lambda: (
+        lambda x: lax.scan(lstm_step, (zeros(x), zeros(x)), jnp.flip(x, 0)),
+        TIME_FIRST,
+    ),
+    "states in both orders": lambda: (
+        lambda x: (lambda h: (h, jnp.flip(h, 0)))(
+            lax.scan(lstm_step, (zeros(x), zeros(x)), x, reverse=True)[1]
+        ),
+        TIME_FIRST,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+@pytest.mark.parametrize("sizes", ["known", "symbolic"])
+def test_a_layer_may_go_backwards_and_keep_the_order_of_its_steps(name, sizes):
+    fn, x = BACKWARDS[name]()
+    model = to_onnx(fn, [("A", "B", FEATURES) if sizes == "symbolic" else x])
+    (node,) = of_type(model, "LSTM", "GRU")
+    assert "reverse" in str(node.attribute)
+    assert op_types(model).count("Slice") == 1
+    for value in (0.5, np.nan, np.inf):
+        special = x.copy()
+        special[0, 2, 1] = value
+        assert_close(run(model, [special]), jax.tree.leaves(fn(special)))
+
+
+def test_the_last_state_of_a_layer_that_goes_backwards_is_its_first():
+    def fn(x):
+        return lax.scan(lstm_step, (zeros(x), zeros(x)), x[::-1])[1][-1]
+
+    assert set(op_types(check_model(fn, [TIME_FIRST]))) == {"Pad", "LSTM", "Squeeze", "Gather"}
+
+
 def test_symbolic_batches_and_lengths():
     def fn(x):
         return lax.scan(lstm_step, (zeros(x), zeros(x)), x)

@@ -99,3 +99,54 @@ def test_a_product_by_default():
     model = to_onnx(fn, [x])
     assert "Resize" not in op_types(model)
     assert_close(run(model, [x]), jax.tree.leaves(fn(x)))
+
+
+def repeated(x, rows, columns, first=1):
+    return jnp.repeat(jnp.repeat(x, rows, axis=first), columns, axis=first + 1)
+
+
+def nearest(x, rows, columns, first=1):
+    shape = list(x.shape)
+    shape[first] *= rows
+    shape[first + 1] *= columns
+    return image.resize(x, shape, "nearest")
+
+
+@pytest.mark.parametrize("upsample", [repeated, nearest])
+@pytest.mark.parametrize("scale", [(2, 2), (3, 5), (2, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64, np.float16])
+def test_pixels_are_repeated(upsample, scale, dtype, request):
+    wide = request.getfixturevalue("double") if dtype == np.float64 else {}
+    x = (NHWC * 9).astype(dtype)
+    x[0, 3, 4, 1] = x[0, 9, 11, 2] = np.nan if dtype != np.int32 else 7
+    x[1, 0, 0, 0] = np.inf if dtype != np.int32 else -7
+    last = check_model(lambda x: upsample(x, *scale), [x], **wide)
+    assert op_types(last) == ["Gather", "Gather"]
+    channels_second = np.moveaxis(x, -1, 1)
+    model = check_model(lambda x: upsample(x, *scale, first=2), [channels_second], **wide)
+    has_kernel = dtype != np.float64
+    assert op_types(model) == (["Resize"] if has_kernel else ["Gather", "Gather"])
+    only = check_model(
+        lambda x: upsample(x, *scale, first=2), [channels_second], operators="elementary", **wide
+    )
+    assert "Resize" not in op_types(only)
+
+
+@pytest.mark.parametrize("upsample", [repeated, nearest])
+def test_pixels_between_convolutions_are_repeated_where_channels_come_second(upsample):
+    kernel = jnp.asarray(np.random.default_rng(3).normal(size=(3, 3, 3, 3)), jnp.float32)
+
+    def conv(x):
+        return jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    ops = op_types(check_model(lambda x: conv(upsample(conv(x), 2, 2)), [NHWC]))
+    assert ops == ["Transpose", "Conv", "Resize", "Conv", "Transpose"]
+
+
+def test_pixels_of_images_of_any_size_are_repeated():
+    model = to_onnx(lambda x: repeated(x, 2, 3), [("b", "h", "w", 3)])
+    assert op_types(model) == ["Resize"]
+    for x in (NHWC, NHWC[:, :1, :5], NHWC[:0]):
+        assert_close(run(model, [x]), [repeated(x, 2, 3)])

@@ -105,7 +105,7 @@ fn is_read_once(graph: &Graph, value: ValueId) -> bool {
 }
 
 /// What `node` reverses along `axis`, if that is all it does.
-fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
+pub(crate) fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
     let source = node.input(0).filter(|_| node.is("Slice"))?;
     let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
     let ([start], [end], [along], [-1]) = (&*ints(1)?, &*ints(2)?, &*ints(3)?, &*ints(4)?) else {

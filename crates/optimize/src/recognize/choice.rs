@@ -149,6 +149,11 @@ pub(crate) fn check_movement(
         }
         Form::Auto | Form::Native => {}
     }
+    check_kernel(forms, op, dtype)
+}
+
+/// Whether the opset and the runtime have `op` for elements of this type.
+pub(crate) fn check_kernel(forms: &Forms, op: &'static str, dtype: DType) -> Result<(), Skip> {
     let schema =
         schema::find(&Op::onnx(op), forms.opset).ok_or("the opset has no such operator")?;
     let mut rows = schema.rows(&[], Runtime::OnnxRuntime);

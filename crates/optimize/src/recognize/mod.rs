@@ -18,8 +18,8 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choice::check_movement;
 pub use choice::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS};
+pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 

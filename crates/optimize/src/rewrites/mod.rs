@@ -27,6 +27,7 @@ mod expand_what_is_moved;
 mod floored_modulo;
 mod fold_constants;
 mod fold_parameters;
+mod gather_from_reversed;
 mod gather_from_the_end;
 mod gather_known_places;
 mod gather_one_place;
@@ -40,6 +41,8 @@ mod matmul_add_to_gemm;
 mod move_blocks;
 mod pool_average;
 mod reduce_what_is_moved;
+mod repeat_pixels;
+mod resize_pixels;
 mod shorten_movements;
 mod shrink_constant_operand;
 mod simplify_truth;
@@ -82,6 +85,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &gather_known_places::REWRITE,
     &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
+    &gather_from_reversed::REWRITE,
     &drop_counting_from_the_end::REWRITE,
     &drop_unused_padding::REWRITE,
 ];
@@ -97,12 +101,17 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &move_blocks::DEPTH_TO_SPACE,
     &move_blocks::SPACE_TO_DEPTH,
     &write_into_buffers::REWRITE,
+    &repeat_pixels::REWRITE,
     &matmul_add_to_gemm::REWRITE,
 ];
 
 /// What is shorter or faster and cannot be moved any more: masks that are not choices, lookups that are not slices.
-pub(crate) static SETTLE: &[&Rewrite] =
-    &[&add_mask::REWRITE, &cut_triangles::REWRITE, &gather_single_slice::REWRITE];
+pub(crate) static SETTLE: &[&Rewrite] = &[
+    &add_mask::REWRITE,
+    &cut_triangles::REWRITE,
+    &gather_single_slice::REWRITE,
+    &resize_pixels::REWRITE,
+];
 
 /// Those that are called after an operator, which only moves elements.
 pub(crate) static MOVED: &[&Rewrite] = &[

@@ -59,11 +59,21 @@ struct Gate {
     sign: f64,
 }
 
+/// The order in which a layer goes through its sequence.
+struct Order {
+    /// From the last step to the first.
+    backwards: bool,
+    /// Of each result that is stacked, whether the steps are in the other order: the operator stacks each
+    /// where it read its input.
+    turned: Vec<bool>,
+}
+
 /// A layer that was found.
 struct Layer {
     /// In ONNX's order.
     gates: Vec<Gate>,
     attrs: Attrs,
+    order: Order,
 }
 
 impl Rule for Cell {
@@ -90,7 +100,7 @@ impl Rule for Cell {
         if dtype == DType::F64 {
             return Err(missed("the runtime lacks it for float64"));
         }
-        let direction = round.direction(graph, &scan)?;
+        let order = round.order(graph, &scan)?;
         round.check_results(graph, &scan)?;
         let analysis = Analysis { graph, scan: &scan };
         let reading = Reading { analysis, round: &round, spelling: &self.spelling, found: &found };
@@ -101,10 +111,10 @@ impl Rule for Cell {
         };
         let gates = gates.ok_or_else(|| missed(round.why_not_gates(graph)))?;
         attrs.extend(attrs! { hidden_size: round.units(graph)? as i64 });
-        if direction != "forward" {
-            attrs.extend(attrs! { direction: direction });
+        if order.backwards {
+            attrs.extend(attrs! { direction: "reverse" });
         }
-        round.emit(m, &scan, self.op, Layer { gates, attrs })
+        round.emit(m, &scan, self.op, Layer { gates, attrs, order })
     }
 }
 
@@ -244,18 +254,19 @@ impl Round {
         Ok(Self { sequence, input: *input, hidden, cell, state })
     }
 
-    fn direction(&self, graph: &Graph, scan: &Loop) -> Result<&'static str, Skip> {
+    fn order(&self, graph: &Graph, scan: &Loop) -> Result<Order, Skip> {
         let node = graph.node(scan.id);
         if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
             return Err("another axis is scanned".into());
         }
-        let ins = node.ints("scan_input_directions").unwrap_or(&[]);
-        let outs = node.ints("scan_output_directions").unwrap_or(&[]);
-        let backwards = ins.first() == Some(&1);
-        if outs.iter().any(|out| (*out == 1) != backwards) {
-            return Err(missed("its results are stacked in another order than it reads"));
-        }
-        Ok(if backwards { "reverse" } else { "forward" })
+        let is_backwards = |name, index: usize| {
+            node.ints(name).and_then(|directions| directions.get(index)) == Some(&1)
+        };
+        let backwards = is_backwards("scan_input_directions", 0);
+        let stacked = 0..node.outputs.len() - self.state.len();
+        let turned =
+            stacked.map(|index| is_backwards("scan_output_directions", index) != backwards);
+        Ok(Order { backwards, turned: turned.collect() })
     }
 
     /// A layer stacks its hidden states and nothing else.
@@ -385,10 +396,14 @@ impl Round {
             let result = results[if is_hidden { 1 } else { 2 }];
             replaced.push(m.op("Squeeze", &[result, axes], Attrs::new())?);
         }
-        let stacked = m.root().outputs.len() - self.state.len();
-        for _ in 0..stacked {
+        for is_turned in layer.order.turned {
             let axes = m.i64s(if is_single { &[1, 2] } else { &[1] });
-            replaced.push(m.op("Squeeze", &[results[0], axes], Attrs::new())?);
+            let mut stacked = m.op("Squeeze", &[results[0], axes], Attrs::new())?;
+            if is_turned {
+                let (last, end, time) = (m.i64s(&[-1]), m.i64s(&[i64::MIN]), m.i64s(&[0]));
+                stacked = m.op("Slice", &[stacked, last, end, time, last], Attrs::new())?;
+            }
+            replaced.push(stacked);
         }
         Ok(replaced)
     }

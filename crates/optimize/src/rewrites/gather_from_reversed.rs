@@ -1,0 +1,70 @@
+//! `Gather(x[::-1], i)` → `Gather(x, -1 - i)`, if the places are known.
+
+use onnx::{ValueId, fold};
+
+use crate::passes::scan_backwards::reversed;
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "gather_from_reversed", roots: &["Gather"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (data, indices) = (m.operand(0)?, m.operand(1)?);
+    let axis = fold::axis(m.root().int("axis", 0), m.ty(data).rank())?;
+    let slice = m.producer(data, &["Slice"]).ok_or("nothing is reversed")?;
+    let source = reversed(m.graph(), slice, axis).ok_or("more or less is done than to reverse")?;
+    let places = m.ints(indices).ok_or("the places are not known")?;
+    // Places are counted from either end, so those that are outside stay outside.
+    let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();
+    let shape = m.ty(indices).static_shape().ok_or("the places are not known")?;
+    let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+    let shape = shape.map_err(|_| "an impossible shape")?;
+    let places = tensor::Tensor::i64s(&places).reshaped(&shape);
+    let places = m.tensor(places.map_err(|_| "the number of places does not match their shape")?);
+    let root = m.root().clone();
+    Ok(vec![m.like(&root, vec![Some(source), Some(places)])?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn the_first_of_what_is_reversed_is_the_last() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,T] x) => (float[2] y, float[2,2] z)
+                <int64[1] one = {-1}, int64[1] end = {-9223372036854775808}, int64[1] axis = {1}> {
+                first = Constant <value_int = 0> ()
+                two = Constant <value_ints = [1, -1]> ()
+                r = Slice (x, one, end, axis, one)
+                y = Gather <axis = 1> (r, first)
+                z = Gather <axis = 1> (r, two)
+            }",
+            "g (float[2,T] x) => (float[2] y, float[2,2] z) {
+                last = Constant <value_int = -1> ()
+                two = Constant <value_ints = [-2, 0]> ()
+                y = Gather <axis = 1> (x, last)
+                z = Gather <axis = 1> (x, two)
+            }",
+        );
+    }
+
+    #[test]
+    fn another_axis_or_part_stays() {
+        for (end, axis) in [("-9223372036854775808", 0), ("1", 1)] {
+            stays(
+                &REWRITE,
+                &format!(
+                    "g (float[2,T] x) => (float[2] y)
+                        <int64[1] one = {{-1}}, int64[1] end = {{{end}}}, int64[1] axis = {{{axis}}}> {{
+                        first = Constant <value_int = 0> ()
+                        r = Slice (x, one, end, axis, one)
+                        y = Gather <axis = 1> (r, first)
+                    }}"
+                ),
+            );
+        }
+    }
+}

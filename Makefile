@@ -29,6 +29,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
 # Most of what is installed is never imported. What is, Python compiles by itself.
 export PIP_NO_COMPILE := 1
+# Without what Python has compiled, each of a hundred processes would compile JAX again, for three seconds.
+unexport PYTHONDONTWRITEBYTECODE
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 # A GPU would only slow the tests down and change their numbers.
 export JAX_PLATFORMS ?= cpu

@@ -80,15 +80,17 @@ pub fn optimize(
 }
 
 fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
-    for _ in 0..ROUNDS {
-        let mut changed = Changed::No;
-        let fuses =
-            |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
-        let steps = STEPS.iter().filter(|step| options.fuse || !fuses(step));
-        for step in steps {
-            changed |= run(edit, step)?;
-        }
-        if changed == Changed::No {
+    let fuses =
+        |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
+    let steps: Vec<_> = STEPS.iter().filter(|step| options.fuse || !fuses(step)).collect();
+    // How many steps in a row found nothing to do: once all have, nothing is left.
+    let mut idle = 0;
+    for step in steps.iter().cycle().take(ROUNDS * steps.len()) {
+        idle = match run(edit, step)? {
+            Changed::Yes => 0,
+            Changed::No => idle + 1,
+        };
+        if idle == steps.len() {
             break;
         }
     }

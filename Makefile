@@ -29,6 +29,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_QUIET := 1
 # Most of what is installed is never imported. What is, Python compiles by itself.
 export PIP_NO_COMPILE := 1
+# Without what Python has compiled, each of a hundred processes would compile JAX again, for three seconds.
+unexport PYTHONDONTWRITEBYTECODE
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 # A GPU would only slow the tests down and change their numbers.
 export JAX_PLATFORMS ?= cpu
@@ -55,7 +57,7 @@ test: ## Run the Rust tests and a sample of the Python tests.
 test-all: lint rust-test-all python-test-all ## Run everything, as continuous integration does.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
-	@$(DEVELOP) --release
+	@$(DEVELOP) --profile dist
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.

@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sample",
         action="store_true",
-        help="run the test functions that are not slow, but of n cases only the square root of n",
+        help="run a sample of the tests that are not slow, of every file and of most functions",
     )
 
 
@@ -40,8 +40,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     left_out = ("slow", "usual_xla")
     quick = [item for item in items if not any(map(item.get_closest_marker, left_out))]
-    kept = not_run.sampled(quick, lambda item: item.nodeid.partition("[")[0])
-    wanted = [item for item, keep in zip(quick, kept, strict=True) if keep]
+    wanted = not_run.sampled(
+        quick, lambda item: (item.nodeid.partition("::")[0], item.nodeid.partition("[")[0])
+    )
     config.hook.pytest_deselected(items=list({*items} - {*wanted}))
     items[:] = wanted
 

@@ -3,7 +3,7 @@
 import collections
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -36,20 +36,28 @@ NEEDS = (
 )
 
 
-def sampled(items: Sequence[Item], function_of: Callable[[Item], str]) -> list[bool]:
-    """Which cases a sample has: of n cases of a test function the square root of n, rounded down
-    and spread evenly. Every function runs, and one with hundreds of cases takes little time.
+def sampled(items: Sequence[Item], path_of: Callable[[Item], tuple[str, str]]) -> list[Item]:
+    """The items of a sample, of which `path_of` tells the file and the function: of n cases of a
+    function the square root of n, and of n such cases in a file three times the square root of n.
     """
-    counts = collections.Counter(map(function_of, items))
-    seen: collections.Counter[str] = collections.Counter()
+    cases = _thinned(items, path_of, math.isqrt)
+    return _thinned(cases, lambda item: path_of(item)[0], lambda n: min(n, math.isqrt(9 * n)))
+
+
+def _thinned(
+    items: Sequence[Item], group_of: Callable[[Item], Hashable], wanted: Callable[[int], int]
+) -> list[Item]:
+    """Of each group of n items `wanted(n)`, spread evenly."""
+    counts = collections.Counter(map(group_of, items))
+    seen: collections.Counter[Hashable] = collections.Counter()
     kept = []
     for item in items:
-        function = function_of(item)
-        count, number = counts[function], seen[function]
-        wanted = math.isqrt(count)
+        group = group_of(item)
+        count, number = counts[group], seen[group]
         # The first of each of as many equal parts.
-        kept.append(number * wanted // count != (number - 1) * wanted // count)
-        seen[function] += 1
+        if number * wanted(count) // count != (number - 1) * wanted(count) // count:
+            kept.append(item)
+        seen[group] += 1
     return kept
 
 

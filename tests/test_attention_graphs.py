@@ -98,6 +98,7 @@ def test_numbers_that_are_none_stay_where_they_are():
     check_model(attention(), [q, k, v, mask])
 
 
+@pytest.mark.slow
 def test_einsum_spellings():
     def scaled(q, k, v):
         scores = jnp.einsum("bthd,bshd->bhts", q, k) / 4
@@ -126,6 +127,7 @@ def test_nnx_attention():
     check_sizes(lambda x: module(x), [("B", "T", 32)], [numbers(2, 6, 32)], [numbers(1, 1, 32)])
 
 
+@pytest.mark.slow
 def test_linen_attention():
     module = nn.MultiHeadDotProductAttention(num_heads=4)
     params = module.init(jax.random.key(0), jnp.zeros((1, 6, 32)))
@@ -138,6 +140,7 @@ def test_linen_attention():
     assert movements(model) == {"Transpose": 4, "Reshape": 4}
 
 
+@pytest.mark.slow
 def test_equinox_attention():
     module = eqx.nn.MultiheadAttention(4, 32, key=jax.random.key(0))
     fn = jax.vmap(lambda x: module(x, x, x, mask=jnp.tril(jnp.ones((6, 6), bool))))
@@ -148,6 +151,7 @@ def test_equinox_attention():
     assert op_types(model).count("Reshape") == 4
 
 
+@pytest.mark.slow
 def test_dense_layers():
     rngs = nnx.Rngs(0)
     dense, split = nnx.Linear(8, 6, rngs=rngs), nnx.LinearGeneral(8, (2, 3), rngs=rngs)

@@ -168,6 +168,7 @@ def test_masks_of_tokens_are_added():
         agrees(fn, model, mask)
 
 
+@pytest.mark.slow
 def test_flax_layers_are_bounded():
     class Block(nnx.Module):
         def __init__(self, rngs):

@@ -260,6 +260,7 @@ SHARDED = """
 """
 
 
+@pytest.mark.slow
 def test_sharded_weights_leave_no_copy_behind(tmp_path):
     env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

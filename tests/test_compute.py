@@ -268,6 +268,7 @@ def test_places(compute, small):
     assert [kinds[name] for name in PARAMS] == small
 
 
+@pytest.mark.slow
 def test_modules():
     model = check(Transformer(), IDS, compute={"blocks.0/attn": "float32", "blocks.*": "float16"})
     names = [node.name for node in model.graph.node if node.op_type in ("MatMul", "Gemm")]

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from checking import run
-from jax2onnx import _progress, to_onnx
+from jax2onnx import _core, _progress, to_onnx
 from waiting import PATIENCE, until
 
 MODEL = """
@@ -59,13 +59,30 @@ def folder(tmp_path):
     return tmp_path
 
 
-def export(folder, *arguments):
+def in_a_process(folder, *arguments):
     command = [sys.executable, "-m", "jax2onnx", "export", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.fixture
+def export(folder, monkeypatch, capfd):
+    """Runs the command in this process, where JAX is imported already."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+
+    def run_here(*arguments):
+        before = set(sys.modules)
+        status = _core.main(["export", *arguments])
+        for name in sys.modules.keys() - before:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", None)):
+                del sys.modules[name]
+        return subprocess.CompletedProcess(arguments, status, *capfd.readouterr())
+
+    return run_here
+
+
 def test_a_function_with_symbolic_and_keyword_arguments(folder):
-    done = export(
+    done = in_a_process(
         folder,
         "model.py:predict",
         "--input=f32[B,3]",
@@ -89,8 +106,8 @@ def test_a_function_with_symbolic_and_keyword_arguments(folder):
 
 
 @pytest.mark.parametrize("name", ["net", "make()", "net.__call__"])
-def test_objects_methods_and_what_calls_return(folder, name):
-    done = export(folder, f"model.py:{name}", "--input", "[B,3]", "--quiet")
+def test_objects_methods_and_what_calls_return(folder, export, name):
+    done = export(f"model.py:{name}", "--input", "[B,3]", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     [path] = folder.glob("*.onnx")
     assert onnx.load(path).graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
@@ -98,12 +115,12 @@ def test_objects_methods_and_what_calls_return(folder, name):
 
 @pytest.mark.slow
 def test_a_module_by_its_name_is_the_same_model(folder, monkeypatch):
-    assert export(folder, "model:net", "--input=f32[2,3]", "-o=a.onnx").returncode == 0
-    assert export(folder, "model.py:net", "--input=f32[2,3]", "-o=b.onnx").returncode == 0
+    assert in_a_process(folder, "model:net", "--input=f32[2,3]", "-o=a.onnx").returncode == 0
+    assert in_a_process(folder, "model.py:net", "--input=f32[2,3]", "-o=b.onnx").returncode == 0
     assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
 
 
-def test_assumptions_and_what_was_nearly_recognised(folder):
+def test_assumptions_and_what_was_nearly_recognised(folder, export):
     (folder / "norm.py").write_text("""import jax.numpy as jnp
 
 def norm(x):
@@ -112,13 +129,13 @@ def norm(x):
     return d / jnp.sqrt(variance + 1e-5), variance, x.max(-1)
 """)
     arguments = ("norm.py:norm", "--input=f32[2,64]", "--missed", "--assume=no_nan")
-    done = export(folder, *arguments)
+    done = export(*arguments)
     assert done.returncode == 0
     assert "LayerNormalization at norm.py:6 stays elementary" in done.stderr
     model = onnx.load(folder / "norm.onnx")
     assert [p.value for p in model.metadata_props if p.key.endswith(".assume")] == ["no_nan"]
     assert "IsNaN" not in [node.op_type for node in model.graph.node]
-    done = export(folder, "norm.py:norm", "--input=f32[2,64]", "--assume=no_nans")
+    done = export("norm.py:norm", "--input=f32[2,64]", "--assume=no_nans")
     assert done.returncode == 2
     assert "did you mean 'no_nan'?" in done.stderr
 
@@ -152,9 +169,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
-def test_wrong_usage(folder, case):
+def test_wrong_usage(folder, export, case):
     arguments, message = case
-    done = export(folder, *arguments)
+    done = export(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -166,32 +183,32 @@ def test_wrong_usage(folder, case):
     ["-o=./{}", "--set=source_map={}", "--set=record_primitive_calls_file={}"],
 )
 @pytest.mark.parametrize("file", ["model.py", "again.py"])
-def test_the_source_is_not_replaced(folder, option, file):
+def test_the_source_is_not_replaced(folder, export, option, file):
     (folder / "again.py").write_text("from model import net\n")
     before = (folder / file).read_text()
-    done = export(folder, "again.py:net", "--input=f32[2,3]", option.format(file))
+    done = export("again.py:net", "--input=f32[2,3]", option.format(file))
     assert done.returncode == 2
     assert "would overwrite the source file of the function" in done.stderr
     assert (folder / file).read_text() == before
     assert not list(folder.glob("*.onnx"))
 
 
-def test_64_bit_types_on_request(folder):
+def test_64_bit_types_on_request(folder, export):
     double = "--set=enable_double_precision=True"
-    assert export(folder, "model.py:net", "--input=f64[2,3]", double).returncode == 0
+    assert export("model.py:net", "--input=f64[2,3]", double).returncode == 0
     [value] = onnx.load(folder / "net.onnx").graph.input
     assert value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
 
 
-def test_what_cannot_be_exported(folder):
-    done = export(folder, "model.py:callback", "--input=f32[2]")
+def test_what_cannot_be_exported(folder, export):
+    done = export("model.py:callback", "--input=f32[2]")
     assert done.returncode == 1
     assert done.stderr.startswith("UnsupportedError[unsupported-")
     assert "model.py:29" in done.stderr
 
 
 def test_errors_of_the_function_keep_their_traceback(folder):
-    done = export(folder, "model.py:broken", "--input=f32[2]")
+    done = in_a_process(folder, "model.py:broken", "--input=f32[2]")
     assert done.returncode == 1
     assert "line 33, in broken" in done.stderr
     assert "jax2onnx/_export.py" not in done.stderr

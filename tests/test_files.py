@@ -34,6 +34,7 @@ def external(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_result.PLACEMENT, False, "external")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("external")
 def test_weights_in_a_data_file(tmp_path: Path) -> None:
     model, args = gpt()
@@ -124,6 +125,7 @@ EXPORTS_FOR_EVER = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["inline", "external"])
 def test_a_killed_export_leaves_a_whole_model(placement: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"

@@ -53,6 +53,7 @@ class Encoder(nnx.Module):
 IDS = jnp.arange(14).reshape(2, 7) * 31
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", SMALL)
 def test_nothing_is_computed_from_parameters_alone(dtype):
     module = Encoder(dtype)

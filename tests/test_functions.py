@@ -184,6 +184,7 @@ def test_sizes_are_read_from_the_operands() -> None:
     check_sizes(lambda x: flatten(flatten(x)), [("B", "T", 4)], *sizes)
 
 
+@pytest.mark.slow
 def test_sizes_that_no_operand_has_are_operands() -> None:
     @onnx_function
     def inner(y: Any, size: Any) -> Any:

@@ -557,6 +557,7 @@ def test_plain_onnxruntime_runs_it(tmp_path):
     assert tokens == greedy(decode, empty_cache(style), PROMPT, COUNT)
 
 
+@pytest.mark.slow
 def test_prompts_with_padding_on_the_left(tmp_path):
     """Given the mask and the positions of a padded batch, the rows are as if they were alone."""
     params = parameters(Style())

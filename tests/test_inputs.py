@@ -253,6 +253,7 @@ def test_a_value_that_is_not_callable_is_an_error() -> None:
         to_onnx(3, [(2,)])  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int64", "uint64"])
 def test_integers_may_have_64_bits_at_the_boundary(kind):
     def fn(ids, table):

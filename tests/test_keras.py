@@ -65,6 +65,7 @@ def random_weights(model) -> None:
         weight.assign(np.abs(rng.standard_normal(weight.shape)) + 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", [True, False])
 def test_normalisations_between_convolutions(scaled, tmp_path) -> None:
     """The mean is subtracted last, and there may be no scale and no bias."""
@@ -103,6 +104,7 @@ def test_the_users_own_layers(tmp_path, monkeypatch) -> None:
     assert all("Block.call:" in site for site in sites)
 
 
+@pytest.mark.slow
 def test_a_subclassed_model(tmp_path, monkeypatch) -> None:
     """Every node knows the line of the model's own `call`, whichever layer computes it."""
     monkeypatch.setenv("JAX2ONNX_ENABLE_STACKTRACE_METADATA", "1")
@@ -135,6 +137,7 @@ def test_a_subclassed_model(tmp_path, monkeypatch) -> None:
     assert seen == lines.keys()
 
 
+@pytest.mark.slow
 def test_int64_inputs(tmp_path) -> None:
     ids = keras.Input((None,), dtype="int64", name="ids")
     x = layers.Embedding(30, 8, name="table")(ids)

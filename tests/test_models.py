@@ -180,11 +180,13 @@ def test_every_model_is_tested() -> None:
     assert set(EXPECTED) == set(catalogue.NAMES)
 
 
+@pytest.mark.slow
 def test_sizes_may_all_be_known() -> None:
     fn, args = gpt(tied=True)
     assert "tokens.embedding" in {tensor.name for tensor in check_model(fn, args).graph.initializer}
 
 
+@pytest.mark.slow
 def test_training_mode_is_exported_as_it_is() -> None:
     """Batch statistics are those of the batch; nothing is random without dropout."""
     model, (image,) = cnn(training=True)

@@ -277,6 +277,7 @@ def test_bfloat16():
     np.testing.assert_allclose(run(model, heads())[0], fn(*heads()), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("groups", [2, 4])
 def test_symbolic_sizes(groups, causal):
@@ -327,6 +328,7 @@ def test_in_a_loop_and_in_a_function():
     assert_close(run(model, heads()), [attention(is_causal=True)(*heads()) + 1])
 
 
+@pytest.mark.slow
 def test_a_step_of_decoding():
     """One query, a cache of keys and values, and a mask that depends on the position."""
 
@@ -420,6 +422,7 @@ def test_lines():
         assert f":{line}" in metadata[JAX_TRACEBACK]
 
 
+@pytest.mark.slow
 def test_a_causal_mask_of_any_length_is_an_attribute():
     model = to_onnx(attention(is_causal=True), [("B", "T", HEADS, FEATURES)] * 3, operators=NATIVE)
     assert set(op_types(model)) == {"Reshape", "Attention"}

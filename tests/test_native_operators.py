@@ -493,6 +493,7 @@ def test_group_norms_that_subtract_the_mean_last(axis, groups, scaled, biased):
         assert native == [*transposes, "GroupNormalization", *transposes]
 
 
+@pytest.mark.slow
 def test_group_norms_of_one_and_of_all_channels():
     x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype(np.float32)
     for operators in ("auto", "native"):

@@ -79,6 +79,7 @@ def test_the_error_names_the_opset_that_has_the_type(target: Any) -> None:
     onnx.checker.check_model(to_onnx(fn, [x], opset=16, target=target), full_check=True)
 
 
+@pytest.mark.slow
 def test_the_error_about_a_type_names_a_line_that_uses_it() -> None:
     def fn(x: Any) -> Any:
         return x.astype(jnp.float8_e5m2).astype(jnp.float32)

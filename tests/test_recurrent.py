@@ -101,6 +101,7 @@ def test_layers_of_libraries_are_one_node(name):
 LOSES_NAN = {"linen.GRUCell", "eqx.GRUCell", "eqx.GRUCell in vmap"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_by_default_layers_keep_nan(name):
     op, fn, x = LAYERS[name]()
@@ -355,6 +356,7 @@ BIDIRECTIONAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BIDIRECTIONAL)
 def test_two_directions_are_one_node(name):
     op, fn, x = BIDIRECTIONAL[name]()

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,59 +11,27 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import parser
 
+import bug_programs
 from checking import assert_close, check_model, check_sizes, run
 from jax2onnx import to_onnx
 
-FOLDER = Path(__file__).parents[1] / "crates/optimize/src/legalize/runtime_bugs/programs"
-PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.onnxtxt"))
 # Bugs of the operators themselves; the others are those of rewrites.
 OF_OPERATORS = {"scan_of_no_rows"}
 
 
-def sample(name: str) -> onnx.ModelProto:
-    header = '<ir_version: 10, opset_import: ["" : 23]>\n'
-    return parser.parse_model(header + (FOLDER / f"{name}.onnxtxt").read_text())
-
-
-def results(name: str, *, optimised: bool) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    level = ort.GraphOptimizationLevel
-    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
-    model = sample(name).SerializeToString()
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    rng = np.random.default_rng(0)
-    types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": float}
-    shapes = {
-        v.name: [d if isinstance(d, int) else 0 for d in v.shape] for v in session.get_inputs()
-    }
-    feeds = {
-        v.name: rng.normal(size=shapes[v.name]).astype(types[v.type]) for v in session.get_inputs()
-    }
-    return session.run(None, feeds)
-
-
 def shows(name: str) -> bool:
     """Whether this version of onnxruntime has the bug. Some bugs end the process."""
-    test = f"import test_runtime_bugs as t; t.compare({name!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", test], cwd=Path(__file__).parent, capture_output=True, check=False
-    )
+    command = [sys.executable, bug_programs.__file__, name]
+    done = subprocess.run(command, capture_output=True, check=False)
     return done.returncode != 0
 
 
-def compare(name: str) -> None:
-    plain, fast = results(name, optimised=False), results(name, optimised=True)
-    for one, other in zip(plain, fast, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", bug_programs.PROGRAMS)
 def test_the_program_shows_the_bug(name: str) -> None:
-    onnx.checker.check_model(sample(name), full_check=True)
+    onnx.checker.check_model(bug_programs.sample(name), full_check=True)
     if name not in OF_OPERATORS:
-        results(name, optimised=False)
+        bug_programs.results(name, optimised=False)
     if not shows(name):
         pytest.skip(f"onnxruntime {ort.__version__} does not have this bug")
 

@@ -24,6 +24,7 @@ def leaves(model: Any) -> list[Any]:
     return jax.tree_util.tree_leaves(nnx.state(model))
 
 
+@pytest.mark.slow
 def test_training_mode_is_traced_and_undone() -> None:
     model, (image,) = cnn(training=True)
     before = leaves(model)

@@ -37,6 +37,7 @@ def test_caches_are_named_by_their_paths(framework: str) -> None:
     assert outputs == ["output_0", *(f"output_1.{path}" for path in CACHES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", catalogue.FRAMEWORKS)
 def test_decoding_step_by_step_is_decoding_at_once(framework: str) -> None:
     """The caches that come out go in again; the position is an input."""

@@ -411,6 +411,7 @@ def encoder() -> Any:
     return encode, ("B", "T", 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [perceptron, convolutions, encoder, decoder])
 def test_a_model_for_any_batch_and_length(build: Callable[[], Any]) -> None:
     fn, spec = build()

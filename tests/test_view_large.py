@@ -98,6 +98,7 @@ def test_only_what_is_in_view_exists(tab: Page, large: Path) -> None:
     assert tab.evaluate("$('parameters-rows').lastChild.innerText").startswith("layers.2999.weight")
 
 
+@pytest.mark.slow
 def test_the_overview_leads_anywhere(tab: Page, large: Path) -> None:
     show(tab, large)
     tab.evaluate("setAll(true)")

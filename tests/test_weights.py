@@ -427,6 +427,7 @@ def test_weights_that_cannot_be_rounded_leave_the_old_model(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.slow
 def test_what_each_line_loses(tmp_path):
     net, ids = Net(), np.asarray([[1, 2, 3]], np.int32)
     for form, ok in (("int4", False), (None, True)):

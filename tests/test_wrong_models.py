@@ -180,6 +180,7 @@ def test_what_was_changed_in_the_main_graph_is_named(
     assert "All other values agree" in found.certainty
 
 
+@pytest.mark.slow
 def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> None:
     found = verify(model, _wrong(exported, _weight), [X])
     assert "constant blocks.2.down.kernel differs: 16 of 512 elements" in found.message
@@ -393,6 +394,7 @@ def test_errors_by_line(model: Model, exported: onnx.ModelProto, tmp_path: Path)
     assert found.by_line[0].place in found.table()
 
 
+@pytest.mark.slow
 def test_errors_inside_functions(model: Model) -> None:
     proto = to_onnx(model, [("B", 16)], functions="modules")
     found = verify(model, _half(proto, Path()), [X])
@@ -414,6 +416,7 @@ def test_small_errors_add_up() -> None:
     assert found.by_line
 
 
+@pytest.mark.slow
 def test_where_numbers_stop_being_finite() -> None:
     def fn(x: jax.Array) -> jax.Array:
         y = jnp.exp(x * 3)

@@ -139,6 +139,7 @@ PER_EXAMPLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PER_EXAMPLE)
 def test_a_symbolic_number_of_groups(name):
     specs = [("B", 4, 5, 2), ("B", 3, 3, 2, 4)]

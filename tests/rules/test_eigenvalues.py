@@ -99,6 +99,7 @@ def symbolic(shape, *constraints):
     return [jax.ShapeDtypeStruct(sizes, np.float32)]
 
 
+@pytest.mark.slow
 def test_eigenvalues_of_symbolic_sizes():
     runs = [[symmetric(n, n)] for n in (1, 2, 3, 6)]
     check_sizes(eigh, symbolic("T, T"), *runs)
@@ -302,6 +303,7 @@ def test_real_schur_of_what_is_not_finite():
     np.testing.assert_allclose(basis[1] @ form[1] @ basis[1].T, a[1], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [jnp.exp, jnp.sin])
 def test_functions_by_the_schur_form(fn):
     check_model(lambda a: jsl.funm(a, fn), [normal(4, 4)])

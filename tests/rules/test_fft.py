@@ -102,6 +102,7 @@ def test_an_inverse_of_symbolic_length(inverse):
     check_sizes(lambda x: inverse(lax.complex(x, -x)), over_any_length("b, n", ["n >= 2"]), *runs)
 
 
+@pytest.mark.slow
 def test_there_and_back():
     runs = [[normal(2, length)] for length in (2, 3, 9, 36, 100)]
     specs = over_any_length("b, n", ["n >= 2"])

@@ -100,6 +100,7 @@ def test_cumulative_of_little(size):
         check_model(lambda x, scan=scan: scan(x, 1), [few(3, size, dtype=np.float32)])
 
 
+@pytest.mark.slow
 def test_symbolic_sizes():
     batch, count = export.symbolic_shape("batch, count", constraints=["count >= 2"])
     specs = [jax.ShapeDtypeStruct((batch, count), np.float32)]

@@ -125,6 +125,7 @@ def test_scalars_and_nothing(shape):
     check(ALL, [np.full(shape, 0.6, np.float32)], 1e-4)
 
 
+@pytest.mark.slow
 def test_symbolic_sizes():
     (batch,) = export.symbolic_shape("batch")
     spec = jax.ShapeDtypeStruct((batch, 2), np.float32)
@@ -153,6 +154,7 @@ def test_derivatives():
     check(slopes, [np.linspace(0.05, 0.95, 19, dtype=np.float32)], 1e-4, 1e-5)
 
 
+@pytest.mark.slow
 def test_functions_made_of_them():
     names = ["entr", "exp1", "i0", "log_ndtr", "ndtri"]
     functions = {name: getattr(special, name) for name in names}

@@ -79,6 +79,7 @@ HALVES = np.full((3, 3), 0.5, np.float16)
         (with_moment_of_order(4.0), SOME.astype(np.float32)),
         (with_moment_of_order(4.0), SOME.astype(np.float16)),
         (lambda x: jnp.reciprocal(x * -0.0 + 0.0), np.ones(3, np.float32)),
+        (lambda x: jnp.reciprocal(x * -0.0 - np.float32(-0.0)), np.ones(3, np.float32)),
     ],
 )
 def test_our_models_do_not(fn: Callable[[Any], Any], x: np.ndarray) -> None:

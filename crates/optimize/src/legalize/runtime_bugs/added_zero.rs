@@ -1,23 +1,40 @@
-//! A zero is added by `Sum`, not by `Add`.
+//! A zero is added by `Sum`, not by `Add`; neither is minus zero subtracted.
 //!
-//! onnxruntime's `NoopElimination` drops the `Add`, and minus zero stays what it is.
+//! onnxruntime's `NoopElimination` drops the `Add` or the `Sub`, and minus zero stays what it is.
 
-use onnx::NodeId;
+use onnx::{Attrs, NodeId, ValueId};
 use tensor::Tensor;
 
 use super::{Bug, add_by_sum};
 use crate::legalize::{Error, Target, Work};
 
 pub(super) static BUG: Bug =
-    Bug { name: "added_zero", target: Target::OnnxRuntime, roots: &["Add"], avoid };
+    Bug { name: "added_zero", target: Target::OnnxRuntime, roots: &["Add", "Sub"], avoid };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let mut operands = work.graph.node(id).inputs.iter().flatten();
-    let is_zero = |tensor: &Tensor| {
-        tensor.len() == 1 && tensor.splat().is_some_and(|x| x == 0.0 && x.is_sign_positive())
+    let node = work.graph.node(id);
+    let is_zero = |value: &ValueId, negative: bool| {
+        let number = work.graph.constant(*value).filter(|tensor| tensor.len() == 1);
+        let number = number.and_then(Tensor::splat);
+        number.is_some_and(|x| x == 0.0 && x.is_sign_negative() == negative)
     };
-    if operands.any(|x| work.graph.constant(*x).is_some_and(is_zero)) {
+    if node.is("Add") && node.inputs.iter().flatten().any(|x| is_zero(x, false)) {
         add_by_sum(work, id)?;
+    } else if let Some(minus) = node.input(1).filter(|x| node.is("Sub") && is_zero(x, true)) {
+        let x = node.input(0);
+        let Some(minus) = work.graph.constant(minus) else { return Ok(()) };
+        let zero = Tensor::scalar(minus.dtype(), 0.0);
+        let Some(zero) = zero.and_then(|zero| zero.reshaped(minus.shape()).ok()) else {
+            return Ok(());
+        };
+        let mut b = work.builder(id, Some(id));
+        let zero = b.constant(zero);
+        let add = b.op_optional("Add", &[x, Some(zero)], Attrs::new())?;
+        let producer = b.graph.producer(add);
+        work.substitute(id, &[add]);
+        if let Some(add) = producer {
+            add_by_sum(work, add)?;
+        }
     }
     Ok(())
 }

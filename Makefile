@@ -57,7 +57,7 @@ test: ## Run the Rust tests and a sample of the Python tests.
 test-all: lint rust-test-all python-test-all ## Run everything, as continuous integration does.
 
 bench: $(STAMPS)/build $(STAMPS)/test ## Measure speed and memory; writes build/bench.json.
-	@$(DEVELOP) --release
+	@$(DEVELOP) --profile dist
 	@$(BIN)/python bench/run.py $(if $(REFERENCE),--reference)
 
 bench-record: ## Add build/bench.json to the branch bench-history and push it.

@@ -14,7 +14,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 from checking import assert_close, check_model, run
-from jax2onnx import UnsupportedError, to_onnx
+from jax2onnx import UnsupportedError, onnx_function, to_onnx
 from provenance_of import all_nodes, callsite, of_type
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -339,6 +339,56 @@ def test_weights_of_loop_bodies_are_stored_once() -> None:
     assert bodies
     assert all(len(t.raw_data) < 1024 for body in bodies for t in body.initializer)
     assert not of_type(model, "Constant")
+
+
+# branches that are always taken
+
+
+def _branch(x: Any) -> Any:
+    return jnp.sin(x) * 2
+
+
+def _other(x: Any) -> Any:
+    return jnp.cos(x @ A.T)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: lax.cond(True, _branch, _other, x),
+        lambda x: lax.cond(False, _other, _branch, x),
+        lambda x: lax.switch(2, [_other, _other, _branch], x),
+        lambda x: lax.switch(9, [_other, _branch], x),
+        lambda x: lax.switch(-3, [_branch, _other, _other, _other], x),
+        lambda x: lax.cond(jnp.arange(4).sum() > 3, _branch, _other, x),
+        lambda x: lax.cond(lax.cond(True, lambda: True, lambda: False), _branch, _other, x),
+        lambda x: lax.cond(True, lambda x: lax.cond(False, _other, _branch, x), _other, x),
+        onnx_function(lambda x: lax.cond(True, _branch, _other, x)),
+    ],
+)
+def test_a_branch_that_is_always_taken_takes_the_place_of_the_choice(
+    fn: Callable[..., Any],
+) -> None:
+    model = check_model(fn, [X], stacktrace_metadata=True)
+    bodies = [model.graph.node, *(f.node for f in model.functions)]
+    nodes = [node for body in bodies for node in body if node.op_type in ("If", "Sin", "Mul")]
+    assert [node.op_type for node in nodes] == ["Sin", "Mul"]
+    assert {callsite(node) for node in nodes} == {f"_branch:{_at(_branch)}"}
+
+
+def test_what_only_the_other_branch_needs_goes() -> None:
+    def fn(x: Any) -> Any:
+        table = jnp.exp(x).sum()
+        return lax.cond(True, lambda x, _: (x, x), lambda x, t: (x * t, x), x, table)
+
+    assert _ops(fn, X) == {"Identity"}
+
+
+def test_a_choice_by_an_input_stays() -> None:
+    def fn(flag: Any, x: Any) -> Any:
+        return lax.cond(True, lambda: lax.cond(flag, _branch, _other, x), lambda: x)
+
+    assert _ops(fn, np.asarray(True), X) >= {"If", "Sin", "Cos"}
 
 
 # loops that do not stay loops

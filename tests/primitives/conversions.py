@@ -430,6 +430,35 @@ STANDARD: Programs = {
     ),
 }
 
+# --- choices that are known
+
+
+def switched(x: Any) -> Any:
+    """The index is computed from constants, and a branch chooses in turn."""
+
+    def inner(x: Any) -> Any:
+        return lax.cond(jnp.arange(4).sum() > 7, jnp.sin, lambda x: x + 1, x)
+
+    return lax.switch(jnp.arange(3)[1], [jnp.cos, inner, jnp.tanh], x)
+
+
+def chosen_in_a_loop(x: Any) -> Any:
+    def step(x: Any, row: Any) -> Any:
+        return lax.cond(True, lambda x: x * 2 + row, lambda x: jnp.exp(x) - row, x), x
+
+    return lax.scan(step, x[0], x)
+
+
+CHOSEN: Programs = {
+    "cond.known": (
+        lambda x: lax.cond(True, lambda x: (x, x[0]), lambda x: (-x, x[1]), x),
+        {},
+        f32(2),
+    ),
+    "cond.known_index": (switched, {}, f32(2)),
+    "cond.known_in_a_loop": (chosen_in_a_loop, {}, f32(3, 2)),
+}
+
 PROGRAMS: Programs = {
     **RECURRENT,
     **RESIZED,
@@ -439,4 +468,5 @@ PROGRAMS: Programs = {
     **ASSUMED,
     **STORED,
     **STANDARD,
+    **CHOSEN,
 }

@@ -158,6 +158,36 @@ def test_tridiagonal_solve_of_singular_systems_and_with_any_ends():
     check_model(lax.linalg.tridiagonal_solve, [*np.array(ends, np.float32), normal(3, 2)])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("size", [(1,), (2,), (5,), (2, 4)])
+def test_tridiagonal_solve_that_perturbs(size, dtype):
+    def solve(*operands):
+        return lax.linalg.tridiagonal_solve(*operands, perturb_singular=True)
+
+    diagonals = [normal(*size, seed=i).astype(dtype) for i in range(3)]
+    sides = normal(*size, 2, seed=3).astype(dtype)
+    check_model(solve, [*diagonals, sides])
+    # Singular matrices: of zeros, of equal rows, and with a row and a column of zeros.
+    zeros, ones = np.zeros(size, dtype), np.ones(size, dtype)
+    check_model(solve, [zeros, zeros, zeros, sides])
+    check_model(solve, [zeros, np.arange(size[-1], dtype=dtype) * ones, zeros, sides])
+    if size[-1] == 2:
+        check_model(solve, [ones, ones, ones, sides])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_eigenvectors_of_tridiagonal_matrices(dtype):
+    """Vectors are unique up to their phases, so the matrix that they belong to is compared."""
+
+    def rebuilt(diagonal, beside):
+        values, vectors = jax.scipy.linalg.eigh_tridiagonal(diagonal, beside)
+        return values, (vectors * values) @ vectors.conj().T
+
+    check_model(rebuilt, [normal(6).astype(dtype), normal(5, seed=1).astype(dtype)])
+    # Three times the same number.
+    check_model(rebuilt, [np.array([1, 2, 2, 2, 3, 4], dtype), np.zeros(5, dtype)])
+
+
 def test_cholesky_update():
     factor = np.triu(normal(5, 5)) + 3 * np.eye(5, dtype=np.float32)
     check_model(lax.linalg.cholesky_update, [factor, normal(5)])

@@ -115,3 +115,38 @@ def test_symbolic_sizes():
         check_sizes(lambda x, scan=scan: scan(x, 1, reverse=True), specs, *runs)
     check_sizes(lambda x: lax.top_k(x, 2), specs, *runs)
     check_sizes(lambda x: lax.top_k(x, x.shape[1]), specs, *runs)
+
+
+ALONG_ANY_AXIS = {
+    "cumsum": lax.cumsum,
+    "cumprod": lax.cumprod,
+    "cummax": lax.cummax,
+    "cummin": lax.cummin,
+}
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "uint32", "complex64", "float16"]
+)
+@pytest.mark.parametrize("scan", ALONG_ANY_AXIS)
+def test_cumulative_in_other_types_along_a_symbolic_axis(scan, dtype):
+    (count,) = export.symbolic_shape("count")
+    specs = [jax.ShapeDtypeStruct((3, count, 2), dtype)]
+    runs = [[few(3, size, 2, dtype=dtype)] for size in (9, 16, 1, 0)]
+    for reverse in (False, True):
+        check_sizes(lambda x, r=reverse: ALONG_ANY_AXIS[scan](x, 1, reverse=r), specs, *runs)
+
+
+def test_cumulative_along_a_symbolic_axis_with_infinities_and_nan():
+    (count,) = export.symbolic_shape("count")
+    specs = [jax.ShapeDtypeStruct((4, count), np.float32)]
+    for scan in (lax.cummax, lax.cummin, lax.cumlogsumexp):
+        check_sizes(lambda x, scan=scan: scan(x, 1), specs, [special(4, 9)], [special(4, 1)])
+
+
+def test_cumulative_along_a_symbolic_axis_takes_little_memory():
+    """Every round of the loop works on arrays of the operand's size, not of its square."""
+    (count,) = export.symbolic_shape("count")
+    specs = [jax.ShapeDtypeStruct((count,), np.float32)]
+    x = np.random.default_rng(0).normal(size=200_000).astype(np.float32)
+    check_sizes(lambda x: lax.cummax(x, 0), specs, [x])

@@ -145,6 +145,19 @@ def test_bits_along_a_symbolic_axis(name, dtype):
     check_sizes(lambda x: (reduce(x, (0,)), reduce(x, (0, 2))), [spec], *runs)
 
 
+@pytest.mark.parametrize("axes", [0, 1, (0, 2), None])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_products_along_symbolic_axes_wrap_around(dtype, axes):
+    rows, columns = jax.export.symbolic_shape("rows, columns")
+    wide = dtype.endswith("64")
+    with jax.enable_x64(wide):
+        specs = [jax.ShapeDtypeStruct((rows, columns, 3), dtype)]
+        runs = [[numbers(*shape, 3).astype(dtype)] for shape in [(5, 7), (1, 2), (0, 4), (2, 0)]]
+        check_sizes(
+            lambda x: jnp.prod(x, axes, dtype=dtype), specs, *runs, enable_double_precision=wide
+        )
+
+
 def _shifted(x, axis=-1):
     return jnp.exp(x - jnp.max(x, axis, keepdims=True))
 

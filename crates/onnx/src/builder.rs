@@ -130,6 +130,19 @@ impl Builder<'_> {
         self.graph.add_node(self.block, self.before, node, results, origin)
     }
 
+    /// A new block with the nodes that `fill` emits and the results that it returns.
+    pub fn body(
+        &mut self,
+        fill: impl FnOnce(&mut Self, BlockId) -> Result<Vec<ValueId>>,
+    ) -> Result<BlockId> {
+        let block = self.graph.add_block();
+        let (outer, before) = (std::mem::replace(&mut self.block, block), self.before.take());
+        let results = fill(self, block);
+        (self.block, self.before) = (outer, before);
+        self.graph.set_outputs(block, &results?);
+        Ok(block)
+    }
+
     /// The emitter for the statement at `at`.
     pub fn emitter(&self, at: impl Into<Site>) -> Emitter {
         let at = self.site.unwrap_or_else(|| at.into());

@@ -186,20 +186,8 @@ impl<'a> Editor<'a> {
         with: &[ValueId],
         fresh: &[NodeId],
     ) -> Result<(), Error> {
-        let old = self.graph.node(root).outputs.clone();
-        if old.len() != with.len() {
-            let (old, new) = (old.len(), with.len());
-            return Err(self.error(name, root, Problem::Count { old, new }));
-        }
         let mut fresh = fresh.to_vec();
-        let readers: Vec<_> = old.iter().flat_map(|value| self.readers(*value)).collect();
-        for (&old, &new) in old.iter().zip(with) {
-            if self.graph.value(old).is_used() {
-                self.check_types(old, new).map_err(|problem| self.error(name, root, problem))?;
-                let made = self.redirect(name, root, old, new, &fresh)?;
-                fresh.extend(made);
-            }
-        }
+        let readers = self.redirect_all(name, root, with, &mut fresh)?;
         let mut gone = Vec::new();
         self.remove_unused(root, Some(&mut gone));
         for &node in &fresh {
@@ -207,15 +195,66 @@ impl<'a> Editor<'a> {
         }
         fresh.retain(|node| self.graph.get(*node).is_some());
         if fresh.is_empty() {
-            let producers = with.iter().filter_map(|value| self.graph.producer(*value));
-            let producers: Vec<_> = producers.collect();
-            // Constants and inputs are not nodes, so their readers inherit the origins instead.
-            self.inherit(if producers.is_empty() { &readers } else { &producers }, gone);
+            self.bequeath(with, &readers, gone);
         } else {
             self.touched.extend(&fresh);
             self.inherit(&fresh, gone);
         }
         Ok(())
+    }
+
+    /// Replaces the results of `root`, which only chose what to compute, by `with`, and removes it along
+    /// with whatever it did not choose. What was computed to choose is part of what was chosen; the rest
+    /// leaves no trace.
+    pub(crate) fn choose(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+    ) -> Result<(), Error> {
+        let readers = self.redirect_all(name, root, with, &mut Vec::new())?;
+        let inherited = self.inherited.remove(&root).unwrap_or_default();
+        self.remove_unused(root, None);
+        self.bequeath(with, &readers, inherited);
+        Ok(())
+    }
+
+    /// Makes all readers of the results of `root` read `with`, and returns these readers. What is made for
+    /// that is appended to `fresh`.
+    fn redirect_all(
+        &mut self,
+        name: &'static str,
+        root: NodeId,
+        with: &[ValueId],
+        fresh: &mut Vec<NodeId>,
+    ) -> Result<Vec<NodeId>, Error> {
+        let old = self.graph.node(root).outputs.clone();
+        if old.len() != with.len() {
+            let (old, new) = (old.len(), with.len());
+            return Err(self.error(name, root, Problem::Count { old, new }));
+        }
+        let readers = old.iter().flat_map(|value| self.readers(*value)).collect();
+        for (&old, &new) in old.iter().zip(with) {
+            if self.graph.value(old).is_used() {
+                self.check_types(old, new).map_err(|problem| self.error(name, root, problem))?;
+                let made = self.redirect(name, root, old, new, fresh)?;
+                fresh.extend(made);
+            }
+        }
+        Ok(readers)
+    }
+
+    /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
+    /// `readers` inherit the origins instead.
+    fn bequeath(
+        &mut self,
+        values: &[ValueId],
+        readers: &[NodeId],
+        gone: impl IntoIterator<Item = OriginId>,
+    ) {
+        let producers = values.iter().filter_map(|value| self.graph.producer(*value));
+        let producers: Vec<_> = producers.collect();
+        self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
     }
 
     /// The nodes that read a value, each once.

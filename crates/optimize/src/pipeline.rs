@@ -5,7 +5,8 @@ use provenance::Origins;
 
 use crate::passes::{
     carry_known_values, common_subexpressions, drop_loop_state, eliminate_dead_nodes,
-    hoist_invariants, layout, merge_duplicate_constants, reshape_parameters, scan_backwards,
+    hoist_invariants, inline_known_branches, layout, merge_duplicate_constants, reshape_parameters,
+    scan_backwards,
 };
 use crate::recognize::{recurrent, resample};
 use crate::rewrites::{ARRANGE, CLEAN_UP, COMPUTE, CONVOLVE, FUSE, PARAMETERS, SETTLE};
@@ -16,6 +17,8 @@ use crate::{
 enum Step {
     Pass(Pass),
     CleanUps(&'static [&'static Rewrite]),
+    /// Branches that are always taken, and whatever constants in them decide.
+    Branches,
     Recognition,
     Fusions(&'static [&'static Rewrite]),
     /// A pass that, like a fusion, may change the order in which sums are added up.
@@ -27,10 +30,11 @@ enum Step {
 /// Tables are computed before products are arranged and operators recognised, which look at them.
 /// Operators are recognised after equal nodes were merged: a mean that is used twice is one value then.
 /// Fusions come last: they hide what clean-ups look for.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step::Pass(eliminate_dead_nodes::PASS),
     Step::CleanUps(CLEAN_UP),
     Step::CleanUps(COMPUTE),
+    Step::Branches,
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
     Step::Pass(drop_loop_state::PASS),
@@ -46,7 +50,7 @@ const STEPS: [Step; 15] = [
 ];
 
 /// How many of the steps, the first ones, only fold, share and remove.
-const CLEANING: usize = 5;
+const CLEANING: usize = 6;
 
 /// How often the steps are repeated. Each reaches its own fixpoint, so a second round finds only
 /// what one step prepared for an earlier one; the bound keeps the whole linear.
@@ -76,15 +80,17 @@ pub fn optimize(
 }
 
 fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
-    for _ in 0..ROUNDS {
-        let mut changed = Changed::No;
-        let fuses =
-            |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
-        let steps = STEPS.iter().filter(|step| options.fuse || !fuses(step));
-        for step in steps {
-            changed |= run(edit, step)?;
-        }
-        if changed == Changed::No {
+    let fuses =
+        |step: &&Step| matches!(step, Step::Recognition | Step::Fusions(_) | Step::Layout(_));
+    let steps: Vec<_> = STEPS.iter().filter(|step| options.fuse || !fuses(step)).collect();
+    // How many steps in a row found nothing to do: once all have, nothing is left.
+    let mut idle = 0;
+    for step in steps.iter().cycle().take(ROUNDS * steps.len()) {
+        idle = match run(edit, step)? {
+            Changed::Yes => 0,
+            Changed::No => idle + 1,
+        };
+        if idle == steps.len() {
             break;
         }
     }
@@ -95,6 +101,15 @@ fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
     let pass = match step {
         Step::CleanUps(rewrites) => {
             return runner::run(edit, "clean-ups", rewrites.iter().copied());
+        }
+        Step::Branches => {
+            let mut changed = Changed::No;
+            while run(edit, &Step::Pass(inline_known_branches::PASS))? == Changed::Yes {
+                changed = Changed::Yes;
+                run(edit, &Step::CleanUps(CLEAN_UP))?;
+                run(edit, &Step::CleanUps(COMPUTE))?;
+            }
+            return Ok(changed);
         }
         Step::Fusions(rewrites) => return runner::run(edit, "fusions", rewrites.iter().copied()),
         Step::Recognition => {

@@ -52,10 +52,13 @@ impl Care {
     /// Nothing if the operands need no care.
     fn of(cx: &Context<'_>, x: &[ValueId]) -> Option<Self> {
         let dtype = cx.dtype(x[0]);
+        if !dtype.is_integer() {
+            return None;
+        }
         let known = cx.elements(x[1]).and_then(|divisors| divisors.to_ints());
         let may_be = |value: i128| known.as_ref().is_none_or(|known| known.contains(&value));
         let overflow = dtype.kind() == Kind::Signed && may_be(-1);
-        (dtype.is_integer() && (may_be(0) || overflow)).then_some(Self { overflow })
+        (may_be(0) || overflow).then_some(Self { overflow })
     }
 
     /// The divisor with 1 in the place of what cannot be divided by.

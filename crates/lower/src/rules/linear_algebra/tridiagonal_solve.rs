@@ -1,13 +1,17 @@
 //! tridiagonal_solve(dl, d, du, b) → a Loop of eliminations that exchange neighbouring rows where
-//! that is safer, as LAPACK does, and a Loop back; NaN for a singular matrix
+//! that is safer, as LAPACK does, and a Loop back; NaN for a singular matrix, or with perturb_singular
+//! what a matrix close to it gives
 
-use onnx::Attrs;
-use tensor::Dim;
+use std::f64::consts::LN_2;
+
+use onnx::{Attrs, ValueId, attrs};
+use tensor::{DType, Dim};
 
 use super::matrix;
+use crate::formula::formulas;
 use crate::rules::Result;
 use crate::rules::control_flow::iteration::{Round, repeat};
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts};
 
 const ONE: Dim = Dim::Known(1);
 
@@ -15,11 +19,7 @@ const ONE: Dim = Dim::Known(1);
 type Row = [Parts; 4];
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
-    if cx.param_or("perturb_singular", false)? {
-        return Err(RuleError::unsupported(
-            "perturbing singular tridiagonal systems is not supported",
-        ));
-    }
+    let perturbs = cx.param_or("perturb_singular", false)?;
     let b = Parts::read(cx, x[3])?;
     if matrix::is_empty(cx, b) {
         return Ok(vec![x[3]]);
@@ -40,20 +40,42 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     }
     rows[3] = matrix::padded(cx, b, &more, &width)?;
 
-    let triangle = eliminate(cx, rows, &n)?;
+    if perturbs {
+        let triangle = eliminate(cx, rows, &n, &Pivoting::Scaled)?;
+        let amount = perturbation(cx, triangle, rows, &n)?;
+        return Ok(vec![substitute(cx, triangle, &n, Some(amount))?.write(cx, 0)?]);
+    }
+    let triangle = eliminate(cx, rows, &n, &Pivoting::Plain)?;
     let (size, zero) = (triangle[0].size(cx)?, cx.scalar_like(b.re(), 0.0)?);
     let regular = cx.op("Greater", &[size, zero], Attrs::new())?;
     let regular = matrix::all(cx, regular, &[-2, -1])?;
-    let solution = substitute(cx, triangle, &n)?;
+    let solution = substitute(cx, triangle, &n, None)?;
     Ok(vec![matrix::or_nan(cx, regular, solution)?.write(cx, 0)?])
 }
 
+/// Which of two neighbouring rows is subtracted from the other.
+enum Pivoting {
+    /// The one that begins with the larger number.
+    Plain,
+    /// The one that begins with the larger share of its row. Numbers that are zero already need no row.
+    Scaled,
+}
+
 /// The rows of an upper triangle with two diagonals above the main one.
-fn eliminate(cx: &mut Context<'_>, [below, on, above, sides]: Row, n: &Dim) -> Result<Row> {
+fn eliminate(
+    cx: &mut Context<'_>,
+    [below, on, above, sides]: Row,
+    n: &Dim,
+    pivoting: &Pivoting,
+) -> Result<Row> {
     let first = cx.i64s(&[0]);
-    let mut start = Vec::with_capacity(3);
+    let mut start = Vec::with_capacity(4);
     for entries in [on, above, sides] {
         start.push(entries.take(cx, -2, first)?);
+    }
+    if let Pivoting::Scaled = pivoting {
+        let (a, b) = (modulus(cx, start[0])?, modulus(cx, start[1])?);
+        start.push(Parts::Real(cx.op("Add", &[a, b], Attrs::new())?));
     }
     let one = cx.i64s(&[1]);
     let none = Parts::Real(cx.scalar_like(on.re(), 0.0)?).in_kind_of(cx, on)?;
@@ -64,18 +86,37 @@ fn eliminate(cx: &mut Context<'_>, [below, on, above, sides]: Row, n: &Dim) -> R
         for (row, entries) in lower.iter_mut().zip([below, on, above, sides]) {
             *row = entries.take(cx, -2, at)?;
         }
-        let (a, b) = (upper[0].size(cx)?, lower[0].size(cx)?);
-        let exchange = cx.op("Less", &[a, b], Attrs::new())?;
+        let (exchange, scale) = match pivoting {
+            Pivoting::Plain => {
+                let (a, b) = (upper[0].size(cx)?, lower[0].size(cx)?);
+                (cx.op("Less", &[a, b], Attrs::new())?, None)
+            }
+            Pivoting::Scaled => {
+                let [exchange, scale] = compare_shares(cx, upper[0], carry[3].re(), lower)?;
+                (exchange, Some(scale))
+            }
+        };
         let (mut pivot, mut other) = (upper, upper);
         for i in 0..4 {
             pivot[i] = lower[i].or(cx, exchange, upper[i])?;
             other[i] = upper[i].or(cx, exchange, lower[i])?;
         }
-        let factor = other[0].div(cx, pivot[0])?;
-        let mut rest = Vec::with_capacity(3);
+        let mut factor = other[0].div(cx, pivot[0])?;
+        if let Pivoting::Scaled = pivoting {
+            let (size, zero) = (other[0].size(cx)?, cx.scalar_like(other[0].re(), 0.0)?);
+            let is_there = cx.op("Greater", &[size, zero], Attrs::new())?;
+            factor = factor.keep(cx, is_there)?;
+        }
+        let mut rest = Vec::with_capacity(4);
         for i in 1..4 {
             let share = factor.mul(cx, pivot[i])?;
             rest.push(other[i].sub(cx, share)?);
+        }
+        if let Some(scale) = scale {
+            let (a, b) = (modulus(cx, rest[0])?, modulus(cx, rest[1])?);
+            let exchanged = cx.op("Add", &[a, b], Attrs::new())?;
+            let scale = cx.op("Where", &[exchange, exchanged, scale], Attrs::new())?;
+            rest.push(Parts::Real(scale));
         }
         Ok(Round { carry: rest, stack: pivot.to_vec() })
     })?;
@@ -86,8 +127,91 @@ fn eliminate(cx: &mut Context<'_>, [below, on, above, sides]: Row, n: &Dim) -> R
     Ok(rows)
 }
 
+/// Whether a row begins with a larger share of it than the one above, and the sum of its sizes.
+fn compare_shares(
+    cx: &mut Context<'_>,
+    first: Parts,
+    scale: ValueId,
+    lower: Row,
+) -> Result<[ValueId; 2]> {
+    let mut sizes = [scale; 4];
+    for (size, number) in sizes.iter_mut().zip([first, lower[0], lower[1], lower[2]]) {
+        *size = modulus(cx, number)?;
+    }
+    let [first, below, on, above] = sizes;
+    formulas(cx, [first, scale, below, on, above], |[first, scale, below, on, above]| {
+        let sum = below + on + above;
+        let share = first.equals(0.0).select(0.0, first / scale);
+        [(below / sum).greater(share), sum]
+    })
+}
+
+#[track_caller]
+fn modulus(cx: &mut Context<'_>, x: Parts) -> Result<ValueId> {
+    if x.im().is_none() {
+        return x.size(cx);
+    }
+    let square = x.square(cx)?;
+    Ok(cx.op("Sqrt", &[square], Attrs::new())?)
+}
+
+/// What is added to a pivot that is too small (…, 1, 1): the rounding error of the largest number. JAX does not
+/// look at the last row but one, and at the first one before it is exchanged.
+fn perturbation(cx: &mut Context<'_>, triangle: Row, rows: Row, n: &Dim) -> Result<ValueId> {
+    let mut sizes = Vec::with_capacity(3);
+    for part in &triangle[..3] {
+        sizes.push(modulus(cx, *part)?);
+    }
+    let (places, skipped) = (matrix::places(cx, n)?, cx.dims(&[n.clone() - Dim::Known(2)])?);
+    let skipped = cx.op("Equal", &[places, skipped], Attrs::new())?;
+    let size = cx.op("Max", &sizes, Attrs::new())?;
+    let zero = cx.scalar_like(size, 0.0)?;
+    let size = cx.op("Where", &[skipped, zero, size], Attrs::new())?;
+    let axes = cx.i64s(&[-2, -1]);
+    let mut largest = vec![cx.op("ReduceMax", &[size, axes], attrs! { keepdims: true })?];
+    let first = cx.i64s(&[0]);
+    for entries in &rows[1..3] {
+        let entry = entries.take(cx, -2, first)?;
+        largest.push(modulus(cx, entry)?);
+    }
+    let largest = cx.op("Max", &largest, Attrs::new())?;
+    let tiny = smallest(cx, largest);
+    let [amount] = formulas(cx, [largest], |[x]| [(x * x.epsilon()).max(tiny)])?;
+    Ok(amount)
+}
+
+/// The smallest number that is not subnormal.
+fn smallest(cx: &Context<'_>, x: ValueId) -> f64 {
+    if cx.dtype(x) == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) }
+}
+
+/// A pivot by which `sides` can be divided: moved away from zero by `amount`, and by twice as much again and again
+/// as long as that is not enough.
+fn steadied(cx: &mut Context<'_>, pivot: Parts, sides: Parts, amount: ValueId) -> Result<Parts> {
+    let (size, sides, axes) = (modulus(cx, pivot)?, modulus(cx, sides)?, cx.i64s(&[-1]));
+    let largest = cx.op("ReduceMax", &[sides, axes], attrs! { keepdims: true })?;
+    let tiny = smallest(cx, largest);
+    let operands = [pivot.re(), size, largest, amount];
+    let [re] = formulas(cx, operands, |[re, size, largest, amount]| {
+        let least = largest * tiny;
+        let small = size.less(1.0) & (size.equals(0.0) | least.greater(size));
+        // One less than a power of two. Logarithms are not exact.
+        let missing = ((least - size) / amount).max(1.0);
+        let moves = -(1e-5 - (missing + 1.0).ln() / LN_2).floor();
+        let amount = amount * (size.constant(2.0).pow(moves) - 1.0);
+        let moved = re + re.is_negative().select(-amount, amount);
+        [small.select(moved, re)]
+    })?;
+    Ok(Parts::new(re, pivot.im()))
+}
+
 /// The unknowns, the last one first.
-fn substitute(cx: &mut Context<'_>, rows: Row, n: &Dim) -> Result<Parts> {
+fn substitute(
+    cx: &mut Context<'_>,
+    rows: Row,
+    n: &Dim,
+    perturbation: Option<ValueId>,
+) -> Result<Parts> {
     let last = cx.dims(&[n.clone() - ONE])?;
     let mut shape = cx.shape(rows[3].re()).to_vec();
     let rank = shape.len();
@@ -105,7 +229,11 @@ fn substitute(cx: &mut Context<'_>, rows: Row, n: &Dim) -> Result<Parts> {
             let share = row[i + 1].mul(cx, carry[i])?;
             rest = rest.sub(cx, share)?;
         }
-        let unknown = rest.div(cx, row[0])?;
+        let pivot = match perturbation {
+            None => row[0],
+            Some(amount) => steadied(cx, row[0], rest, amount)?,
+        };
+        let unknown = rest.div(cx, pivot)?;
         Ok(Round { carry: vec![unknown, carry[0]], stack: vec![unknown] })
     })?;
     let found = matrix::reversed(cx, done.stack[0], 0)?;

@@ -7,10 +7,10 @@ use tensor::{DType, Dim};
 use super::monoid::Monoid;
 use crate::rules::Result;
 use crate::rules::complex;
-use crate::rules::control_flow::iteration::{Round, repeat};
+use crate::rules::control_flow::iteration::repeat_while;
 use crate::rules::indexing::indices;
 use crate::rules::movement::pad;
-use crate::{Context, Parts, RuleError};
+use crate::{Context, Parts};
 
 const ZERO: Dim = Dim::Known(0);
 
@@ -58,19 +58,6 @@ impl Step {
             Step::LogAddExp => Ok(Parts::Real(log_add_exp(cx, a.re(), b.re())?)),
         }
     }
-
-    /// All elements along an axis, combined by `combine`.
-    fn reduce(self, cx: &mut Context<'_>, x: ValueId, axis: i64) -> Result<ValueId> {
-        let op = match self {
-            Step::Monoid(Monoid::Add) => "ReduceSum",
-            Step::Monoid(Monoid::Mul) => "ReduceProd",
-            Step::Monoid(Monoid::Max) => "ReduceMax",
-            Step::Monoid(Monoid::Min) => "ReduceMin",
-            Step::LogAddExp => "ReduceLogSumExp",
-        };
-        let axes = cx.i64s(&[axis]);
-        Ok(cx.op(op, &[x, axes], attrs! { keepdims: false })?)
-    }
 }
 
 /// log(eᵃ + eᵇ) = max + log(1 + e^(min - max)); equal infinities have no difference.
@@ -89,11 +76,7 @@ fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
     let x = x[0];
     let identity = step.identity(cx, x)?;
     let Some(extent) = cx.shape(x.re())[axis].as_known() else {
-        let result = match x.im() {
-            None => Parts::Real(triangle(cx, x.re(), step, axis, reverse)?),
-            Some(_) => by_rounds(cx, x, step, axis, reverse)?,
-        };
-        return Ok(vec![result]);
+        return Ok(vec![by_rounds(cx, x, step, axis, reverse)?]);
     };
     let (mut value, mut distance) = (x, 1);
     while distance < extent {
@@ -109,7 +92,7 @@ fn scan(cx: &mut Context<'_>, x: &[Parts], step: Step) -> Result<Vec<Parts>> {
     Ok(vec![value])
 }
 
-/// For complex numbers and an extent that is not known: one element after the other.
+/// For an extent that is not known: the same distances, one in each round of a loop.
 fn by_rounds(
     cx: &mut Context<'_>,
     x: Parts,
@@ -117,56 +100,33 @@ fn by_rounds(
     axis: usize,
     reverse: bool,
 ) -> Result<Parts> {
-    let shape = cx.shape(x.re()).to_vec();
-    let mut first = shape.clone();
-    first.remove(axis);
-    let start = step.identity(cx, x)?.each(cx, |cx, part| cx.expand(part, &first))?;
-    let last = Dim::Known(-1) + shape[axis].clone();
-    let last = cx.dims(&[last])?;
-    let done = repeat(cx, &shape[axis], &[start], |cx, number, carry| {
-        let place = match reverse {
-            false => number,
-            true => cx.op("Sub", &[last, number], Attrs::new())?,
-        };
-        let element = x.take(cx, axis as i64, place)?;
-        let element = element.each(cx, |cx, part| Ok(cx.squeeze(part, &[axis as i64])?))?;
-        let sum = step.combine(cx, carry[0], element)?;
-        Ok(Round { carry: vec![sum], stack: vec![sum] })
-    })?;
-    let perm: Vec<usize> = (1..=axis).chain([0]).chain(axis + 1..shape.len()).collect();
-    done.stack[0].each(cx, |cx, part| {
-        let part = match reverse {
-            false => part,
-            true => cx.slice(part, &[0], &[Dim::Known(-1)], &[Dim::Known(i64::MIN)], &[-1])?,
-        };
-        Ok(cx.transpose(part, &perm)?)
-    })
-}
-
-/// For an extent that is not known: a row for every element, that holds those to combine it with.
-fn triangle(
-    cx: &mut Context<'_>,
-    x: ValueId,
-    step: Step,
-    axis: usize,
-    reverse: bool,
-) -> Result<ValueId> {
-    if cx.dtype(x) == DType::Bool {
-        return Err(RuleError::unsupported(
-            "cumulative operations on booleans along a symbolic dimension are not supported",
-        ));
-    }
-    let extent = cx.shape(x)[axis].clone();
-    let identity = step.identity(cx, Parts::Real(x))?.re();
+    let extent = cx.shape(x.re())[axis].clone();
+    let identity = step.identity(cx, x)?;
     let places = indices::count(cx, &extent)?;
-    let behind = cx.rank(x) - axis;
-    let trailing: Vec<i64> = (1..behind as i64).collect();
-    let column = cx.unsqueeze(places, &trailing)?;
-    let leading: Vec<i64> = (1..=behind as i64).collect();
-    let row = cx.unsqueeze(places, &leading)?;
-    let op = if reverse { "GreaterOrEqual" } else { "LessOrEqual" };
-    let taken = cx.op(op, &[column, row], Attrs::new())?;
-    let rows = cx.unsqueeze(x, &[axis as i64])?;
-    let rows = cx.op("Where", &[taken, rows, identity], Attrs::new())?;
-    step.reduce(cx, rows, axis as i64 + 1)
+    let (one, two) = (cx.i64s(&[1]), cx.i64s(&[2]));
+    let end = cx.dims(&[extent])?;
+    let (toward, nearest, outside) = match reverse {
+        false => ("Sub", "Max", "Less"),
+        true => ("Add", "Min", "Greater"),
+    };
+    let edge = match reverse {
+        false => cx.i64s(&[0]),
+        true => cx.op("Sub", &[end, one], Attrs::new())?,
+    };
+    let behind: Vec<i64> = (1..(cx.rank(x.re()) - axis) as i64).collect();
+    // 2⁶³ is more than any extent.
+    let done = repeat_while(cx, &Dim::Known(63), &[x, Parts::Real(one)], |cx, carry| {
+        let (value, distance) = (carry[0], carry[1].re());
+        let others = cx.op(toward, &[places, distance], Attrs::new())?;
+        let inside = cx.op(nearest, &[others, edge], Attrs::new())?;
+        let outside = cx.op(outside, &[others, edge], Attrs::new())?;
+        let outside = cx.unsqueeze(outside, &behind)?;
+        let shifted = value.take(cx, axis as i64, inside)?;
+        let shifted = identity.or(cx, outside, shifted)?;
+        let value = step.combine(cx, value, shifted)?;
+        let distance = cx.op("Mul", &[distance, two], Attrs::new())?;
+        let go_on = cx.op("Less", &[distance, end], Attrs::new())?;
+        Ok((cx.squeeze(go_on, &[0])?, vec![value, Parts::Real(distance)]))
+    })?;
+    Ok(done[0])
 }

@@ -1,7 +1,7 @@
 //! Remainders, powers and products of integers, where a runtime goes through double precision.
 
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
-use tensor::Dim;
+use tensor::{Dim, Type};
 
 use super::{Lack, Results, fresh, operand};
 
@@ -46,7 +46,8 @@ pub(super) fn power(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![fresh(b, x, result.unwrap_or(x))?])
 }
 
-/// The product along known axes, halving them until one element is left.
+/// The product along each axis: in halves until one element is left, or one by one if nobody knows how many
+/// there are.
 pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     let mut x = operand(node, 0)?;
     let rank = b.rank(x);
@@ -56,13 +57,20 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     };
     let position = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
     let axes: Vec<usize> = axes.iter().map(position).collect::<Option<_>>().ok_or(UNKNOWN)?;
-    let size = |axis: &usize| b.shape(x)[*axis].as_known().filter(|size| *size > 0);
-    let sizes: Vec<i64> = axes.iter().map(size).collect::<Option<_>>().ok_or(UNKNOWN)?;
     if axes.is_empty() {
         return Err(Lack::Because("it has no axes"));
     }
-    for (axis, size) in axes.iter().zip(sizes) {
-        x = halve(b, x, *axis as i64, size)?;
+    let size = |b: &Builder<'_>, axis: usize| b.shape(x)[axis].as_known().filter(|size| *size > 0);
+    let sizes: Vec<_> = axes.iter().map(|axis| (*axis, size(b, *axis))).collect();
+    for (axis, size) in &sizes {
+        if let Some(size) = size {
+            x = halve(b, x, *axis as i64, *size)?;
+        }
+    }
+    for (axis, size) in &sizes {
+        if size.is_none() {
+            x = one_by_one(b, x, *axis)?;
+        }
     }
     if node.int("keepdims", 1) == 0 {
         let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
@@ -71,7 +79,29 @@ pub(super) fn product(b: &mut Builder<'_>, node: &Node) -> Results {
     Ok(vec![fresh(b, operand(node, 0)?, x)?])
 }
 
-const UNKNOWN: Lack = Lack::Because("the sizes of its axes are not known");
+const UNKNOWN: Lack = Lack::Because("its axes are not known");
+
+/// The product along an axis, which stays as one of size one.
+fn one_by_one(b: &mut Builder<'_>, x: ValueId, axis: usize) -> Result<ValueId> {
+    let first = std::iter::once(axis);
+    let perm: Vec<usize> = first.chain((0..b.rank(x)).filter(|other| *other != axis)).collect();
+    let rows = b.transpose(x, &perm)?;
+    let row = Type::new(b.dtype(x), &b.shape(rows)[1..]);
+    let mut start = b.int(row.dtype, 1)?;
+    if !row.shape.is_empty() {
+        let others: Vec<i64> = (1..perm.len() as i64).collect();
+        let (shape, others) = (b.op("Shape", &[rows], Attrs::new())?, b.i64s(&others));
+        let shape = b.op("Gather", &[shape, others], attrs! { axis: 0 })?;
+        start = b.op("Expand", &[start, shape], Attrs::new())?;
+    }
+    let body = b.body(|b, block| {
+        let factors = [row.clone(), row].map(|ty| b.graph.add_input(block, ty));
+        Ok(vec![b.op("Mul", &factors, Attrs::new())?])
+    })?;
+    let attrs = attrs! { body: body, num_scan_inputs: 1 };
+    let product = b.op("Scan", &[start, rows], attrs)?;
+    b.unsqueeze(product, &[axis as i64])
+}
 
 fn halve(b: &mut Builder<'_>, mut x: ValueId, axis: i64, mut size: i64) -> Result<ValueId> {
     while size > 1 {

@@ -5,7 +5,7 @@
 
 use std::panic::Location;
 
-use onnx::{Attrs, BlockId, Builder, NodeId, Op, Result, ValueId, attrs};
+use onnx::{Attrs, Builder, NodeId, Op, Result, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Type};
 
@@ -41,8 +41,8 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let count = size_of(&mut b, first, 0)?;
     let count = b.squeeze(count, &[0])?;
     let some = b.op("Greater", &[count, zero], Attrs::new())?;
-    let yes = branch(&mut b, |b| b.op_many("Scan", &operands, attrs, node.outputs.len()))?;
-    let no = branch(&mut b, |b| without_rows(b, carry, &stacked, &sizes))?;
+    let yes = b.body(|b, _| b.op_many("Scan", &operands, attrs, node.outputs.len()))?;
+    let no = b.body(|b, _| without_rows(b, carry, &stacked, &sizes))?;
     let branches = attrs! { then_branch: yes, else_branch: no };
     let count = node.outputs.len();
     let results = b.emit(Op::onnx("If"), vec![Some(some)], branches, count, Location::caller())?;
@@ -74,18 +74,6 @@ fn sizes(work: &Work<'_>, operands: &[ValueId], ty: &Type) -> Option<Vec<Size>> 
 fn size_of(b: &mut Builder<'_>, value: ValueId, axis: usize) -> Result<ValueId> {
     let (shape, index) = (b.op("Shape", &[value], Attrs::new())?, b.i64s(&[axis as i64]));
     b.op("Gather", &[shape, index], attrs! { axis: 0 })
-}
-
-fn branch(
-    b: &mut Builder<'_>,
-    body: impl FnOnce(&mut Builder<'_>) -> Result<Vec<ValueId>>,
-) -> Result<BlockId> {
-    let block = b.graph.add_block();
-    let (outer, before) = (std::mem::replace(&mut b.block, block), b.before.take());
-    let results = body(b)?;
-    (b.block, b.before) = (outer, before);
-    b.graph.set_outputs(block, &results);
-    Ok(block)
 }
 
 fn without_rows(

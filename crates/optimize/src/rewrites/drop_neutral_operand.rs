@@ -5,6 +5,7 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
+use super::expand_what_is_moved::repeats;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -30,13 +31,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.ty(x) == m.ty(y) {
         return Ok(vec![x]);
     }
-    if m.ty(neutral) != m.ty(y) {
-        return Err("the neutral operand broadcasts the other one".into());
-    }
     let expand = m.producer(neutral, &["Expand"]).and_then(|node| node.input(1));
-    let shape = match (expand, m.ty(y).static_shape()) {
-        (Some(shape), _) => shape,
-        (None, Some(shape)) => m.i64s(&shape),
+    let shape = match (expand, repeats(&m.ty(x).shape, &m.ty(y).shape)) {
+        (_, Some(shape)) => m.i64s(&shape),
+        (Some(shape), None) if m.ty(neutral) == m.ty(y) => shape,
         _ => return Err("the neutral operand broadcasts the other one".into()),
     };
     Ok(vec![m.op("Expand", &[x, shape], attrs! {})?])
@@ -120,6 +118,17 @@ mod tests {
                 s = Shape (x)
                 y = Exp (x)
                 q = Expand (p, s)
+            }",
+        );
+        rewrites_to(
+            &REWRITE,
+            "g (int64[B,1,5] n) => (int64[B,3,5] m) {
+                ones = Constant <value = int64[1,3,1] {1, 1, 1}> ()
+                m = Mul (ones, n)
+            }",
+            "g (int64[B,1,5] n) => (int64[B,3,5] m) {
+                s = Constant <value_ints = [1, 3, 1]> ()
+                m = Expand (n, s)
             }",
         );
     }

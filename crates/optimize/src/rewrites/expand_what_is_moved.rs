@@ -21,7 +21,6 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if node.block() != m.root().block() || !m.is_used_once(wide) {
         return Err("the expanded value has other readers".into());
     }
-    let target = m.ty(y).static_shape().ok_or("a size is symbolic")?;
     let (narrow, expanded) = (m.ty(x).shape.clone(), m.ty(wide).shape.clone());
     if narrow.len() > expanded.len() {
         return Err("the operand has more axes".into());
@@ -29,13 +28,16 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let one = Dim::Known(1);
     let missing = expanded.len() - narrow.len();
     let full = [vec![one.clone(); missing], narrow.clone()].concat();
-    let steps = if m.root().is("Transpose") {
+    let (steps, moved) = if m.root().is("Transpose") {
         let perm = permutation(m.root(), expanded.len())?;
+        let at = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| full.get(axis)).cloned();
+        let moved: Option<Vec<Dim>> = perm.iter().map(at).collect();
+        let moved = moved.ok_or("an axis is out of range")?;
         let mut steps = vec![Step::Transpose(perm)];
         if missing > 0 {
             steps.insert(0, Step::Reshape(narrow, full));
         }
-        steps
+        (steps, moved)
     } else {
         let mut axes = full.iter().zip(&expanded).filter(|(_, wide)| **wide != one);
         let mut moved = Vec::new();
@@ -53,11 +55,26 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if axes.next().is_some() {
             return Err("elements change places".into());
         }
-        if moved == narrow { Vec::new() } else { vec![Step::Reshape(narrow, moved)] }
+        let is_same = moved == narrow;
+        let steps = if is_same { Vec::new() } else { vec![Step::Reshape(narrow, moved.clone())] };
+        (steps, moved)
     };
+    let target = repeats(&moved, &m.ty(y).shape).ok_or("a symbolic size is expanded to")?;
     let moved = emit(m, x, &steps, &[m.id()])?;
     let target = m.i64s(&target);
     Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
+}
+
+/// The shape that an `Expand` from one shape to another is told, if it is known: all of the other shape, or one for what stays as
+/// it is.
+pub(super) fn repeats(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
+    if let Some(sizes) = to.iter().map(Dim::as_known).collect() {
+        return Some(sizes);
+    }
+    let missing = to.len().checked_sub(from.len())?;
+    let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
+    let told = |(from, to): (&Dim, &Dim)| if from == to { Some(1) } else { to.as_known() };
+    from.zip(to).map(told).collect()
 }
 
 #[cfg(test)]
@@ -93,6 +110,23 @@ mod tests {
             "g (bool[1,1,5] x) => (bool[2,1,5] y) {
                 b = Constant <value_ints = [2, 1, 5]> ()
                 y = Expand (x, b)
+            }",
+        );
+    }
+
+    #[test]
+    fn symbolic_sizes_that_stay_are_not_told() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[B,1,T] x) => (bool[T,3,B] y) {
+                a = Constant <value_ints = [1, 3, 1]> ()
+                e = Expand (x, a)
+                y = Transpose <perm = [2, 1, 0]> (e)
+            }",
+            "g (bool[B,1,T] x) => (bool[T,3,B] y) {
+                v0 = Transpose <perm = [2, 1, 0]> (x)
+                v1 = Constant <value_ints = [1, 3, 1]> ()
+                y = Expand (v0, v1)
             }",
         );
     }

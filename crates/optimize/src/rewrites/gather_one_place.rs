@@ -1,5 +1,5 @@
-//! `Squeeze(Gather(x, Unsqueeze(i)))` → `Gather(x, i)` for a single place `i`, and an index that is cast before it is read →
-//! the index.
+//! `Squeeze(Gather(x, i))` → `Gather(x, Squeeze(i))` for axes that come from the indices, where a single place is a scalar;
+//! and an index that is cast before it is read → the index.
 
 use onnx::{ValueId, fold};
 use tensor::{DType, Dim};
@@ -46,22 +46,30 @@ fn single(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (Some(data), Some(index)) = (gather.input(0), gather.input(1)) else {
         return Err("an operand is missing".into());
     };
-    let rank = m.ty(data).rank();
-    let axis = fold::axis(gather.int("axis", 0), rank)?;
-    if axes.len() != 1
-        || fold::axis(axes[0], rank)? != axis
-        || *m.ty(index).shape != [Dim::Known(1)]
-    {
-        return Err("it is not the only place that is gathered".into());
-    }
+    let axis = fold::axis(gather.int("axis", 0), m.ty(data).rank())?;
+    let result = m.ty(gather.outputs[0]).rank();
+    let of_index = |along: &i64| {
+        let along = fold::axis(*along, result).ok()?.checked_sub(axis)?;
+        (along < m.ty(index).rank()).then_some(along as i64)
+    };
+    let axes: Option<Vec<i64>> = axes.iter().map(of_index).collect();
+    let axes = axes.ok_or("the axis is not one of the indices")?;
     if !m.is_used_once(gather.outputs[0]) {
         return Err("the axis of size one is used elsewhere".into());
     }
-    let place = match m.producer(index, &["Unsqueeze", "Reshape"]).and_then(|node| node.input(0)) {
-        Some(place) if m.ty(place).rank() == 0 => place,
-        _ => {
-            let place = m.constant(index).and_then(|tensor| tensor.clone().reshaped(&[]).ok());
-            m.tensor(place.ok_or("the place is not a scalar")?)
+    let scalar = m.producer(index, &["Unsqueeze", "Reshape"]).and_then(|node| node.input(0));
+    let is_scalar = |place: &ValueId| m.ty(*place).rank() == 0 && axes.len() == m.ty(index).rank();
+    let place = match (scalar.filter(is_scalar), m.constant(index)) {
+        (Some(place), _) => place,
+        (None, Some(tensor)) => {
+            let kept = (0_i64..).zip(tensor.shape()).filter(|(along, _)| !axes.contains(along));
+            let shape: Vec<usize> = kept.map(|(_, size)| *size).collect();
+            let place = tensor.clone().reshaped(&shape);
+            m.tensor(place.map_err(|_| "the axes are not of size one")?)
+        }
+        (None, None) => {
+            let axes = m.i64s(&axes);
+            m.op("Squeeze", &[index, axes], onnx::attrs! {})?
         }
     };
     let found = m.op("Gather", &[data, place], gather.attrs.clone())?;
@@ -98,6 +106,23 @@ mod tests {
             "g (float[2,T,8] x) => (float[2,8] y) {
                 last = Constant <value_int = -1> ()
                 y = Gather <axis = 1> (x, last)
+            }",
+        );
+    }
+
+    #[test]
+    fn the_indices_lose_their_axis() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[5,8] x, int32[B,1] i) => (float[B,8] y) {
+                g = Gather (x, i)
+                one = Constant <value_ints = [1]> ()
+                y = Squeeze (g, one)
+            }",
+            "g (float[5,8] x, int32[B,1] i) => (float[B,8] y) {
+                one = Constant <value_ints = [1]> ()
+                v1 = Squeeze (i, one)
+                y = Gather (x, v1)
             }",
         );
     }

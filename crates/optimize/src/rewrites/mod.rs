@@ -47,6 +47,7 @@ mod shorten_movements;
 mod shrink_constant_operand;
 mod simplify_truth;
 mod sink_unit_axes;
+mod take_from_concat;
 mod write_into_buffers;
 
 use crate::Rewrite;
@@ -82,6 +83,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &reduce_what_is_moved::REWRITE,
     &hoist_transposes::REWRITE,
     &sink_unit_axes::REWRITE,
+    &take_from_concat::REWRITE,
     &gather_known_places::REWRITE,
     &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,

@@ -18,18 +18,24 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
         "Clip",
         "Cos",
         "Div",
+        "Elu",
         "Equal",
         "Erf",
         "Exp",
         "Floor",
+        "Gelu",
         "Greater",
         "GreaterOrEqual",
+        "HardSigmoid",
+        "HardSwish",
         "IsInf",
         "IsNaN",
+        "LeakyRelu",
         "Less",
         "LessOrEqual",
         "Log",
         "LogSoftmax",
+        "MatMul",
         "Mul",
         "Neg",
         "Not",
@@ -39,6 +45,7 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
         "ReduceMean",
         "ReduceMin",
         "ReduceSum",
+        "Relu",
         "Round",
         "Sigmoid",
         "Sign",
@@ -62,6 +69,8 @@ enum Kind {
     Elementwise,
     /// Work along axes; whether they are kept.
     Along { axes: Vec<usize>, kept: bool },
+    /// A product with a constant matrix, which is along the last axis; one axis is left in front of it.
+    Product { rank: usize },
 }
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
@@ -75,7 +84,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
     let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
-        inserted(m, *value)?.1.into_iter().find_map(|axes| {
+        let put_in = inserted(m, *value).map_or_else(Vec::new, |(_, axes)| axes.to_vec());
+        let moved = moved(m, *value).map(|(_, axes)| axes);
+        put_in.into_iter().chain(moved).find_map(|axes| {
             let axes: Vec<usize> = axes.iter().map(|axis| axis + shift).filter(goes).collect();
             (!axes.is_empty()).then_some(axes)
         })
@@ -129,6 +140,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             put_back = gone.iter().map(|axis| axis - reduced_before(*axis)).collect();
         }
     }
+    if let Kind::Product { .. } = kind {
+        fewer.push(Some(inputs[1]));
+    }
     let result = m.like(&node, fewer)?;
     let (from, mut to) = (m.ty(result).shape.clone(), m.ty(result).shape.clone());
     for axis in put_back {
@@ -148,6 +162,11 @@ fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
     let rank = m.ty(node.input(0)?).rank();
     let axes = match node.op.name {
         "LogSoftmax" | "Softmax" => vec![node.int("axis", -1)],
+        "MatMul" => {
+            let matrix = node.input(1)?;
+            let is_matrix = m.graph().constant(matrix).is_some() && m.ty(matrix).rank() == 2;
+            return (is_matrix && rank > 2).then_some(Kind::Product { rank });
+        }
         name if name.starts_with("Reduce") => m.ints(node.input(1)?)?,
         _ => return Some(Kind::Elementwise),
     };
@@ -158,7 +177,11 @@ fn kind(m: &Match<'_>, id: NodeId) -> Option<Kind> {
 }
 
 fn is_along(kind: &Kind, axis: usize) -> bool {
-    matches!(kind, Kind::Along { axes, .. } if axes.contains(&axis))
+    match kind {
+        Kind::Elementwise => false,
+        Kind::Along { axes, .. } => axes.contains(&axis),
+        Kind::Product { rank } => axis == 0 || axis + 1 == *rank,
+    }
 }
 
 /// Whether all operands, broadcast to `rank` axes, have size one there.
@@ -189,6 +212,22 @@ fn inserted(m: &Match<'_>, value: ValueId) -> Option<(ValueId, [Vec<usize>; 2])>
     Some((source, [first, put_in(from, to)?]))
 }
 
+/// What `value` is but for axes of size one that are elsewhere, and where they are now.
+fn moved(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    let node = m.producer(value, &["Reshape"])?;
+    let source = node.input(0)?;
+    let (from, to) = (&m.ty(source).shape, &m.ty(value).shape);
+    let is_one = |dim: &&Dim| **dim == Dim::Known(1);
+    let elements =
+        |dims: &[Dim]| dims.iter().filter(|dim| !is_one(dim)).cloned().collect::<Vec<_>>();
+    let moved = node.block() == m.root().block()
+        && from != to
+        && from.len() == to.len()
+        && elements(from) == elements(to);
+    let axes = (0..to.len()).filter(|axis| is_one(&&to[*axis])).collect();
+    moved.then_some((source, axes))
+}
+
 /// `value` without axes of size one, where that takes no movement that was not there before.
 fn without(
     m: &mut Match<'_>,
@@ -208,6 +247,11 @@ fn without(
         return emit(m, value, &[Step::Reshape(shape, to)], &[]);
     }
     const FOR_GOOD: Skip = Skip::Because("another operand needs the axes");
+    let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();
+    if let Some((source, _)) = moved(m, value) {
+        let from = m.ty(source).shape.clone();
+        return emit(m, source, &[Step::Reshape(from, to)], &old);
+    }
     let (source, _) = inserted(m, value).ok_or(FOR_GOOD)?;
     let from = m.ty(source).shape.clone();
     if from == to {
@@ -216,7 +260,6 @@ fn without(
     if !matches!(unit_axes(&from, &to), Some(("Unsqueeze", _))) {
         return Err(FOR_GOOD);
     }
-    let old = m.graph().producer(value).into_iter().collect::<Vec<_>>();
     emit(m, source, &[Step::Reshape(from, to)], &old)
 }
 
@@ -244,6 +287,31 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn a_product_with_a_matrix_needs_one_axis_in_front() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2,4,1,1] x) => (float[2,3,1,1] y) <float[4,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}> {
+                a = Constant <value_ints = [2, 1, 1, 4]> ()
+                r = Reshape (x, a)
+                p = MatMul (r, w)
+                z = Relu (p)
+                b = Constant <value_ints = [2, 3, 1, 1]> ()
+                y = Reshape (z, b)
+            }",
+            "g (float[2,4,1,1] x) => (float[2,3,1,1] y) <float[4,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}> {
+                v0 = Constant <value_ints = [2, 4]> ()
+                v1 = Reshape (x, v0)
+                v2 = MatMul (v1, w)
+                v3 = Relu (v2)
+                v4 = Constant <value_ints = [2, 1, 1, 3]> ()
+                z = Reshape (v3, v4)
+                b = Constant <value_ints = [2, 3, 1, 1]> ()
+                y = Reshape (z, b)
+            }",
+        );
+    }
 
     #[test]
     fn a_mask_may_have_more_axes_than_what_it_is_put_on() {

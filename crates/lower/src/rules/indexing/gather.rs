@@ -1,5 +1,5 @@
 //! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise
-//! GatherND over the axes that are indexed; a constant index is a Slice
+//! GatherND over the axes that are indexed; constant indices that are equally far apart are a Slice
 
 use jaxpr::Params;
 use onnx::{Attrs, ValueId, attrs};
@@ -31,6 +31,7 @@ pub(crate) fn with_fill(
     if let Some(slice) = gather.slice(cx, operand, indices)? {
         return Ok(slice);
     }
+    let (gather, indices) = gather.of_what_moves(cx, indices)?;
     let starts = Starts::new(cx, indices, &gather.limits, gather.mode)?;
     let value = gather.windows(cx, operand, starts.value)?;
     let Some(inside) = starts.inside else { return Ok(value) };
@@ -145,33 +146,67 @@ impl Gather {
         })
     }
 
-    /// One window at a place that is known.
+    /// Windows at places that are known and equally far apart along an axis.
     fn slice(
         &self,
         cx: &mut Context<'_>,
         operand: ValueId,
         indices: ValueId,
     ) -> Result<Option<ValueId>> {
-        if cx.shape(indices)[..self.index_rank].iter().any(|size| *size != ONE) {
-            return Ok(None);
-        }
-        let limits: Option<Vec<i64>> = self.limits.iter().map(Dim::as_known).collect();
+        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let counts = known(&cx.shape(indices)[..self.index_rank]);
         let starts = cx.known(indices).and_then(|starts| starts.to_i64s());
-        let (Some(starts), Some(limits)) = (starts, limits) else {
+        let (Some(starts), Some(limits), Some(counts)) = (starts, known(&self.limits), counts)
+        else {
             return Ok(None);
         };
-        let outside =
-            starts.iter().zip(&limits).any(|(start, limit)| !(0..=*limit).contains(start));
+        let within = || starts.iter().zip(limits.iter().cycle());
+        let outside = within().any(|(start, limit)| !(0..=*limit).contains(start));
         if self.mode == Mode::FillOrDrop && outside {
             return Ok(None);
         }
-        let mut first = vec![ZERO; self.sizes.len()];
-        for ((start, limit), axis) in starts.iter().zip(&limits).zip(&self.map) {
-            first[*axis] = Dim::Known((*start).clamp(0, *limit));
+        let starts: Vec<i64> = within().map(|(start, limit)| (*start).clamp(0, *limit)).collect();
+
+        let mut cuts: Vec<Cut> = self.sizes.iter().map(Cut::from_beginning).collect();
+        for &axis in &self.operand_batch {
+            cuts[axis] = Cut::from_beginning(&cx.shape(operand)[axis]);
         }
-        let window = crop(cx, operand, &first, &self.sizes)?;
-        let shape = &cx.out(0).shape;
-        Ok(Some(cx.reshape(window, shape)?))
+        let mut axes = self.operand_axes();
+        let mut taken = self.index_batch.clone();
+        for (place, &axis) in self.map.iter().enumerate() {
+            let starts: Vec<i64> =
+                starts.iter().skip(place).step_by(self.map.len()).copied().collect();
+            let Some(steps) = indices::steps_of(&starts, &counts) else { return Ok(None) };
+            cuts[axis].first = starts[0];
+            match *steps.as_slice() {
+                [] => {}
+                [(along, step)]
+                    if step > 0 && self.sizes[axis] == ONE && !taken.contains(&along) =>
+                {
+                    cuts[axis] = Cut { first: starts[0], count: Dim::Known(counts[along]), step };
+                    axes[axis] = Axis::Index(along);
+                    taken.push(along);
+                }
+                _ => return Ok(None),
+            }
+        }
+        if (0..counts.len()).any(|along| counts[along] != 1 && !taken.contains(&along)) {
+            return Ok(None);
+        }
+        let windows = cut(cx, operand, &cuts)?;
+        Ok(Some(self.arrange(cx, windows, axes)?))
+    }
+
+    /// The same without those elements of index vectors that have no choice, and the indices without
+    /// them: windows as large as their axis have one place, to which they are moved.
+    fn of_what_moves(mut self, cx: &mut Context<'_>, indices: ValueId) -> Result<(Self, ValueId)> {
+        let moving: Vec<usize> = (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
+        if self.mode != Mode::Clip || moving.is_empty() || moving.len() == self.map.len() {
+            return Ok((self, indices));
+        }
+        self.map = moving.iter().map(|&i| self.map[i]).collect();
+        self.limits = moving.iter().map(|&i| self.limits[i].clone()).collect();
+        Ok((self, elements_of(cx, indices, &moving)?))
     }
 
     /// All windows; `starts` are inside.
@@ -183,7 +218,8 @@ impl Gather {
                 sizes[axis] = size.clone();
             }
         }
-        let operand = crop(cx, operand, &vec![ZERO; sizes.len()], &sizes)?;
+        let cuts: Vec<Cut> = sizes.iter().map(Cut::from_beginning).collect();
+        let operand = cut(cx, operand, &cuts)?;
 
         // A window as large as its axis has one place, which needs no index.
         let mut moving: Vec<usize> =
@@ -337,16 +373,33 @@ impl Gather {
     }
 }
 
-/// The part of `operand` of the given sizes that starts at `first`.
-fn crop(cx: &mut Context<'_>, operand: ValueId, first: &[Dim], sizes: &[Dim]) -> Result<ValueId> {
-    let shape = cx.shape(operand).to_vec();
-    let (mut axes, mut starts, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-    for axis in (0..shape.len()).filter(|&axis| sizes[axis] != shape[axis]) {
-        axes.push(axis as i64);
-        starts.push(first[axis].clone());
-        ends.push(first[axis].clone() + sizes[axis].clone());
+/// Which places along an axis are taken.
+struct Cut {
+    first: i64,
+    count: Dim,
+    step: i64,
+}
+
+impl Cut {
+    fn from_beginning(count: &Dim) -> Self {
+        Self { first: 0, count: count.clone(), step: 1 }
     }
-    cx.slice(operand, &axes, &starts, &ends, &vec![1; axes.len()])
+}
+
+/// The part of `operand` that is taken along each axis.
+fn cut(cx: &mut Context<'_>, operand: ValueId, cuts: &[Cut]) -> Result<ValueId> {
+    let (mut axes, mut starts, mut ends, mut steps) = (vec![], vec![], vec![], vec![]);
+    for (axis, cut) in cuts.iter().enumerate() {
+        if cut.count == cx.shape(operand)[axis] {
+            continue;
+        }
+        let start = Dim::Known(cut.first);
+        axes.push(axis as i64);
+        ends.push(start.clone() + (cut.count.clone() - ONE) * Dim::Known(cut.step) + ONE);
+        starts.push(start);
+        steps.push(cut.step);
+    }
+    cx.slice(operand, &axes, &starts, &ends, &steps)
 }
 
 /// Some elements of each index vector.

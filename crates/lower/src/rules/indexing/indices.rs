@@ -153,6 +153,27 @@ pub(crate) fn steps(
     Ok(cx.op("Add", &[numbers, first], Attrs::new())?)
 }
 
+/// The axes of `counts` along which `numbers` change, and by how much with each step, if that is the same everywhere.
+pub(crate) fn steps_of(numbers: &[i64], counts: &[i64]) -> Option<Vec<(usize, i64)>> {
+    let first = *numbers.first()?;
+    let mut steps = Vec::new();
+    let mut stride = 1;
+    for (axis, &count) in counts.iter().enumerate().rev() {
+        if count > 1 && *numbers.get(stride)? != first {
+            steps.push((axis, stride, count, numbers[stride].checked_sub(first)?));
+        }
+        stride *= usize::try_from(count).ok()?;
+    }
+    let expected = |i: usize| {
+        steps.iter().try_fold(first, |number, (_, stride, count, step)| {
+            let at = i64::try_from(i / stride).ok()? % count;
+            number.checked_add(at.checked_mul(*step)?)
+        })
+    };
+    let regular = numbers.iter().enumerate().all(|(i, number)| expected(i) == Some(*number));
+    regular.then(|| steps.iter().map(|(axis, _, _, step)| (*axis, *step)).collect())
+}
+
 /// Whether a window of the given sizes has few places in the axes before `last`. Then all of these are
 /// indexed, also those that the window fills: moving them away would copy the operand twice. So a
 /// runtime writes only the window, if it may write into the operand, as into a cache.

@@ -19,15 +19,25 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let [before, after, between] = entry.as_slice() else {
             return Err(RuleError::Internal("padding_config has no triples".to_owned()));
         };
-        match between.as_known() {
-            Some(0) => {}
-            Some(between) => value = spread(cx, value, fill, axis, between)?,
-            None => {
-                return Err(RuleError::unsupported("symbolic interior padding is not supported"));
-            }
+        let Some(between) = between.as_known() else {
+            return Err(RuleError::unsupported("symbolic interior padding is not supported"));
+        };
+        let (mut before, mut after) = (before.clone(), after.clone());
+        // What is put after the last element, or before the first one, may be the padding of that end.
+        let includes = |end: &Dim| end.as_known().is_some_and(|n| n >= between);
+        if between == 0 || is_single(cx, value, axis) {
+            // Nothing is between elements.
+        } else if includes(&after) {
+            value = rows(cx, value, fill, axis, [0, between])?;
+            after = after - Dim::Known(between);
+        } else if includes(&before) {
+            value = rows(cx, value, fill, axis, [between, 0])?;
+            before = before - Dim::Known(between);
+        } else {
+            value = spread(cx, value, fill, axis, between)?;
         }
-        low.push(before.clone());
-        high.push(after.clone());
+        low.push(before);
+        high.push(after);
     }
     Ok(vec![edges(cx, value, fill, &low, &high)?])
 }
@@ -84,19 +94,34 @@ pub(crate) fn spread(
     axis: usize,
     between: i64,
 ) -> Result<ValueId> {
-    let shape = cx.shape(value).to_vec();
-    let size = shape[axis].clone();
-    if matches!(size, Dim::Known(0 | 1)) {
+    if is_single(cx, value, axis) {
         return Ok(value);
     }
-    let inner = axis as i64 + 1;
-    let rows = cx.unsqueeze(value, &[inner])?;
-    let mut pads = vec![0; 2 * (shape.len() + 1)];
-    pads[shape.len() + 1 + axis + 1] = between;
+    let rows = rows(cx, value, fill, axis, [0, between])?;
+    cx.slice(rows, &[axis as i64], &[ZERO], &[Dim::Known(-between)], &[1])
+}
+
+/// Whether nothing is between elements along `axis`.
+fn is_single(cx: &Context<'_>, value: ValueId, axis: usize) -> bool {
+    matches!(cx.shape(value)[axis], Dim::Known(0 | 1))
+}
+
+/// Puts so many fill values before and after every element along `axis`.
+#[track_caller]
+fn rows(
+    cx: &mut Context<'_>,
+    value: ValueId,
+    fill: ValueId,
+    axis: usize,
+    [before, after]: [i64; 2],
+) -> Result<ValueId> {
+    let mut merged = cx.shape(value).to_vec();
+    let rows = cx.unsqueeze(value, &[axis as i64 + 1])?;
+    let mut pads = vec![0; 2 * (merged.len() + 1)];
+    pads[axis + 1] = before;
+    pads[merged.len() + 1 + axis + 1] = after;
     let pads = cx.i64s(&pads);
     let rows = cx.op("Pad", &[rows, pads, fill], attrs! { mode: "constant" })?;
-    let mut merged = shape;
-    merged[axis] = size * Dim::Known(between + 1);
-    let merged = cx.reshape(rows, &merged)?;
-    cx.slice(merged, &[axis as i64], &[ZERO], &[Dim::Known(-between)], &[1])
+    merged[axis] = merged[axis].clone() * Dim::Known(before + 1 + after);
+    cx.reshape(rows, &merged)
 }

@@ -1,0 +1,182 @@
+//! A `Gather` or `Slice` of places of a `Concat` that all come from one of its operands → the operand, or what is taken
+//! from it.
+
+use onnx::{Node, ValueId, fold};
+use tensor::{Dim, Tensor};
+
+use crate::{Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "take_from_concat", roots: &["Gather", "Slice"], try_at };
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let whole = m.operand(0)?;
+    let concat = m.producer(whole, &["Concat"]).ok_or("nothing was put together")?.clone();
+    let axis = fold::axis(concat.int("axis", 0), m.ty(whole).rank())?;
+    let size = m.ty(whole).shape[axis].as_known();
+    let root = m.root().clone();
+    let places = if root.is("Gather") {
+        gathered(m, &root, axis, size)?
+    } else {
+        sliced(m, &root, axis, size.ok_or("the size is not known")?)?
+    };
+    let (part, offset) = part_with(m, &concat, axis, &places)?;
+    let all = m.ty(part).shape[axis].clone();
+    let places: Vec<i64> = places.iter().map(|place| place - offset).collect();
+    let keeps_axis = root.is("Slice") || m.ty(m.operand(1)?).rank() == 1;
+    let count = places.len() as i64;
+    if keeps_axis && all == Dim::Known(count) && places.iter().copied().eq(0..count) {
+        return Ok(vec![part]);
+    }
+    let mut inputs = root.inputs.clone();
+    inputs[0] = Some(part);
+    if root.is("Gather") {
+        let shape = m.ty(m.operand(1)?).static_shape().ok_or("the places are not known")?;
+        let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+        let shape = shape.map_err(|_| "an impossible shape")?;
+        let places = Tensor::i64s(&places).reshaped(&shape).map_err(|_| "an impossible shape")?;
+        inputs[1] = Some(m.tensor(places));
+    } else {
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            return Err("nothing is taken".into());
+        };
+        inputs[1] = Some(m.i64s(&[*first]));
+        inputs[2] = Some(m.i64s(&[last + 1]));
+    }
+    Ok(vec![m.like(&root, inputs)?])
+}
+
+/// The places that a `Gather` reads along the axis.
+fn gathered(m: &Match<'_>, node: &Node, axis: usize, size: Option<i64>) -> Result<Vec<i64>, Skip> {
+    let (data, indices) = (m.operand(0)?, m.operand(1)?);
+    if fold::axis(node.int("axis", 0), m.ty(data).rank())? != axis {
+        return Err("another axis is indexed".into());
+    }
+    let places = m.ints(indices).ok_or("the places are not known")?;
+    let from_start = |place: i64| if place < 0 { Some(place + size?) } else { Some(place) };
+    let places: Option<Vec<i64>> = places.into_iter().map(from_start).collect();
+    Ok(places.ok_or("places are counted from an end that is not known")?)
+}
+
+/// The places that a `Slice` takes along the axis, upwards.
+fn sliced(m: &Match<'_>, node: &Node, axis: usize, size: i64) -> Result<Vec<i64>, Skip> {
+    let data = m.operand(0)?;
+    let ints = |i: usize| node.input(i).and_then(|value| m.ints(value));
+    let (starts, ends) = (ints(1).ok_or("the start is not known")?, ints(2));
+    let ends = ends.ok_or("the end is not known")?;
+    let axes = match node.input(3) {
+        Some(_) => ints(3).ok_or("the axes are not known")?,
+        None => (0..starts.len() as i64).collect(),
+    };
+    let steps = match node.input(4) {
+        Some(_) => ints(4).ok_or("the steps are not known")?,
+        None => vec![1],
+    };
+    let ([start], [end], [along], [step]) = (&*starts, &*ends, &*axes, &*steps) else {
+        return Err("it is cut along several axes".into());
+    };
+    if fold::axis(*along, m.ty(data).rank())? != axis {
+        return Err("it is cut along another axis".into());
+    }
+    let step = usize::try_from(*step).ok().filter(|step| *step > 0);
+    let step = step.ok_or("it is cut backwards")?;
+    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(0, size);
+    Ok((place(*start)..place(*end)).step_by(step).collect())
+}
+
+/// The operand that all the places are in, and where it begins.
+fn part_with(
+    m: &Match<'_>,
+    concat: &Node,
+    axis: usize,
+    places: &[i64],
+) -> Result<(ValueId, i64), Skip> {
+    let (Some(low), Some(high)) = (places.iter().min(), places.iter().max()) else {
+        return Err("nothing is taken".into());
+    };
+    let mut offset = 0;
+    for part in concat.inputs.iter().copied() {
+        let part = part.ok_or("an operand is missing")?;
+        let size = m.ty(part).shape[axis].as_known().ok_or("the size of a part is not known")?;
+        if (offset..offset + size).contains(low) {
+            return match *high < offset + size {
+                true => Ok((part, offset)),
+                false => Err("several operands are read".into()),
+            };
+        }
+        offset += size;
+    }
+    Err("the places are outside".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_is_put_together_is_not_taken_apart() {
+        rewrites_to(
+            &REWRITE,
+            "g (int32[B,1] i, int32[B,2] j) => (int32[B,1] a, int32[B,2] b) {
+                c = Concat <axis = -1> (i, j)
+                first = Constant <value_ints = [0]> ()
+                p = Gather <axis = 1> (c, first)
+                a = Neg (p)
+                one = Constant <value_ints = [1]> ()
+                end = Constant <value_ints = [9223372036854775807]> ()
+                q = Slice (c, one, end, one)
+                b = Neg (q)
+            }",
+            "g (int32[B,1] i, int32[B,2] j) => (int32[B,1] a, int32[B,2] b) {
+                a = Neg (i)
+                b = Neg (j)
+            }",
+        );
+    }
+
+    #[test]
+    fn a_place_of_an_operand_is_read_from_it() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[B,4] x, float[B,3] y) => (float[B] r, float[B,2] s) {
+                c = Concat <axis = 1> (x, y)
+                last = Constant <value_int = -1> ()
+                r = Gather <axis = 1> (c, last)
+                one = Constant <value_ints = [1]> ()
+                four = Constant <value_ints = [4]> ()
+                two = Constant <value_ints = [2]> ()
+                s = Slice (c, one, four, one, two)
+            }",
+            "g (float[B,4] x, float[B,3] y) => (float[B] r, float[B,2] s) {
+                v0 = Constant <value_int = 2> ()
+                r = Gather <axis = 1> (y, v0)
+                one = Constant <value_ints = [1]> ()
+                four = Constant <value_ints = [4]> ()
+                axis = Constant <value_ints = [1]> ()
+                two = Constant <value_ints = [2]> ()
+                s = Slice (x, one, four, axis, two)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_comes_from_several_operands_stays() {
+        stays(
+            &REWRITE,
+            "g (float[B,4] x, float[B,3] y) => (float[B,2] r) {
+                c = Concat <axis = 1> (x, y)
+                some = Constant <value_ints = [3, 4]> ()
+                r = Gather <axis = 1> (c, some)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (float[B,4] x, float[C,4] y) => (float[1,4] r) {
+                c = Concat <axis = 0> (x, y)
+                some = Constant <value_ints = [0]> ()
+                r = Gather <axis = 0> (c, some)
+            }",
+        );
+    }
+}

@@ -112,6 +112,10 @@ OPS: dict[str, tuple[Any, ...]] = {
         X,
     ),
     "pad inside": (lambda x: lax.pad(x, 0.0, ((1, 2, 1), (0, 0, 0))), X),
+    "pad inside what may be empty": (
+        lambda x: lax.pad(x[: x.shape[0] % 3], 0.0, ((1, 2, 1), (0, 0, 0))),
+        X,
+    ),
     "cut and pad": (lambda x: lax.pad(x, 0.0, ((-1, 2, 0), (0, 0, 0))), Y),
     # concatenate
     "concatenate": (lambda x, y: jnp.concatenate([x, y, x[:1]]), X, Y),

@@ -3,6 +3,7 @@
 
 use onnx::{ValueId, attrs};
 use tensor::Dim;
+use tensor::bounds::at_least;
 
 use crate::rules::Result;
 use crate::{Context, RuleError};
@@ -27,6 +28,9 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         let includes = |end: &Dim| end.as_known().is_some_and(|n| n >= between);
         if between == 0 || is_single(cx, value, axis) {
             // Nothing is between elements.
+        } else if !at_least(&cx.shape(value)[axis], 1) {
+            // Perhaps there is no last element.
+            value = spread(cx, value, fill, axis, between)?;
         } else if includes(&after) {
             value = rows(cx, value, fill, axis, [0, between])?;
             after = after - Dim::Known(between);

@@ -43,6 +43,7 @@ mod pool_average;
 mod reduce_what_is_moved;
 mod repeat_pixels;
 mod resize_pixels;
+mod reverse_twice;
 mod shorten_movements;
 mod shrink_constant_operand;
 mod simplify_truth;
@@ -88,6 +89,7 @@ pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &gather_one_place::REWRITE,
     &gather_from_the_end::REWRITE,
     &gather_from_reversed::REWRITE,
+    &reverse_twice::REWRITE,
     &drop_counting_from_the_end::REWRITE,
     &drop_unused_padding::REWRITE,
 ];

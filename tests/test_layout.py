@@ -311,3 +311,26 @@ def test_pixel_shuffles_are_one_node(shuffle: str, spec: Any) -> None:
     assert operators(model) == {"Transpose": 2, "Conv": 2, op: 1}
     model = exported(fn, spec, normal(2, 8, 8, 3), operators={op: "elementary"})
     assert operators(model)[op] == 0
+
+
+@pytest.mark.parametrize("batch", [2, "B"])
+def test_squeeze_and_excitation_is_two_gemms(batch):
+    """The mean keeps its axes, which are in other places for convolutions than for dense layers."""
+    rng = np.random.default_rng(0)
+    first, last = (rng.normal(size=s).astype("f") for s in ((3, 3, 3, 8), (1, 1, 8, 4)))
+    narrow, wide = (rng.normal(size=s).astype("f") for s in ((8, 2), (2, 8)))
+    shift, lift = (rng.normal(size=s).astype("f") for s in (2, 8))
+
+    def conv(x, kernel):
+        layout = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layout)
+
+    def fn(x):
+        x = conv(x, first)
+        y = jax.nn.relu(x.mean((1, 2), keepdims=True) @ narrow + shift)
+        return conv(x * jax.nn.hard_sigmoid(y @ wide + lift), last)
+
+    found = operators(exported(fn, (batch, 6, 5, 3), normal(2, 6, 5, 3)))
+    assert found["Gemm"] == 2
+    assert found["Transpose"] == 2
+    assert found["MatMul"] == 0

@@ -281,5 +281,15 @@ class Page:
 @contextmanager
 def browser(folder: Path, width: int = 1440, height: int = 900) -> Iterator[Page]:
     """A page of a browser that is closed afterwards."""
-    with Page(folder, width, height) as page:
+    with _started(folder, width, height) as page:
         yield page
+
+
+def _started(folder: Path, width: int, height: int) -> Page:
+    """A browser sometimes exits before it answers, so it is started twice if it has to be."""
+    try:
+        return Page(folder, width, height)
+    except (EOFError, BrokenPipeError):
+        again = folder / "again"
+        again.mkdir()
+        return Page(again, width, height)

@@ -32,12 +32,18 @@ X = RNG.standard_normal((8, 64), dtype=np.float32)
 WORST = f"test_mixed_precision.py:{net.__code__.co_firstlineno + 2} in net"
 
 
-def error(model):
+def run(model):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    found = session.run(None, {session.get_inputs()[0].name: X})[0]
-    right = np.asarray(net(X))
+    return session.run(None, {session.get_inputs()[0].name: X})[0]
+
+
+def error(model):
+    """Compared with the model in float32: the rows that are alike lose digits there, too, and JAX
+    loses other ones on each CPU.
+    """
+    found, right = run(model), run(to_onnx(net, [X]))
     return np.sqrt(np.mean((found - right) ** 2) / np.mean(right**2))
 
 

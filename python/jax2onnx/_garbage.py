@@ -8,7 +8,7 @@ from contextlib import contextmanager
 # How many new objects start the collector meanwhile. A conversion keeps almost all that it creates
 # until its end, so looking for garbage as often as Python usually does takes a tenth of the time
 # and finds next to nothing.
-_OBJECTS_PER_COLLECTION = 50_000
+_OBJECTS_PER_COLLECTION = 500_000
 
 
 class _Thresholds:

@@ -4,14 +4,17 @@
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
 //! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
 
+mod look;
 mod parts;
+
+pub(super) use look::may_be;
 
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::division::product;
 use tensor::{DType, Dim};
 
-use super::pattern::{Attribute, Name, Node, Operand, Pattern, Spelling, respelled};
+use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
 use crate::movement::is_movement;
 
@@ -88,17 +91,6 @@ pub(super) fn find_given(
     search
         .node(&spelling.pattern, result, &placement, "", None)
         .then(|| Finding { bound: search.bound, nodes: search.nodes })
-}
-
-/// Whether one of the node's operands may be what is looked for.
-pub(super) fn is_plausible(graph: &Graph, node: &onnx::Node, operand: &Operand) -> bool {
-    node.inputs.iter().flatten().any(|value| match graph.producer(*value) {
-        None => matches!(operand, Operand::Constant),
-        Some(id) => {
-            let op = graph.node(id).op.name;
-            is_transparent(op) || matches!(operand, Operand::Of(ops) if ops.contains(&op))
-        }
-    })
 }
 
 /// What the matcher may look through.

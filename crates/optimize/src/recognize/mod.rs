@@ -96,7 +96,7 @@ impl Rule for Recognizer {
     }
 
     fn may_apply(&self, graph: &Graph, node: &Node) -> bool {
-        self.spelling.operands.iter().all(|operand| matcher::is_plausible(graph, node, operand))
+        matcher::may_be(graph, node, &self.spelling.pattern)
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

@@ -27,7 +27,6 @@ use rustc_hash::FxHashMap;
 
 use super::parts::Part;
 use super::syntax::{Argument, Entry, Expression};
-use crate::movement::MOVEMENTS;
 
 /// The position of a name in [`Spelling::names`].
 pub(super) type Name = usize;
@@ -83,47 +82,6 @@ pub(super) struct Spelling {
     pub(super) pattern: Arc<Node>,
     /// What takes its place.
     pub(super) replacement: Arc<Node>,
-    /// For each operand that is not just any value, what it may be: a look at the operands' nodes
-    /// tells most places apart, without a search.
-    pub(super) operands: Vec<Operand>,
-}
-
-/// What an operand of the root may be.
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    /// A constant.
-    Constant,
-    /// The result of one of these operators.
-    Of(Vec<&'static str>),
-}
-
-impl Operand {
-    fn of(pattern: &Pattern) -> Option<Self> {
-        match pattern {
-            Pattern::Value(_) | Pattern::Optional(_) | Pattern::Count(_) => None,
-            Pattern::Number(_) | Pattern::Hole(_) => Some(Operand::Constant),
-            Pattern::Spread(_) | Pattern::Interleaved(_) => Some(Operand::Of(vec!["Reshape"])),
-            Pattern::Moved(inner) => match Self::of(inner)? {
-                Operand::Of(ops) => Some(Operand::Of([&ops, MOVEMENTS].concat())),
-                Operand::Constant => None,
-            },
-            Pattern::Part(..) => Some(Operand::Of(vec!["Gather", "Slice", "Split"])),
-            Pattern::Node(node) => {
-                let other = respelled(node.op).filter(|_| node.ends_in_constant());
-                Some(Operand::Of(std::iter::once(node.op).chain(other).collect()))
-            }
-            Pattern::Word(_, patterns) => {
-                let mut all = Vec::new();
-                for pattern in &**patterns {
-                    match Self::of(pattern)? {
-                        Operand::Of(ops) => all.extend(ops),
-                        Operand::Constant => return None,
-                    }
-                }
-                Some(Operand::Of(all))
-            }
-        }
-    }
 }
 
 /// The operator that says the same with another constant: `x - c` for `x + -c`.
@@ -196,9 +154,8 @@ impl Compiler<'_> {
         };
         let one = |pattern| match pattern {
             Pattern::Node(pattern) => {
-                let operands = pattern.args.iter().filter_map(Operand::of).collect();
                 let (names, replacement) = (names.clone(), replacement.clone());
-                Ok(Spelling { names, pattern, replacement, operands })
+                Ok(Spelling { names, pattern, replacement })
             }
             _ => Err(format!("a spelling of `{}` is not a node", head.name)),
         };

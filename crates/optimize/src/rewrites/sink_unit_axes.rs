@@ -2,6 +2,7 @@
 //! size one that are inserted before a softmax and removed after it disappear.
 
 use onnx::{Attr, NodeId, Use, ValueId, fold};
+use smallvec::SmallVec;
 use tensor::Dim;
 
 use crate::movement::{Step, emit, is_movement, unit_axes};
@@ -74,14 +75,16 @@ enum Kind {
 }
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let (y, root) = (m.result()?, m.root().clone());
-    let inputs: Vec<ValueId> = root.inputs.iter().flatten().copied().collect();
-    let Some(id) = m.graph().producer(y) else { return Err("the root has no result".into()) };
-    let kind = kind(m, id).ok_or("the axes are not known")?;
+    let y = m.result()?;
+    let inputs: SmallVec<[ValueId; 4]> = m.root().inputs.iter().flatten().copied().collect();
+    let kind = kind(m, m.id()).ok_or("the axes are not known")?;
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
     // Axes are those of the broadcast operands.
     let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+    if !(0..rank).any(|axis| goes(&axis)) {
+        return Err("no axis of size one could go".into());
+    }
     let spelled_out = operands.iter().find_map(|value| {
         let shift = rank - m.ty(*value).rank();
         let put_in = inserted(m, *value).map_or_else(Vec::new, |(_, axes)| axes.to_vec());
@@ -99,6 +102,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         (!axes.is_empty()).then_some(axes)
     };
     let gone = spelled_out.or_else(of_constants).ok_or("no operand has inserted axes")?;
+    let root = m.root().clone();
     if let Kind::Along { axes, kept: false } = &kind
         && let Some((source, all)) = inserted(m, inputs[0])
         && all.contains(&gone)

@@ -65,6 +65,7 @@ def wide_after_transpose(x: jax.Array) -> jax.Array:
     return jnp.transpose(x, (1, 2, 0)).astype(jnp.float32) @ jnp.ones((3, 2))
 
 
+SOME_TWO = np.array([2, 3], np.float32)
 HALVES = np.full((3, 3), 0.5, np.float16)
 
 
@@ -168,3 +169,22 @@ def test_double_precision_stays_double(fn: Callable[[Any], Any]) -> None:
 def test_a_padded_pool_of_symbolic_size() -> None:
     x = -np.ones((2, 7, 6, 2), np.float32)
     check_sizes(padded_then_pooled, [("B", "H", "W", 2)], [x])
+
+
+def test_conditions_on_parameters_may_be_nested() -> None:
+    """onnxruntime folds them, and may crash on the second one."""
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32))
+
+    def looped(x: jax.Array) -> jax.Array:
+        return -jax.lax.while_loop(lambda x: x.sum() < 50, lambda x: x * 1.5 + weights[0, :2], x)
+
+    def fn(x: jax.Array, depth: int = 2) -> jax.Array:
+        if not depth:
+            return looped(x)
+        total = weights.sum()
+        return jax.lax.cond(total > depth * 100, jnp.exp, lambda x: fn(x, depth - 1), x) + 1
+
+    (outer,) = [n for n in check_model(fn, [SOME_TWO]).graph.node if n.op_type == "If"]
+    (branch,) = [a.g for a in outer.attribute if a.name == "else_branch"]
+    assert [node.op_type for node in branch.node] == ["Greater", "Loop", "If", "Add"]
+    check_model(lambda x: fn(x, 5), [SOME_TWO])

@@ -67,6 +67,12 @@ def wide_after_transpose(x: jax.Array) -> jax.Array:
 
 SOME_TWO = np.array([2, 3], np.float32)
 HALVES = np.full((3, 3), 0.5, np.float16)
+SIDEWAYS = np.ones((9, 2), np.float32)
+
+
+def joined(x: jax.Array) -> jax.Array:
+    turned = jnp.transpose(x, (1, 0, 2))
+    return jnp.concatenate([turned, turned, jnp.transpose(x, (0, 2, 1))], -1)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +83,8 @@ HALVES = np.full((3, 3), 0.5, np.float16)
         (wide_after_transpose, np.ones((3, 3, 3), np.float16)),
         (lambda x: jnp.transpose(x, (1, 2, 0)) @ HALVES + 1, np.ones((3, 3, 3), np.float16)),
         (lambda x: HALVES @ jnp.transpose(x, (1, 2, 0)) + 1, np.ones((3, 3, 3), np.float16)),
+        (lambda x: joined(x) @ np.tile(HALVES, (3, 1)) + 1, np.ones((3, 3, 3), np.float16)),
+        (lambda x: joined(x).astype(np.float32) @ SIDEWAYS + 1, np.ones((3, 3, 3), np.float16)),
         (with_moment_of_order(4.0), SOME.astype(np.float32)),
         (with_moment_of_order(4.0), SOME.astype(np.float16)),
         (lambda x: jnp.reciprocal(x * -0.0 + 0.0), np.ones(3, np.float32)),

@@ -18,13 +18,17 @@ from jax2onnx import to_onnx
 
 # Bugs of the operators themselves; the others are those of rewrites.
 OF_OPERATORS = {"scan_of_no_rows"}
+# Those that do not show each time.
+SOMETIMES = {"nested_conditions"}
 
 
 def shows(name: str) -> bool:
     """Whether this version of onnxruntime has the bug. Some bugs end the process."""
     command = [sys.executable, bug_programs.__file__, name]
-    done = subprocess.run(command, capture_output=True, check=False)
-    return done.returncode != 0
+    times = 8 if name in SOMETIMES else 1
+    return any(
+        subprocess.run(command, capture_output=True, check=False).returncode for _ in range(times)
+    )
 
 
 @pytest.mark.parametrize("name", bug_programs.PROGRAMS)

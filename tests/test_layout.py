@@ -13,7 +13,9 @@ import onnx
 import onnxruntime as ort
 import pytest
 from flax import nnx
+from jax import lax
 
+from checking import check_model
 from jax2onnx import to_onnx
 
 
@@ -334,3 +336,14 @@ def test_squeeze_and_excitation_is_two_gemms(batch):
     assert found["Gemm"] == 2
     assert found["Transpose"] == 2
     assert found["MatMul"] == 0
+
+
+@pytest.mark.parametrize("shape", [(1, 0, 1), (2, 0, 1), (1, 0, 3)])
+def test_empty_axes_move(shape: tuple[int, ...]) -> None:
+    """A size of zero in a `Reshape` would be the one of its operand."""
+
+    def fn(x: Any) -> Any:
+        y = lax.pad(x, np.int32(0), [(1, 2, 1), (1, 0, 0), (2, 2, 2)])
+        return y.at[:, :, np.array([0, 0])].max(1)[:, np.int16(0)]
+
+    check_model(fn, [np.zeros(shape, np.int32)])

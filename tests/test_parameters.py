@@ -85,6 +85,9 @@ def decorated(function: Any) -> Any:
         jax.vmap(DENSE),
         jax.checkpoint(DENSE),
         lambda x: [f(x) for f in (lambda x: DENSE(x),)],
+        lambda x, model=DENSE: model(x),
+        lambda x, *, model=DENSE: model(x),
+        (lambda forward: lambda x: forward(x))(lambda x, model=DENSE: model(x)),
     ],
 )
 def test_the_way_to_a_model_is_not_part_of_its_names(fn: Any) -> None:

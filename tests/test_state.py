@@ -52,6 +52,13 @@ def test_a_model_in_a_closure_may_update_itself() -> None:
     assert all(one is other for one, other in zip(before, leaves(model), strict=True))
 
 
+def test_a_model_in_a_default_value_may_update_itself() -> None:
+    model, (image,) = cnn(training=True)
+    before = leaves(model)
+    traced(lambda x, m=model: m(x) + m(x), image)
+    assert all(one is other for one, other in zip(before, leaves(model), strict=True))
+
+
 def test_linen_variables_and_counters_are_undone() -> None:
     class Noisy(nn.Module):
         @nn.compact

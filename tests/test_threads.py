@@ -111,6 +111,8 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "method": lambda model: model.__call__,
     "partial": lambda model: functools.partial(lambda m, x: m(x), model),
     "closure": lambda model: lambda x: model(x),
+    "default value": lambda model: lambda x, m=model: m(x),
+    "default value of a keyword": lambda model: lambda x, *, m=model: m(x),
     "closure in a closure": lambda model: (lambda inner: lambda x: inner(x))(lambda x: model(x)),
 }
 

@@ -15,7 +15,7 @@ from jax.interpreters import mlir
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from checking import check_model, run
+from checking import check_model, check_sizes, run
 from jax2onnx import UnsupportedError, _core, _one_device, to_onnx
 from models.random_values import normal
 from provenance_of import callsite, line_of
@@ -166,6 +166,32 @@ def on_one_device(fn: Any) -> Any:
 )
 def test_a_mesh_of_one_device(fn: Any) -> None:
     check_model(fn, [X])
+
+
+EXPLICIT = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,))
+
+
+def test_inputs_that_lie_on_a_mesh() -> None:
+    """Where they lie is part of their type, which the function relies on."""
+    rows = jax.sharding.NamedSharding(EXPLICIT, P("i"))
+    fn = jax.shard_map(
+        lambda x: lax.psum(x, "i") * 2, mesh=EXPLICIT, in_specs=P("i"), out_specs=P()
+    )
+    check_model(fn, [jax.device_put(X, rows)])
+    (b,) = jax.export.symbolic_shape("B")
+    spec = jax.ShapeDtypeStruct((b, *X.shape[1:]), X.dtype, sharding=rows)
+    check_sizes(fn, [spec], [jax.device_put(X, rows)], [jax.device_put(X[:1], rows)])
+
+
+def test_keys_that_lie_on_a_mesh() -> None:
+    with jax.set_mesh(EXPLICIT):
+        check_model(lambda key: jax.random.normal(key, (3,)), [jax.random.key(1)])
+
+
+def test_the_mesh_of_the_context() -> None:
+    fn = jax.shard_map(lambda x: lax.psum(x, "i") * 2, in_specs=P("i"), out_specs=P())
+    with jax.set_mesh(EXPLICIT):
+        check_model(lambda x: fn(jax.sharding.reshard(x, P("i"))), [X])
 
 
 def test_collectives_in_a_call() -> None:

@@ -42,7 +42,8 @@ class Expansions:
 def _trace(eqn: Any, how: str, avals: list[Any]) -> Any:
     spec = _keys.as_it_is if how in _TAKES_KEYS else _keys.integers
     try:
-        return jax.make_jaxpr(WAYS[how](eqn))(*map(spec, avals))
+        with _jax.without_mesh():
+            return jax.make_jaxpr(WAYS[how](eqn))(*map(spec, avals))
     except NotImplementedError:
         if how in _OPTIONAL:
             return None

@@ -95,7 +95,12 @@ class Specs:
                 aval = jax.typeof(value)
             except TypeError as error:
                 raise _invalid(where, value, "JAX has no arrays with this element type") from error
-            return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+            return jax.ShapeDtypeStruct(
+                aval.shape,
+                aval.dtype,
+                weak_type=aval.weak_type,
+                sharding=_jax.explicit_sharding(value),
+            )
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is None or dtype is None:
             raise _invalid(where, value, _ACCEPTED)
@@ -103,7 +108,12 @@ class Specs:
         if dtype in _WIDE:
             dtype = jax.dtypes.canonicalize_dtype(dtype)
         try:
-            return jax.ShapeDtypeStruct(self._shape(where, tuple(shape)), dtype, weak_type=weak)
+            return jax.ShapeDtypeStruct(
+                self._shape(where, tuple(shape)),
+                dtype,
+                weak_type=weak,
+                sharding=_jax.explicit_sharding(value),
+            )
         except TypeError as error:
             raise _invalid(where, value, _ACCEPTED) from error
 

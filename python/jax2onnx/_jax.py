@@ -37,6 +37,27 @@ def tracing_key(key: str) -> AbstractContextManager[Any]:
     return context
 
 
+def without_mesh() -> AbstractContextManager[Any]:
+    """Hides the mesh of `jax.set_mesh`. Equations of a jaxpr say themselves where arrays lie."""
+    context: AbstractContextManager[Any]
+    context = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
+    return context
+
+
+def explicit_sharding(value: Any) -> Any:
+    """Where an array lies, or is said to, if that is part of its type for JAX; or else None."""
+    sharding = getattr(value, "sharding", None)
+    mesh: Any = getattr(sharding, "mesh", None)
+    axes = getattr(mesh, "axis_types", None) or ()
+    if jax.sharding.AxisType.Explicit not in axes:
+        return None
+    if isinstance(
+        value, jax.Array
+    ):  # an array of keys lies as its integers do, which have more axes
+        return jax.sharding.NamedSharding(mesh, jax.typeof(value).sharding.spec)
+    return sharding
+
+
 def traceback() -> object:
     """The current call stack as jaxlib's `Traceback`."""
     from jax.extend import source_info_util

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jax2onnx import _frameworks
-from jax2onnx._objects import cells, global_names, instance_dict
+from jax2onnx._objects import global_names, held, instance_dict
 from jax2onnx._parameters import Tree
 from jax2onnx._walk import is_opaque, is_opaque_module
 
@@ -85,9 +85,7 @@ def _mentioned(function: types.FunctionType) -> Iterator[Any]:
     """What a function refers to: variables, default values, decorated functions, and attributes of
     Python modules that it names.
     """
-    yield from (value for _, value in cells(function))
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
+    yield from (value for _, value in held(function))
     yield from function.__dict__.values()
     names = set(global_names(function.__code__))
     for name in names:

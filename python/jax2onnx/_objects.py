@@ -57,6 +57,23 @@ def cells(function: Any) -> Iterator[tuple[str, Any]]:
             continue
 
 
+def defaults(function: Any) -> Iterator[tuple[str, Any]]:
+    """The arguments of a function that have default values, with these."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    values = function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    yield from zip(names[len(names) - len(values) :], values, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def held(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a function brings with it: variables that it closes over, and default values."""
+    yield from cells(function)
+    yield from defaults(function)
+
+
 def global_names(code: types.CodeType) -> Iterator[str]:
     """The global names and the attributes that a function and the functions inside it read."""
     yield from code.co_names

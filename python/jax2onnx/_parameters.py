@@ -17,7 +17,7 @@ import numpy as np
 from jax2onnx import _frameworks, _jax
 from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
-from jax2onnx._objects import INSTALLED, cells, global_variables, once_per_type
+from jax2onnx._objects import INSTALLED, global_variables, held, once_per_type
 from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
@@ -197,7 +197,7 @@ class _Roots:
     def _variables(self, function: Any, *, own: bool) -> Iterator[tuple[str, Any]]:
         if isinstance(function, types.FunctionType):
             self.functions.append(function)
-        for name, value in cells(function):
+        for name, value in held(function):
             yield from self._of(name, value)
         code = getattr(function, "__code__", None)
         if code is None or not (own or not code.co_filename.startswith(INSTALLED)):

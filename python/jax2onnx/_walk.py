@@ -1,7 +1,7 @@
 """Walks the objects that a callable holds: its modules, their parameters, its closures.
 
-The walk reads instance dictionaries, slots, containers and closure cells. It never evaluates a
-property, never calls user code and never looks into an array.
+The walk reads instance dictionaries, slots, containers, closure cells and default values. It never
+evaluates a property, never calls user code and never looks into an array.
 """
 
 import functools
@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from jax2onnx import _frameworks
-from jax2onnx._objects import cells, has_dict, instance_dict, once_per_type, slots
+from jax2onnx._objects import has_dict, held, instance_dict, once_per_type, slots
 
 Pairs = Iterable[tuple[str, Any]]
 Children = Callable[[Any], Pairs]
@@ -235,7 +235,7 @@ _BUILTIN: tuple[tuple[type, Children], ...] = (
     (list, _sequence),
     (tuple, _tuple),
     (set, _nothing),
-    (types.FunctionType, lambda obj: [*cells(obj), ("", obj.__dict__.get("__wrapped__"))]),
+    (types.FunctionType, lambda obj: [*held(obj), ("", obj.__dict__.get("__wrapped__"))]),
     (types.MethodType, lambda obj: [("", obj.__self__)]),
     (functools.partial, lambda obj: [("", obj.func), *_sequence(obj.args), *obj.keywords.items()]),
     (jax.tree_util.PyTreeDef, lambda obj: [("", kind) for kind in _node_types(obj)]),

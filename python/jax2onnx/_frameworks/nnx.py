@@ -4,7 +4,8 @@ import functools
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, ClassVar
+from operator import is_
+from typing import Any, ClassVar, NamedTuple
 
 from jax2onnx._frameworks.framework import Framework, Marks
 from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
@@ -76,14 +77,22 @@ class _Copies:
         if id(fn) in self._made:
             return self._made[id(fn)]
         self._made[id(fn)] = fn  # for a function that closes over itself
-        closure = fn.__closure__ or ()
-        cells = tuple(self._cell(cell) for cell in closure)
         functions = self._readers_of_models(fn)
         if functions:
             self._with_namespaces(functions)
-        elif any(new is not old for new, old in zip(cells, closure, strict=True)):
-            self._made[id(fn)] = _copy(fn, fn.__globals__, cells)
+        else:
+            held = _Held.by(fn)
+            copies = self._held(held)
+            if not all(map(is_, copies.flat(), held.flat())):
+                self._made[id(fn)] = _copy(fn, fn.__globals__, copies)
         return self._made[id(fn)]
+
+    def _held(self, held: "_Held") -> "_Held":
+        return _Held(
+            tuple(map(self._cell, held.cells)),
+            tuple(map(self.callable, held.defaults)),
+            {name: self.callable(value) for name, value in held.keywords.items()},
+        )
 
     def _readers_of_models(self, fn: types.FunctionType) -> list[types.FunctionType]:
         """The functions that `fn` reaches by global names, and itself; none if none of them reads a
@@ -104,8 +113,7 @@ class _Copies:
         """Makes copies of functions that see each other, and copies of models, as globals."""
         namespaces = [Namespace(function.__globals__) for function in functions]
         for function, namespace in zip(functions, namespaces, strict=True):
-            cells = tuple(self._cell(cell) for cell in function.__closure__ or ())
-            self._made[id(function)] = _copy(function, namespace, cells)
+            self._made[id(function)] = _copy(function, namespace, self._held(_Held.by(function)))
         for function, namespace in zip(functions, namespaces, strict=True):
             for name, value in globals_of(function):
                 if self._has(type(value)):
@@ -188,11 +196,24 @@ class _Copies:
         return copier
 
 
-def _copy(
-    fn: types.FunctionType, namespace: dict[str, Any], cells: tuple[types.CellType, ...]
-) -> types.FunctionType:
-    copy = types.FunctionType(fn.__code__, namespace, fn.__name__, fn.__defaults__, cells)
-    copy.__kwdefaults__ = fn.__kwdefaults__
+class _Held(NamedTuple):
+    """What a function closes over, and the default values of its arguments."""
+
+    cells: tuple[types.CellType, ...]
+    defaults: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    @staticmethod
+    def by(fn: types.FunctionType) -> "_Held":
+        return _Held(fn.__closure__ or (), fn.__defaults__ or (), fn.__kwdefaults__ or {})
+
+    def flat(self) -> list[Any]:
+        return [*self.cells, *self.defaults, *self.keywords.values()]
+
+
+def _copy(fn: types.FunctionType, namespace: dict[str, Any], held: _Held) -> types.FunctionType:
+    copy = types.FunctionType(fn.__code__, namespace, fn.__name__, held.defaults, held.cells)
+    copy.__kwdefaults__ = held.keywords
     copy.__dict__.update(fn.__dict__)
     return copy
 

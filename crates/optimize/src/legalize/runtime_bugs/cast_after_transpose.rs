@@ -1,9 +1,10 @@
 //! `Cast` between a `Transpose` and a `MatMul` goes before the `Transpose`.
 //!
 //! onnxruntime's optimiser swaps them itself, to make the product read its operand sideways, and
-//! crashes if the first axis is one of those that move.
+//! crashes if the first axis is one of those that move. It also moves transposes behind a `Concat`.
 
-use onnx::{Attr, Graph, NodeId, ValueId};
+use onnx::{Graph, Node, NodeId, ValueId, attrs};
+use tensor::DType;
 
 use super::Bug;
 use crate::legalize::{Error, Target, Work};
@@ -13,44 +14,66 @@ pub(super) static BUG: Bug =
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {
-        let Some(pair) = find(work.graph, product, index) else { continue };
-        let (cast, transpose) = (work.graph.node(pair.cast), work.graph.node(pair.transpose));
-        let (cast_attrs, transpose_attrs) = (cast.attrs.clone(), transpose.attrs.clone());
-        let mut b = work.builder(pair.cast, Some(pair.cast));
-        let wide = b.op("Cast", &[pair.x], cast_attrs)?;
-        let turned = b.op("Transpose", &[wide], transpose_attrs)?;
-        work.graph.set_input(product, index, Some(turned));
-        for node in [pair.cast, pair.transpose] {
-            if !work.graph.value(work.graph.node(node).outputs[0]).is_used() {
-                work.graph.remove_node(node);
-            }
+        let Some(cast) = work.graph.node(product).input(index) else { continue };
+        let Some(node) = work.graph.producer(cast).map(|id| work.graph.node(id)) else { continue };
+        let Some(x) = node.input(0).filter(|_| node.is("Cast")) else { continue };
+        if !is_turned(work.graph, x) {
+            continue;
         }
+        let dtype = work.graph.ty(cast).dtype;
+        let turned = cast_first(work, product, x, dtype)?;
+        work.graph.set_input(product, index, Some(turned));
+        remove_unread(work, cast);
     }
     Ok(())
 }
 
-struct Pair {
-    x: ValueId,
-    transpose: NodeId,
-    cast: NodeId,
+/// Whether a value is a transpose in which the first of more than two axes moves, or is put together
+/// from such transposes.
+pub(super) fn is_turned(graph: &Graph, value: ValueId) -> bool {
+    let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };
+    match node.is("Concat") {
+        true => node.inputs.iter().flatten().any(|part| is_turned(graph, *part)),
+        false => node.is("Transpose") && moves_first(node),
+    }
 }
 
-fn find(graph: &Graph, product: NodeId, index: usize) -> Option<Pair> {
-    let cast = graph.producer(graph.node(product).input(index)?)?;
-    let between = graph.node(cast).input(0).filter(|_| graph.node(cast).is("Cast"))?;
-    let (x, transpose) = moved(graph, between)?;
-    Some(Pair { x, transpose, cast })
+fn moves_first(transpose: &Node) -> bool {
+    transpose.ints("perm").is_none_or(|perm| perm.len() > 2 && perm.first() != Some(&0))
 }
 
-/// What a value is the transpose of, if the first of more than two axes moves, and the node.
-pub(super) fn moved(graph: &Graph, value: ValueId) -> Option<(ValueId, NodeId)> {
-    let transpose = graph.producer(value)?;
-    let x = graph.node(transpose).input(0).filter(|_| graph.node(transpose).is("Transpose"))?;
-    let moves_first = match graph.node(transpose).attr("perm") {
-        Some(Attr::Ints(perm)) => perm.len() > 2 && perm.first() != Some(&0),
-        _ => true,
+/// A value in another type, for `at`: what is transposed on its way has that type before.
+pub(super) fn cast_first(
+    work: &mut Work<'_>,
+    at: NodeId,
+    value: ValueId,
+    dtype: DType,
+) -> Result<ValueId, Error> {
+    let made = work.graph.producer(value).map(|id| work.graph.node(id).clone());
+    let Some(node) = made.filter(|_| is_turned(work.graph, value)) else {
+        return Ok(work.builder(at, Some(at)).op("Cast", &[value], attrs! { to: dtype })?);
     };
-    moves_first.then_some((x, transpose))
+    let parts: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+    let mut operands: Vec<ValueId> = Vec::new();
+    for part in &parts {
+        let known = parts.iter().position(|other| other == part).and_then(|i| operands.get(i));
+        let operand = known.copied();
+        operands.push(operand.map_or_else(|| cast_first(work, at, *part, dtype), Ok)?);
+    }
+    Ok(work.builder(at, Some(at)).op(node.op.name, &operands, node.attrs)?)
+}
+
+/// Removes the node that computes a value, and what only that node read, if nothing reads it.
+pub(super) fn remove_unread(work: &mut Work<'_>, value: ValueId) {
+    let Some(id) = work.graph.producer(value) else { return };
+    if work.graph.node(id).outputs.iter().any(|output| work.graph.value(*output).is_used()) {
+        return;
+    }
+    let operands: Vec<ValueId> = work.graph.node(id).inputs.iter().flatten().copied().collect();
+    work.graph.remove_node(id);
+    for operand in operands {
+        remove_unread(work, operand);
+    }
 }
 
 #[cfg(test)]

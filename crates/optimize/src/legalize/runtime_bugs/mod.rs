@@ -9,6 +9,7 @@ mod axes_from_the_end;
 mod cast_after_transpose;
 mod double_silu;
 mod half_product;
+mod nested_conditions;
 mod pad_before_max_pool;
 mod power_before_mean;
 mod relu_before_clip;
@@ -33,12 +34,13 @@ struct Bug {
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
 
-static BUGS: [&Bug; 10] = [
+static BUGS: [&Bug; 11] = [
     &added_zero::BUG,
     &axes_from_the_end::BUG,
     &cast_after_transpose::BUG,
     &double_silu::BUG,
     &half_product::BUG,
+    &nested_conditions::BUG,
     &pad_before_max_pool::BUG,
     &power_before_mean::BUG,
     &relu_before_clip::BUG,

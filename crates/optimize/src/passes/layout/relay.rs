@@ -229,8 +229,7 @@ impl Relay<'_, '_> {
             self.known.insert(value, source);
             return Ok(source);
         }
-        let unknown = wide.shape.iter().filter(|dim| dim.as_known().is_none()).count();
-        let new = if unknown < 2 && self.order.only_renames(&wide.shape) {
+        let new = if can_be_renamed(&wide.shape) && self.order.only_renames(&wide.shape) {
             self.renamed(value, &wide, at)?
         } else {
             let mut whole = value;
@@ -246,8 +245,7 @@ impl Relay<'_, '_> {
         Ok(new)
     }
 
-    /// A value whose elements keep their order, with its axes where they belong. One size at most is
-    /// not known.
+    /// A value whose elements keep their order, with its axes where they belong.
     fn renamed(&mut self, value: ValueId, wide: &Type, at: NodeId) -> Result<ValueId, Error> {
         let mut shape = self.order.apply(&wide.shape);
         if self.graph().ty(value).rank() < wide.rank() {
@@ -296,6 +294,13 @@ impl Relay<'_, '_> {
             self.edit.graph_mut().remove_node(id);
         }
     }
+}
+
+/// Whether the sizes of a `Reshape` can say what shape this is in another order: one size at most may
+/// be unknown, and zero would mean the size of the operand.
+fn can_be_renamed(shape: &[Dim]) -> bool {
+    let unknown = shape.iter().filter(|dim| dim.as_known().is_none()).count();
+    unknown < 2 && !shape.contains(&Dim::Known(0))
 }
 
 fn set(attrs: &mut Attrs, name: &'static str, value: Attr) {

@@ -1,0 +1,99 @@
+//! A condition on constants inside a branch of another one is computed by a `Loop`, which is not folded.
+//!
+//! onnxruntime's constant folding puts the branches of such conditions in their place. Where one is inside the
+//! other, it may read a branch that is no longer there, and crash. One condition alone is fine.
+
+use onnx::{Attrs, Builder, Graph, NodeId, ValueId, attrs};
+use rustc_hash::FxHashSet;
+use tensor::{DType, Type};
+
+use super::Bug;
+use crate::legalize::{Error, Target, Work};
+
+pub(super) static BUG: Bug =
+    Bug { name: "nested_conditions", target: Target::OnnxRuntime, roots: &["If"], avoid };
+
+fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
+    let outer = work.graph.node(id);
+    if !outer.input(0).is_some_and(|condition| is_folded(work.graph, condition)) {
+        return Ok(());
+    }
+    let branches: Vec<_> = outer.blocks().collect();
+    let inner: Vec<NodeId> =
+        branches.iter().flat_map(|block| work.graph.nodes_of(*block)).collect();
+    for inner in inner {
+        let node = work.graph.node(inner);
+        let condition = node.input(0).filter(|_| node.is("If"));
+        let Some(condition) = condition.filter(|value| is_folded(work.graph, *value)) else {
+            continue;
+        };
+        let hidden = computed_by_a_loop(&mut work.builder(inner, Some(inner)), condition)?;
+        work.graph.set_input(inner, 0, Some(hidden));
+    }
+    Ok(())
+}
+
+/// A boolean, by a `Loop` of one round that carries it.
+fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<ValueId> {
+    let (once, always) = (b.scalar(DType::I64, 1.0)?, b.scalar(DType::Bool, 1.0)?);
+    let types = [DType::I64, DType::Bool, DType::Bool].map(|dtype| Type::new(dtype, Vec::new()));
+    let body = b.body(|b, block| {
+        let inputs = types.map(|ty| b.graph.add_input(block, ty));
+        inputs[1..].iter().map(|input| b.op("Identity", &[*input], Attrs::new())).collect()
+    })?;
+    b.op("Loop", &[once, always, value], attrs! { body: body })
+}
+
+/// Whether constants determine a value, or sizes of inputs, which a runtime may be told.
+fn is_folded(graph: &Graph, value: ValueId) -> bool {
+    let (mut open, mut seen) = (vec![value], FxHashSet::default());
+    while let Some(value) = open.pop() {
+        if graph.constant(value).is_some() || !seen.insert(value) {
+            continue;
+        }
+        let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };
+        if node.blocks().next().is_some() {
+            return false;
+        }
+        if !(node.is("Shape") || node.is("Size")) {
+            open.extend(node.inputs.iter().flatten());
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::{Target, testing};
+
+    /// Two conditions, one inside the other.
+    fn nested(outer: &str, inner: &str) -> String {
+        format!(
+            "g (float[2] x, bool p, bool q) => (float[2] y) <bool c = {{1}}, bool d = {{0}}> {{
+                n = Not (c)
+                m = Not (d)
+                y = If ({outer}) <
+                    then_branch = then_branch () => (float[2] a) {{ a = Exp (x) }},
+                    else_branch = else_branch () => (float[2] e) {{
+                        e = If ({inner}) <
+                            then_branch = inner_then () => (float[2] b) {{ b = Neg (x) }},
+                            else_branch = inner_else () => (float[2] f) {{ f = Abs (x) }}
+                        >
+                    }}
+                >
+            }}"
+        )
+    }
+
+    fn is_hidden(outer: &str, inner: &str) -> bool {
+        testing::legalized_text(&nested(outer, inner), Target::OnnxRuntime).contains("Loop")
+    }
+
+    #[test]
+    fn only_the_inner_one_of_two_conditions_on_constants_is_hidden() {
+        assert!(is_hidden("n", "m"));
+        assert!(!is_hidden("p", "m"));
+        assert!(!is_hidden("n", "p"));
+        assert!(!is_hidden("p", "q"));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use onnx::fold::Progression;
 use onnx::formula::Num;
 use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
@@ -51,6 +52,11 @@ impl Context<'_> {
     /// What a value is, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
         fold::known(self.builder.graph, value)
+    }
+
+    /// What the vectors in the last axis of a value hold, if they are equally far apart.
+    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Progression>> {
+        fold::progressions(self.builder.graph, value)
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.
@@ -236,24 +242,6 @@ impl Context<'_> {
         }
         let shape = self.dims(shape)?;
         Ok(self.op("Expand", &[value, shape], Attrs::new())?)
-    }
-
-    /// The elements of `value` along one axis: `start` to `end` by `step`.
-    #[track_caller]
-    pub fn slice(
-        &mut self,
-        value: ValueId,
-        axes: &[i64],
-        starts: &[Dim],
-        ends: &[Dim],
-        steps: &[i64],
-    ) -> Result<ValueId> {
-        if axes.is_empty() {
-            return Ok(value);
-        }
-        let (starts, ends) = (self.dims(starts)?, self.dims(ends)?);
-        let (axes, steps) = (self.i64s(axes), self.i64s(steps));
-        Ok(self.op("Slice", &[value, starts, ends, axes, steps], Attrs::new())?)
     }
 
     /// A tensor of `shape` filled with `value`.

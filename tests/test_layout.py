@@ -207,6 +207,7 @@ def test_groups_of_channels_are_normalised_where_they_are() -> None:
     model = exported(lambda x: net.apply(params, x), ("B", 8, 8, 3), x)
     ops = [node.op_type for node in model.graph.node]
     assert ops[:4] == ["Transpose", "Conv", "Reshape", "InstanceNormalization"]
+    assert ops.count("Transpose") == 1  # a single channel is moved without one
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
     # A single channel has its bias, too.
     assert [len(node.input) for node in convolutions] == [3, 3]

@@ -243,6 +243,23 @@ def test_equinox() -> None:
     assert constant_nodes(model) == []
 
 
+@pytest.mark.parametrize("steps", [0, 3])
+def test_equinox_asks_a_counter_whether_it_was_trained(steps: int) -> None:
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(4, "batch", mode="batch")
+    for i in range(steps):
+        batch = normal(8, 4, 6, 6) + i
+        _, state = jax.vmap(norm, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(
+            batch, state
+        )
+    norm = eqx.nn.inference_mode(norm)
+
+    def forward(x: jax.Array) -> jax.Array:
+        return jax.vmap(lambda image: norm(image, state)[0], axis_name="batch")(x)
+
+    model = exported(forward, ("B", 4, 6, 6), normal(2, 4, 6, 6))
+    assert [node.op_type for node in model.graph.node] == ["BatchNormalization"]
+
+
 @pytest.mark.slow
 def test_a_normalisation_over_channels_decides_by_cost() -> None:
     """ConvNeXt: two transposes a block, either way."""

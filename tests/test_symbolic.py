@@ -233,6 +233,11 @@ def test_parts_of_two_axes_of_any_size_are_one_node(part: slice) -> None:
     assert [node.op_type for node in model.graph.node] == ["Slice"]
 
 
+def test_what_is_repeated_does_not_measure_what_stays() -> None:
+    model = check(lambda x: jnp.repeat(x, 3, axis=0) + jnp.tile(x, (3, 1)), X, sizes=(0, 1, 2, 7))
+    assert "Shape" not in [node.op_type for node in model.graph.node]
+
+
 def test_a_variance_along_any_size_has_no_guard() -> None:
     model = check(lambda x: (x.var(1), x.std(0)), ("B", "T"))
     assert "Where" not in [node.op_type for node in model.graph.node]

@@ -240,8 +240,15 @@ impl Context<'_> {
             let axes: Vec<i64> = (0..more as i64).collect();
             return Ok(self.unsqueeze(value, &axes)?);
         }
-        let shape = self.dims(shape)?;
-        Ok(self.op("Expand", &[value, shape], Attrs::new())?)
+        // A size that stays need not be computed: one is any size.
+        let mut target = shape.to_vec();
+        for (to, from) in target[more..].iter_mut().zip(self.shape(value)) {
+            if to == from && from.as_known().is_none() {
+                *to = Dim::Known(1);
+            }
+        }
+        let target = self.dims(&target)?;
+        Ok(self.op("Expand", &[value, target], Attrs::new())?)
     }
 
     /// A tensor of `shape` filled with `value`.

@@ -1,7 +1,7 @@
 //! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`: ONNX counts
 //! negative indices from the end by itself. Likewise for the test whether an index was inside.
 
-use onnx::{NodeId, ValueId, attrs, fold};
+use onnx::{NodeId, Use, ValueId, attrs, fold};
 use tensor::{DType, Dim, Tensor};
 
 use crate::movement::is_movement;
@@ -19,6 +19,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
         if a != clipped.x {
             return Err("what is compared is not what is clipped".into());
+        }
+        if !is_looked_up_only(m, b) {
+            return Err("the clipped index is needed elsewhere".into());
         }
         let inside = wrapped.clipped(m, &clipped.size)?;
         let same = m.like(&root, vec![Some(wrapped.index), Some(inside)])?;
@@ -76,6 +79,19 @@ fn keeps(m: &Match<'_>, id: NodeId) -> bool {
         (from, m.ty(node.outputs[0]).dtype) == (Some(DType::I32), DType::I64)
     };
     is_movement(node) || (node.is("Cast") && widens())
+}
+
+/// Whether nothing reads an index but lookups, and what asks whether it was inside.
+fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
+    m.graph().value(index).uses().all(|place| {
+        let Use::Operand(id, at) = place else { return false };
+        let node = m.graph().node(id);
+        match node.op.name {
+            "Equal" => true,
+            "Gather" | "GatherElements" => at == 1,
+            _ => keeps(m, id) && at == 0 && is_looked_up_only(m, node.outputs[0]),
+        }
+    })
 }
 
 /// The only number that `value` holds.
@@ -247,6 +263,24 @@ mod tests {
                 v8 = Cast <to = 7> (v7)
                 v9 = Squeeze (v8, a)
                 y = Gather (x, v9)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_scatters_needs_the_clipped_index() {
+        stays(
+            &REWRITE,
+            "g (float[9] x, int32[B] i) => (bool[B] y, int32[B] z) {
+                zero = Constant <value = int32 {0}> ()
+                nine = Constant <value = int32 {9}> ()
+                eight = Constant <value = int32 {8}> ()
+                n = Less (i, zero)
+                s = Add (i, nine)
+                w = Where (n, s, i)
+                c = Clip (w, zero, eight)
+                y = Equal (w, c)
+                z = Neg (c)
             }",
         );
     }

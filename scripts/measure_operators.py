@@ -424,7 +424,8 @@ def errors() -> Iterator[tuple[str, str, str, float]]:
 def write_errors(found: Iterable[tuple[str, str, str, float]]) -> None:
     """Writes the table in the documentation."""
     known = {(operator, variant, dtype): error for operator, variant, dtype, error in found}
-    lines = [f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |"]
+    lines = [f"onnxruntime {ort.__version__}:", ""]
+    lines.append(f"| operator | {' | '.join(str(dtype) for dtype in DTYPES.values())} |")
     lines.append("|---" * (len(DTYPES) + 1) + "|")
     for operator, variant in sorted(CASES, key=lambda case: (case[0].lower(), case[1])):
         cells = []

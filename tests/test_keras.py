@@ -9,6 +9,8 @@ import onnx
 import onnxruntime
 import pytest
 
+from jax2onnx import to_onnx
+
 if sys.modules.get("keras") is None:
     os.environ.setdefault("KERAS_BACKEND", "jax")
 keras = pytest.importorskip("keras", reason="Keras is not installed")
@@ -83,6 +85,23 @@ def test_normalisations_between_convolutions(scaled, tmp_path) -> None:
     assert ops.count("Transpose") == 1  # a single channel is moved without one
     (head,) = (node for node in found.graph.node if "head/kernel" in node.input)
     assert head.input[2] == "head/bias"
+
+
+def test_groups_in_images_of_any_size() -> None:
+    layer = layers.GroupNormalization(2)
+    layer.build((None, None, None, 6))
+    random_weights(layer)
+    model = to_onnx(layer, [("B", "H", "W", 6)])
+    ops = [node.op_type for node in model.graph.node]
+    assert ops.count("InstanceNormalization") == 1
+    assert len(ops) <= 7
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for shape in ((2, 5, 7, 6), (1, 1, 1, 6), (3, 1, 4, 6)):
+        x = rng.standard_normal(shape).astype("float32")
+        for value in (0.5, np.nan, np.inf):
+            x[0, 0, 0, 0] = value
+            (found,) = session.run(None, {model.graph.input[0].name: x})
+            np.testing.assert_allclose(found, np.asarray(layer(x)), rtol=1e-4, atol=1e-5)
 
 
 def test_the_users_own_layers(tmp_path, monkeypatch) -> None:

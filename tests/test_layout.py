@@ -209,6 +209,7 @@ def test_groups_of_channels_are_normalised_where_they_are() -> None:
     model = exported(lambda x: net.apply(params, x), ("B", 8, 8, 3), x)
     ops = [node.op_type for node in model.graph.node]
     assert ops[:4] == ["Transpose", "Conv", "Reshape", "InstanceNormalization"]
+    assert ops.count("Transpose") == 1  # a single channel is moved without one
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
     # A single channel has its bias, too.
     assert [len(node.input) for node in convolutions] == [3, 3]
@@ -242,6 +243,23 @@ def test_equinox() -> None:
     assert (ops["Transpose"], ops["BatchNormalization"], ops["ConvTranspose"]) == (0, 1, 1)
     assert len(model.graph.node) == 4
     assert constant_nodes(model) == []
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_equinox_asks_a_counter_whether_it_was_trained(steps: int) -> None:
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(4, "batch", mode="batch")
+    for i in range(steps):
+        batch = normal(8, 4, 6, 6) + i
+        _, state = jax.vmap(norm, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(
+            batch, state
+        )
+    norm = eqx.nn.inference_mode(norm)
+
+    def forward(x: jax.Array) -> jax.Array:
+        return jax.vmap(lambda image: norm(image, state)[0], axis_name="batch")(x)
+
+    model = exported(forward, ("B", 4, 6, 6), normal(2, 4, 6, 6))
+    assert [node.op_type for node in model.graph.node] == ["BatchNormalization"]
 
 
 @pytest.mark.slow

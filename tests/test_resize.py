@@ -51,9 +51,13 @@ def test_symbolic_batches():
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
-def test_small_floats(dtype):
+@pytest.mark.parametrize("size", [(20, 24), (17, 21), (7, 5)])
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_small_floats(dtype, size, method):
+    """Weights are rounded when they are stored."""
+
     def fn(x):
-        return image.resize(x.astype(dtype), (2, 20, 24, 3), "linear").astype(jnp.float32)
+        return image.resize(x.astype(dtype), (2, *size, 3), method).astype(jnp.float32)
 
     model = to_onnx(fn, [NHWC], operators="native")
     assert "Resize" in op_types(model)

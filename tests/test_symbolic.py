@@ -206,6 +206,62 @@ def spec(text: str, constraints: Any = ()) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
+SLICES: dict[str, Callable[..., Any]] = {
+    "[::2]": lambda x: x[::2],
+    "[1::3]": lambda x: x[1::3],
+    "[::-1]": lambda x: x[::-1],
+    "[::-2]": lambda x: x[::-2],
+    "[::-3]": lambda x: x[::-3],
+    "[-3:]": lambda x: x[-3:],
+    "[:-2]": lambda x: x[:-2],
+    "[-1:]": lambda x: x[-1:],
+    "[1:]": lambda x: x[1:],
+}
+
+
+@pytest.mark.parametrize("name", sorted(SLICES))
+def test_parts_of_an_axis_of_any_size_are_one_node(name: str) -> None:
+    model = check(SLICES[name], X, sizes=(1, 2, 3, 4, 5, 7, 64))
+    assert [node.op_type for node in model.graph.node] == ["Slice"]
+    (empty,) = run(model, [np.zeros((0, 4), np.float32)])
+    assert empty.size == 0
+
+
+@pytest.mark.parametrize("part", [slice(None, None, 2), slice(None, None, -2), slice(1, None, 3)])
+def test_parts_of_two_axes_of_any_size_are_one_node(part: slice) -> None:
+    model = check(lambda x: x[:, part, part], ("B", "T", "B", 2), sizes=(1, 2, 3, 4, 5))
+    assert [node.op_type for node in model.graph.node] == ["Slice"]
+
+
+def test_what_is_repeated_does_not_measure_what_stays() -> None:
+    model = check(lambda x: jnp.repeat(x, 3, axis=0) + jnp.tile(x, (3, 1)), X, sizes=(0, 1, 2, 7))
+    assert "Shape" not in [node.op_type for node in model.graph.node]
+
+
+def test_a_variance_along_any_size_has_no_guard() -> None:
+    model = check(lambda x: (x.var(1), x.std(0)), ("B", "T"))
+    assert "Where" not in [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+@pytest.mark.parametrize("mode", [None, "clip", "fill"])
+def test_tables_of_any_size_are_read_from_either_end(mode: Any, shape: Any) -> None:
+    spec = jax.ShapeDtypeStruct(shape, jnp.int32)
+
+    def fn(x: jax.Array, i: jax.Array) -> jax.Array:
+        return x[i] if mode is None else jnp.take(x, i, axis=0, mode=mode)
+
+    model = to_onnx(fn, [X, spec])
+    assert len(model.graph.node) <= (11 if mode == "fill" else 8)
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 4, 7):
+        x = rng.standard_normal((size, 4)).astype(np.float32)
+        x[0, 0] = np.nan
+        for limit in (size, 3 * size, 2**31 - 1):
+            i = np.asarray(rng.integers(-limit, limit, shape), np.int32)
+            assert_close(run(model, [x, i]), [np.asarray(fn(jnp.asarray(x), jnp.asarray(i)))])
+
+
 def test_constraints_decide_what_is_otherwise_open() -> None:
     """The sizes of `T` in these tests are three and more."""
 

@@ -289,10 +289,14 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
         _ => return None,
     }
     let b = b?;
-    if !graph.ty(a).dtype.is_integer() {
-        return None;
-    }
-    let (x, y) = (range(graph, a, depth - 1), range(graph, b, depth - 1));
+    let (x, y) = match graph.ty(a).dtype.is_integer() {
+        true => (range(graph, a, depth - 1), range(graph, b, depth - 1)),
+        false => match (small(graph, a), small(graph, b)) {
+            (Some(x), None) => (x, counted(graph, b, depth - 1)?),
+            (None, Some(y)) => (counted(graph, a, depth - 1)?, y),
+            _ => return None,
+        },
+    };
     // Whether every element of the first lies at most at, or strictly below, those of the second.
     let at_most = |x: &Range, y: &Range| y.low.as_ref().is_some_and(|low| x.is_at_most(low));
     let below = |x: &Range, y: &Range| {
@@ -310,6 +314,24 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
         (_, true) => Some(false),
         _ => None,
     }
+}
+
+/// A constant float that is a small integer, so that every type has it and its neighbours.
+fn small(graph: &Graph, value: ValueId) -> Option<Range> {
+    let number = graph.constant(value).filter(|_| graph.value(value).name.is_empty())?.splat()?;
+    if number.fract() != 0.0 || number.abs() > 128.0 {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is small")]
+    let number = Dim::Known(number as i64);
+    Some(Range::new(number.clone(), number))
+}
+
+/// Where the integers lie that a float was converted from. They may be rounded, but not past a small integer.
+fn counted(graph: &Graph, value: ValueId, depth: u32) -> Option<Range> {
+    let cast = graph.node(graph.producer(value)?);
+    let from = cast.input(0).filter(|_| cast.is("Cast"))?;
+    graph.ty(from).dtype.is_integer().then(|| range(graph, from, depth))
 }
 
 #[cfg(test)]
@@ -426,6 +448,31 @@ mod tests {
                 "g (bool[2] c) => (bool[2] z) {{
                     yes = Constant <value = bool[2] {{1, 1}}> ()
                     no = Constant <value = bool[2] {{0, 0}}> () {text} }}"
+            );
+            let graph = graph(&text, &mut Origins::default());
+            let found = truth(&graph, graph.block(Graph::MAIN).outputs()[0]);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_compared_as_floats() {
+        for (op, number, expected) in [
+            ("Greater", "0.0", Some(true)),
+            ("Greater", "1.0", None),
+            ("GreaterOrEqual", "1.0", Some(true)),
+            ("Less", "1.0", Some(false)),
+            ("LessOrEqual", "-2.0", Some(false)),
+            ("Equal", "0.0", Some(false)),
+            ("Equal", "2.0", None),
+            ("Greater", "0.5", None),
+            ("Greater", "-1000.0", None),
+            ("Less", "nan", None),
+        ] {
+            let text = format!(
+                "g (float[B] x) => (bool[1] z) {{
+                    n = Shape (x) f = Cast <to = 10> (n)
+                    c = Constant <value = float16 {{{number}}}> () z = {op} (f, c) }}"
             );
             let graph = graph(&text, &mut Origins::default());
             let found = truth(&graph, graph.block(Graph::MAIN).outputs()[0]);

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use onnx::fold::Progression;
 use onnx::formula::Num;
 use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
@@ -51,6 +52,11 @@ impl Context<'_> {
     /// What a value is, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
         fold::known(self.builder.graph, value)
+    }
+
+    /// What the vectors in the last axis of a value hold, if they are equally far apart.
+    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Progression>> {
+        fold::progressions(self.builder.graph, value)
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.
@@ -234,26 +240,15 @@ impl Context<'_> {
             let axes: Vec<i64> = (0..more as i64).collect();
             return Ok(self.unsqueeze(value, &axes)?);
         }
-        let shape = self.dims(shape)?;
-        Ok(self.op("Expand", &[value, shape], Attrs::new())?)
-    }
-
-    /// The elements of `value` along one axis: `start` to `end` by `step`.
-    #[track_caller]
-    pub fn slice(
-        &mut self,
-        value: ValueId,
-        axes: &[i64],
-        starts: &[Dim],
-        ends: &[Dim],
-        steps: &[i64],
-    ) -> Result<ValueId> {
-        if axes.is_empty() {
-            return Ok(value);
+        // A size that stays need not be computed: one is any size.
+        let mut target = shape.to_vec();
+        for (to, from) in target[more..].iter_mut().zip(self.shape(value)) {
+            if to == from && from.as_known().is_none() {
+                *to = Dim::Known(1);
+            }
         }
-        let (starts, ends) = (self.dims(starts)?, self.dims(ends)?);
-        let (axes, steps) = (self.i64s(axes), self.i64s(steps));
-        Ok(self.op("Slice", &[value, starts, ends, axes, steps], Attrs::new())?)
+        let target = self.dims(&target)?;
+        Ok(self.op("Expand", &[value, target], Attrs::new())?)
     }
 
     /// A tensor of `shape` filled with `value`.

@@ -5,6 +5,7 @@ mod context;
 mod emit;
 mod functions;
 mod sizes;
+mod slice;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tensor::{DType, Dim, Tensor, Type};
 pub use context::Context;
 pub use emit::Foreign;
 pub(crate) use functions::Label;
+pub(crate) use slice::counted;
 
 use functions::Functions;
 

@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use onnx::{Attrs, Graph, ValueId, attrs};
+use tensor::bounds::at_least;
 use tensor::{Atom, DType, Dim, DimOp, Type};
 
 use super::{Context, Solution};
@@ -134,7 +135,11 @@ impl Context<'_> {
             DimOp::Min => self.in_root("Min", &pair, Attrs::new(), at),
             // ONNX's Mod without `fmod` takes the sign of the divisor, as Python's does.
             DimOp::Mod => self.in_root("Mod", &pair, Attrs::new(), at),
-            // Div truncates: taking the remainder away first makes the division exact.
+            // Div truncates, which is the same if nothing is negative.
+            DimOp::FloorDiv if at_least(a, 0) && at_least(b, 1) => {
+                self.in_root("Div", &pair, Attrs::new(), at)
+            }
+            // Taking the remainder away first makes the division exact.
             DimOp::FloorDiv => {
                 let rest = self.in_root("Mod", &pair, Attrs::new(), at)?;
                 let exact = self.in_root("Sub", &[pair[0], rest], Attrs::new(), at)?;

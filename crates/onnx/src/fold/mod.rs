@@ -10,10 +10,12 @@ mod known;
 mod layout;
 mod numbers;
 mod product;
+mod progression;
 mod reduce;
 mod scatter;
 
 pub use known::{elements, known};
+pub use progression::{Progression, progressions};
 
 use tensor::{DType, Tensor};
 

@@ -106,17 +106,26 @@ fn is_read_once(graph: &Graph, value: ValueId) -> bool {
 
 /// What `node` reverses along `axis`, if that is all it does.
 pub(crate) fn reversed(graph: &Graph, node: &Node, axis: usize) -> Option<ValueId> {
+    reversal(graph, node).filter(|(_, axes)| *axes == [axis]).map(|(source, _)| source)
+}
+
+/// What `node` reverses and along which axes, in order, if that is all it does.
+pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize>)> {
     let source = node.input(0).filter(|_| node.is("Slice"))?;
     let ints = |index| graph.constant(node.input(index)?)?.to_i64s();
-    let ([start], [end], [along], [-1]) = (&*ints(1)?, &*ints(2)?, &*ints(3)?, &*ints(4)?) else {
-        return None;
-    };
+    let (starts, ends, along, steps) = (ints(1)?, ints(2)?, ints(3)?, ints(4)?);
     let shape = &graph.ty(source).shape;
-    let is_axis = onnx::fold::axis(*along, shape.len()) == Ok(axis);
-    let from_last =
-        *start == -1 || matches!(shape.get(axis)?, Dim::Known(size) if *start >= size - 1);
-    let to_first = *end == i64::MIN || matches!(shape.get(axis)?, Dim::Known(size) if *end < -size);
-    (is_axis && from_last && to_first).then_some(source)
+    let whole = |(i, axis): (usize, &i64)| {
+        let axis = onnx::fold::axis(*axis, shape.len()).ok()?;
+        let (start, end) = (*starts.get(i)?, *ends.get(i)?);
+        let from_last =
+            start == -1 || matches!(&shape[axis], Dim::Known(size) if start >= size - 1);
+        let to_first = end == i64::MIN || matches!(&shape[axis], Dim::Known(size) if end < -size);
+        (from_last && to_first && *steps.get(i)? == -1).then_some(axis)
+    };
+    let mut axes = along.iter().enumerate().map(whole).collect::<Option<Vec<usize>>>()?;
+    axes.sort_unstable();
+    Some((source, axes))
 }
 
 /// Reverses one of the directions that an attribute holds.

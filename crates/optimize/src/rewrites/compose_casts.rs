@@ -3,6 +3,7 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Kind};
 
+use crate::ranges::Range;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_casts", roots: &["Cast"], try_at };
@@ -12,7 +13,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let node = m.producer(inner, &["Cast"]).ok_or("the operand is not a Cast")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
-    if !is_exact(from, through) {
+    let fits =
+        || from.is_integer() && through.is_integer() && Range::of(m.graph(), x).fits(through);
+    if !is_exact(from, through) && !fits() {
         return Err("the first cast may lose something".into());
     }
     if from == to {
@@ -80,6 +83,26 @@ fn is_direct(from: DType, through: DType, to: DType) -> bool {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn numbers_that_fit_are_cast_once() {
+        let counted = |body: &str| {
+            format!(
+                "g (float[L] x, int64[L] i) => (float[L] y) {{
+                    zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+                    front = Constant <value_ints = [0]> ()
+                    n = Shape (x) s = Squeeze (n, front) r = Range (zero, s, one) {body}
+                }}"
+            )
+        };
+        rewrites_to(
+            &REWRITE,
+            &counted("c = Cast <to = 6> (r) y = Cast <to = 1> (c)"),
+            &counted("y = Cast <to = 1> (r)"),
+        );
+        stays(&REWRITE, &counted("c = Cast <to = 6> (i) y = Cast <to = 1> (c)"));
+        stays(&REWRITE, &counted("c = Cast <to = 3> (r) y = Cast <to = 1> (c)"));
+    }
 
     #[test]
     fn there_and_back_is_nothing() {

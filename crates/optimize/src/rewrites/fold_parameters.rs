@@ -4,13 +4,15 @@
 //! A parameter that only gets another layout or another type of floats keeps its name, and is put in order
 //! and rounded while it is written. It stays as it is if it is large and also read as it is, or would take more bytes
 //! than the array that it comes from. So do parameters that are only joined. What else is computed from
-//! parameters is named after the first of them and the operator.
+//! parameters is named after the first of them and the operator. Keys and counters stay; only what a counter is compared
+//! with is decided.
 
 use onnx::{Producer, ValueId};
 
 use super::fold_constants::{folded_shape, is_within};
 use crate::{Match, Rewrite, Skip};
 use onnx::fold::{self, Exactness, Operation};
+use tensor::DType;
 
 pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "fold_parameters", roots: fold::OPERATORS, try_at };
@@ -60,7 +62,12 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         };
     }
     if m.ty(parameter).dtype.is_integer() {
-        return Err("keys and counters are state that people look for".into());
+        // Whether a model was trained at all is a question that Equinox's batch norms ask their counters.
+        if dtype != DType::Bool || m.ty(parameter).rank() != 0 {
+            return Err("keys and counters are state that people look for".into());
+        }
+        let tensor = fold::evaluate(&operation)?;
+        return Ok(vec![m.tensor(tensor)]);
     }
     if !is_small {
         return Err("the result is large".into());
@@ -101,6 +108,38 @@ mod tests {
                 ),
             );
         }
+    }
+
+    #[test]
+    fn counters_are_compared_and_stay() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[2] x) => (float[2] y) <int32 n = {0}> {
+                zero = Constant <value = int32 {0}> ()
+                c = Equal (n, zero)
+                y = Where (c, x, x)
+            }",
+            "g (float[2] x) => (float[2] y) {
+                c = Constant <value = bool {1}> ()
+                y = Where (c, x, x)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (int32 x) => (int32 y) <int32 n = {0}> {
+                one = Constant <value = int32 {1}> ()
+                c = Add (n, one)
+                y = Mul (x, c)
+            }",
+        );
+        stays(
+            &REWRITE,
+            "g (bool[2] x) => (bool[2] y) <uint32[2] n = {0, 1}> {
+                zero = Constant <value = uint32 {0}> ()
+                c = Equal (n, zero)
+                y = And (x, c)
+            }",
+        );
     }
 
     #[test]

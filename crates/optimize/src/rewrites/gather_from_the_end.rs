@@ -1,10 +1,11 @@
 //! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`: ONNX counts
 //! negative indices from the end by itself. Likewise for the test whether an index was inside.
 
-use onnx::{NodeId, ValueId, fold};
+use onnx::{NodeId, Use, ValueId, attrs, fold};
 use tensor::{DType, Dim, Tensor};
 
 use crate::movement::is_movement;
+use crate::ranges::Range;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -15,25 +16,31 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if root.is("Equal") {
         let (a, b) = (m.operand(0)?, m.operand(1)?);
         let clipped = Clipped::read(m, b)?;
-        let wrapped = Wrapped::read(m, clipped.x, clipped.size)?;
+        let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
         if a != clipped.x {
             return Err("what is compared is not what is clipped".into());
         }
-        let given = replay(m, wrapped.index, &wrapped.moved)?;
-        let inside = clip(m, given, clipped.size)?;
-        return Ok(vec![m.like(&root, vec![Some(given), Some(inside)])?]);
+        if !is_looked_up_only(m, b) {
+            return Err("the clipped index is needed elsewhere".into());
+        }
+        let inside = wrapped.clipped(m, &clipped.size)?;
+        let same = m.like(&root, vec![Some(wrapped.index), Some(inside)])?;
+        let graph = m.graph();
+        let moved = wrapped.moved.iter().copied().filter(|id| is_movement(graph.node(*id)));
+        let moved: Vec<NodeId> = moved.collect();
+        return Ok(vec![replay(m, same, &moved)?]);
     }
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
     let (value, after) = moved_from(m, indices);
     let clipped = Clipped::read(m, value)?;
-    let wrapped = Wrapped::read(m, clipped.x, clipped.size)?;
+    let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
     let shape = &m.ty(data).shape;
     let axis = fold::axis(root.int("axis", 0), shape.len())?;
-    if shape[axis] != Dim::Known(clipped.size) {
+    if shape[axis] != clipped.size {
         return Err("the index is clipped to something else".into());
     }
-    let given = replay(m, wrapped.index, &wrapped.moved)?;
-    let inside = clip(m, given, clipped.size)?;
+    let inside = wrapped.clipped(m, &clipped.size)?;
+    let inside = replay(m, inside, &wrapped.moved)?;
     let at = replay(m, inside, &after)?;
     Ok(vec![m.like(&root, vec![Some(data), Some(at)])?])
 }
@@ -43,7 +50,7 @@ fn moved_from(m: &Match<'_>, mut value: ValueId) -> (ValueId, Vec<NodeId>) {
     let mut nodes = Vec::new();
     while let Some(id) = m.graph().producer(value)
         && let node = m.graph().node(id)
-        && is_movement(node)
+        && keeps(m, id)
         && node.block() == m.root().block()
         && let Some(from) = node.input(0)
     {
@@ -64,29 +71,55 @@ fn replay(m: &mut Match<'_>, mut value: ValueId, nodes: &[NodeId]) -> Result<Val
     Ok(value)
 }
 
-fn clip(m: &mut Match<'_>, value: ValueId, size: i64) -> Result<ValueId, Skip> {
-    let dtype: DType = m.ty(value).dtype;
-    let bound = |n: i64| Tensor::int_scalar(dtype, i128::from(n));
-    let (low, high) = bound(-size).zip(bound(size - 1)).ok_or("the bounds do not fit")?;
-    let (low, high) = (m.tensor(low), m.tensor(high));
-    m.op("Clip", &[value, low, high], onnx::attrs! {})
+/// Whether a node gives each integer that it gets.
+fn keeps(m: &Match<'_>, id: NodeId) -> bool {
+    let node = m.graph().node(id);
+    let widens = || {
+        let from = node.input(0).map(|from| m.ty(from).dtype);
+        (from, m.ty(node.outputs[0]).dtype) == (Some(DType::I32), DType::I64)
+    };
+    is_movement(node) || (node.is("Cast") && widens())
 }
 
-/// `Clip(x, 0, size - 1)`.
+/// Whether nothing reads an index but lookups, and what asks whether it was inside.
+fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
+    m.graph().value(index).uses().all(|place| {
+        let Use::Operand(id, at) = place else { return false };
+        let node = m.graph().node(id);
+        match node.op.name {
+            "Equal" => true,
+            "Gather" | "GatherElements" => at == 1,
+            _ => keeps(m, id) && at == 0 && is_looked_up_only(m, node.outputs[0]),
+        }
+    })
+}
+
+/// The only number that `value` holds.
+fn number(m: &Match<'_>, value: ValueId) -> Option<Dim> {
+    let Range { low, high } = Range::of(m.graph(), value);
+    low.filter(|low| Some(low) == high.as_ref())
+}
+
+/// `Clip(x, 0, size - 1)`, or `Max` and `Min`.
 struct Clipped {
     x: ValueId,
-    size: i64,
+    size: Dim,
 }
 
 impl Clipped {
     fn read(m: &Match<'_>, value: ValueId) -> Result<Self, Skip> {
-        let node = m.producer(value, &["Clip"]).ok_or("the index is not clipped")?;
-        let [Some(x), Some(low), Some(high)] = *node.inputs else {
-            return Err("a bound is left out".into());
+        let node = m.producer(value, &["Clip", "Min"]).ok_or("the index is not clipped")?;
+        let bounds = match (node.op.name, &*node.inputs) {
+            ("Clip", &[Some(x), Some(low), Some(high)]) => Some((x, low, high)),
+            ("Min", &[Some(above), Some(high)]) => m
+                .producer(above, &["Max"])
+                .and_then(|max| Some((max.input(0)?, max.input(1)?, high)))
+                .filter(|(x, ..)| m.ty(*x) == m.ty(value)),
+            _ => None,
         };
-        let one = |value| m.ints(value).and_then(|ints| ints.first().copied());
-        match (one(low), one(high)) {
-            (Some(0), Some(last)) => Ok(Self { x, size: last + 1 }),
+        let (x, low, high) = bounds.ok_or("a bound is left out")?;
+        match (number(m, low), number(m, high)) {
+            (Some(Dim::Known(0)), Some(last)) => Ok(Self { x, size: last + Dim::Known(1) }),
             _ => Err("the bounds are different".into()),
         }
     }
@@ -96,28 +129,60 @@ impl Clipped {
 struct Wrapped {
     index: ValueId,
     moved: Vec<NodeId>,
+    /// A value of one element that holds the size.
+    size: ValueId,
 }
 
 impl Wrapped {
-    fn read(m: &Match<'_>, value: ValueId, size: i64) -> Result<Self, Skip> {
+    fn read(m: &Match<'_>, value: ValueId, size: &Dim) -> Result<Self, Skip> {
         const OTHER: Skip = Skip::Because("the index is not counted from the end");
         let (value, moved) = moved_from(m, value);
         let choice = m.producer(value, &["Where"]).ok_or(OTHER)?;
         let [Some(condition), Some(sum), Some(index)] = *choice.inputs else { return Err(OTHER) };
         let (less, add) = (m.producer(condition, &["Less"]), m.producer(sum, &["Add"]));
         let (Some(less), Some(add)) = (less, add) else { return Err(OTHER) };
-        let is = |value: Option<ValueId>, n: i64| {
-            value.and_then(|value| m.constant(value)).and_then(Tensor::splat) == Some(n as f64)
+        let zero = less.input(1).and_then(|value| number(m, value));
+        let added = match *add.inputs {
+            [Some(a), Some(b)] if a == index => b,
+            [Some(a), Some(b)] if b == index => a,
+            _ => return Err(OTHER),
         };
-        let tests = less.input(0) == Some(index) && is(less.input(1), 0);
-        let adds = add.input(0) == Some(index) && is(add.input(1), size)
-            || add.input(1) == Some(index) && is(add.input(0), size);
+        let tests = less.input(0) == Some(index) && zero == Some(Dim::Known(0));
         // A constant may broadcast; the index decides the shape.
-        if tests && adds && m.ty(index) == m.ty(value) {
-            Ok(Self { index, moved })
+        if tests && number(m, added).as_ref() == Some(size) && m.ty(index) == m.ty(value) {
+            Ok(Self { index, moved, size: added })
         } else {
             Err(OTHER)
         }
+    }
+
+    /// The index within what ONNX counts from either end.
+    fn clipped(&self, m: &mut Match<'_>, size: &Dim) -> Result<ValueId, Skip> {
+        match size {
+            Dim::Known(size) => self.clip(m, *size),
+            Dim::Symbolic(_) => self.limit(m),
+        }
+    }
+
+    fn clip(&self, m: &mut Match<'_>, size: i64) -> Result<ValueId, Skip> {
+        let bound = |n: i64| Tensor::int_scalar(m.ty(self.index).dtype, i128::from(n));
+        let (low, high) = bound(-size).zip(bound(size - 1)).ok_or("the bounds do not fit")?;
+        let (low, high) = (m.tensor(low), m.tensor(high));
+        m.op("Clip", &[self.index, low, high], attrs! {})
+    }
+
+    /// As [`Self::clip`], for a size that is computed.
+    fn limit(&self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
+        let dtype = m.ty(self.index).dtype;
+        if m.ty(self.size).rank() != 0 || !matches!(dtype, DType::I32 | DType::I64) {
+            return Err("the size is not a number of that type".into());
+        }
+        let minus_one = Tensor::int_scalar(dtype, -1).ok_or("the bounds do not fit")?;
+        let minus_one = m.tensor(minus_one);
+        let low = m.op("Neg", &[self.size], attrs! {})?;
+        let high = m.op("Add", &[self.size, minus_one], attrs! {})?;
+        let above = m.op("Max", &[self.index, low], attrs! {})?;
+        m.op("Min", &[above, high], attrs! {})
     }
 }
 
@@ -146,15 +211,76 @@ mod tests {
             }",
             "g (float[9,4] x, int32[B] i) => (float[B,4] y, bool[B,1] z) {
                 a = Constant <value_ints = [1]> ()
-                v1 = Unsqueeze (i, a)
                 low = Constant <value = int32 {-9}> ()
                 eight = Constant <value = int32 {8}> ()
-                v4 = Clip (v1, low, eight)
+                v2 = Clip (i, low, eight)
+                v4 = Unsqueeze (v2, a)
                 v5 = Squeeze (v4, a)
                 y = Gather (x, v5)
-                v6 = Unsqueeze (i, a)
-                v7 = Clip (v6, low, eight)
-                z = Equal (v6, v7)
+                v6 = Clip (i, low, eight)
+                v7 = Equal (i, v6)
+                z = Unsqueeze (v7, a)
+            }",
+        );
+    }
+
+    #[test]
+    fn tables_of_any_size() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[L,4] x, int32[B] i) => (float[B,4] y) {
+                zero = Constant <value = int32 {0}> ()
+                zeros = Constant <value_int = 0> ()
+                front = Constant <value_ints = [0]> ()
+                back = Constant <value_ints = [-1]> ()
+                l = Shape <start = 0, end = 1> (x)
+                s = Squeeze (l, front)
+                size = Cast <to = 6> (s)
+                n = Less (i, zero)
+                sum = Add (i, size)
+                w = Where (n, sum, i)
+                a = Constant <value_ints = [1]> ()
+                u = Unsqueeze (w, a)
+                c = Cast <to = 7> (u)
+                last = Add (l, back)
+                p = Max (c, zeros)
+                q = Min (p, last)
+                r = Squeeze (q, a)
+                y = Gather (x, r)
+            }",
+            "g (float[L,4] x, int32[B] i) => (float[B,4] y) {
+                front = Constant <value_ints = [0]> ()
+                a = Constant <value_ints = [1]> ()
+                minus = Constant <value = int32 {-1}> ()
+                l = Shape <start = 0, end = 1> (x)
+                s = Squeeze (l, front)
+                size = Cast <to = 6> (s)
+                v1 = Neg (size)
+                v3 = Add (size, minus)
+                v4 = Max (i, v1)
+                v5 = Min (v4, v3)
+                v7 = Unsqueeze (v5, a)
+                v8 = Cast <to = 7> (v7)
+                v9 = Squeeze (v8, a)
+                y = Gather (x, v9)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_scatters_needs_the_clipped_index() {
+        stays(
+            &REWRITE,
+            "g (float[9] x, int32[B] i) => (bool[B] y, int32[B] z) {
+                zero = Constant <value = int32 {0}> ()
+                nine = Constant <value = int32 {9}> ()
+                eight = Constant <value = int32 {8}> ()
+                n = Less (i, zero)
+                s = Add (i, nine)
+                w = Where (n, s, i)
+                c = Clip (w, zero, eight)
+                y = Equal (w, c)
+                z = Neg (c)
             }",
         );
     }

@@ -38,6 +38,7 @@ mod keep_reduced_axes;
 mod masked;
 mod masked_scores;
 mod matmul_add_to_gemm;
+mod merge_before_transpose;
 mod move_blocks;
 mod pool_average;
 mod reduce_what_is_moved;
@@ -104,6 +105,7 @@ pub(crate) static ARRANGE: &[&Rewrite] = &[&arrange_product::REWRITE, &bias_befo
 pub(crate) static FUSE: &[&Rewrite] = &[
     &move_blocks::DEPTH_TO_SPACE,
     &move_blocks::SPACE_TO_DEPTH,
+    &merge_before_transpose::REWRITE,
     &write_into_buffers::REWRITE,
     &repeat_pixels::REWRITE,
     &matmul_add_to_gemm::REWRITE,

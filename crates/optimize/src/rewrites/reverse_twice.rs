@@ -1,20 +1,17 @@
 //! `x[::-1][::-1]` → `x`.
 
-use onnx::{ValueId, fold};
+use onnx::ValueId;
 
-use crate::passes::scan_backwards::reversed;
+use crate::passes::scan_backwards::reversal;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite { name: "reverse_twice", roots: &["Slice"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let once = m.operand(0)?;
-    let axes = m.root().input(3).and_then(|axes| m.ints(axes)).ok_or("the axes are not known")?;
-    let [axis] = *axes.as_slice() else { return Err("it is cut along several axes".into()) };
-    let axis = fold::axis(axis, m.ty(once).rank())?;
-    reversed(m.graph(), m.root(), axis).ok_or("nothing is reversed")?;
+    let (once, axes) = reversal(m.graph(), m.root()).ok_or("nothing is reversed")?;
     let slice = m.producer(once, &["Slice"]).ok_or("it is reversed once")?;
-    Ok(vec![reversed(m.graph(), slice, axis).ok_or("something else is cut before")?])
+    let (source, before) = reversal(m.graph(), slice).ok_or("something else is cut before")?;
+    if axes == before { Ok(vec![source]) } else { Err("other axes are reversed before".into()) }
 }
 
 #[cfg(test)]
@@ -22,12 +19,15 @@ mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
 
-    fn twice(first: usize, second: usize) -> String {
+    fn twice(first: &[usize], second: &[usize]) -> String {
+        let each = |number: i64| vec![number; first.len()];
+        let (one, end) = (each(-1), each(i64::MIN));
         format!(
-            "g (float[2,T] x) => (float[2,T] y)
-                <int64[1] one = {{-1}}, int64[1] end = {{-9223372036854775808}}> {{
-                a = Constant <value_ints = [{first}]> ()
-                b = Constant <value_ints = [{second}]> ()
+            "g (float[2,T] x) => (float[2,T] y) {{
+                one = Constant <value_ints = {one:?}> ()
+                end = Constant <value_ints = {end:?}> ()
+                a = Constant <value_ints = {first:?}> ()
+                b = Constant <value_ints = {second:?}> ()
                 r = Slice (x, one, end, a, one)
                 s = Slice (r, one, end, b, one)
                 y = Neg (s)
@@ -38,12 +38,13 @@ mod tests {
     #[test]
     fn what_is_reversed_twice_is_as_it_was() {
         let same = "g (float[2,T] x) => (float[2,T] y) { y = Neg (x) }";
-        rewrites_to(&REWRITE, &twice(1, 1), same);
-        rewrites_to(&REWRITE, &twice(0, 0), same);
+        rewrites_to(&REWRITE, &twice(&[1], &[1]), same);
+        rewrites_to(&REWRITE, &twice(&[0], &[0]), same);
+        rewrites_to(&REWRITE, &twice(&[0, 1], &[1, 0]), same);
     }
 
     #[test]
     fn another_axis_stays() {
-        stays(&REWRITE, &twice(0, 1));
+        stays(&REWRITE, &twice(&[0], &[1]));
     }
 }

@@ -1,11 +1,14 @@
 //! gather(x, indices) → Gather along one axis, GatherElements for take_along_axis, otherwise
-//! GatherND over the axes that are indexed; constant indices that are equally far apart are a Slice
+//! GatherND over the axes that are indexed; indices that are equally far apart are a Slice
 
 use jaxpr::Params;
+use onnx::fold::Progression;
 use onnx::{Attrs, ValueId, attrs};
+use tensor::bounds::at_least;
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::indices::{self, Mode, Starts};
+use super::slices::{self, Cut};
 use crate::rules::Result;
 use crate::{Context, RuleError};
 
@@ -153,19 +156,10 @@ impl Gather {
         operand: ValueId,
         indices: ValueId,
     ) -> Result<Option<ValueId>> {
-        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
-        let counts = known(&cx.shape(indices)[..self.index_rank]);
-        let starts = cx.known(indices).and_then(|starts| starts.to_i64s());
-        let (Some(starts), Some(limits), Some(counts)) = (starts, known(&self.limits), counts)
-        else {
-            return Ok(None);
-        };
-        let within = || starts.iter().zip(limits.iter().cycle());
-        let outside = within().any(|(start, limit)| !(0..=*limit).contains(start));
-        if self.mode == Mode::FillOrDrop && outside {
-            return Ok(None);
-        }
-        let starts: Vec<i64> = within().map(|(start, limit)| (*start).clamp(0, *limit)).collect();
+        let counts = cx.shape(indices)[..self.index_rank].to_vec();
+        let stored = cx.known(indices).and_then(|known| self.stored(&known, &counts));
+        let starts = stored.or_else(|| self.counted(cx, indices, &counts));
+        let Some(starts) = starts else { return Ok(None) };
 
         let mut cuts: Vec<Cut> = self.sizes.iter().map(Cut::from_beginning).collect();
         for &axis in &self.operand_batch {
@@ -173,28 +167,67 @@ impl Gather {
         }
         let mut axes = self.operand_axes();
         let mut taken = self.index_batch.clone();
-        for (place, &axis) in self.map.iter().enumerate() {
-            let starts: Vec<i64> =
-                starts.iter().skip(place).step_by(self.map.len()).copied().collect();
-            let Some(steps) = indices::steps_of(&starts, &counts) else { return Ok(None) };
-            cuts[axis].first = starts[0];
-            match *steps.as_slice() {
+        for (&axis, Progression { first, steps }) in self.map.iter().zip(starts) {
+            cuts[axis].first = first.clone();
+            let moving: Vec<usize> = (0..steps.len()).filter(|&along| steps[along] != 0).collect();
+            match *moving.as_slice() {
                 [] => {}
-                [(along, step)]
-                    if step > 0 && self.sizes[axis] == ONE && !taken.contains(&along) =>
-                {
-                    cuts[axis] = Cut { first: starts[0], count: Dim::Known(counts[along]), step };
+                [along] if self.sizes[axis] == ONE && !taken.contains(&along) => {
+                    cuts[axis] = Cut { first, count: counts[along].clone(), step: steps[along] };
                     axes[axis] = Axis::Index(along);
                     taken.push(along);
                 }
                 _ => return Ok(None),
             }
         }
-        if (0..counts.len()).any(|along| counts[along] != 1 && !taken.contains(&along)) {
+        if (0..counts.len()).any(|along| counts[along] != ONE && !taken.contains(&along)) {
             return Ok(None);
         }
-        let windows = cut(cx, operand, &cuts)?;
+        let Some(windows) = slices::cut(cx, operand, &cuts)? else { return Ok(None) };
         Ok(Some(self.arrange(cx, windows, axes)?))
+    }
+
+    /// Where windows start that have constant places, for each element of their vectors.
+    fn stored(&self, starts: &Tensor, counts: &[Dim]) -> Option<Vec<Progression>> {
+        let known = |dims: &[Dim]| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let (starts, limits, counts) = (starts.to_i64s()?, known(&self.limits)?, known(counts)?);
+        let within = || starts.iter().zip(limits.iter().cycle());
+        let outside = within().any(|(start, limit)| !(0..=*limit).contains(start));
+        if self.mode == Mode::FillOrDrop && outside {
+            return None;
+        }
+        let starts: Vec<i64> = within().map(|(start, limit)| (*start).clamp(0, *limit)).collect();
+        let one = |place: usize| {
+            let starts: Vec<i64> =
+                starts.iter().skip(place).step_by(self.map.len()).copied().collect();
+            let mut steps = vec![0; counts.len()];
+            for (along, step) in indices::steps_of(&starts, &counts)? {
+                steps[along] = step;
+            }
+            Some(Progression { first: Dim::Known(starts[0]), steps })
+        };
+        (0..self.map.len()).map(one).collect()
+    }
+
+    /// Where windows start whose places are counted, if all are inside, whatever their number.
+    fn counted(
+        &self,
+        cx: &Context<'_>,
+        indices: ValueId,
+        counts: &[Dim],
+    ) -> Option<Vec<Progression>> {
+        let starts = cx.progressions(indices)?;
+        let is_inside = |(start, limit): (&Progression, &Dim)| {
+            let (mut low, mut high) = (start.first.clone(), start.first.clone());
+            for (&step, count) in start.steps.iter().zip(counts) {
+                let end = if step < 0 { &mut low } else { &mut high };
+                *end = end.clone() + Dim::Known(step) * (count.clone() - ONE);
+            }
+            at_least(&low, 0) && at_least(&(limit.clone() - high), 0)
+        };
+        let inside =
+            starts.len() == self.map.len() && starts.iter().zip(&self.limits).all(is_inside);
+        inside.then_some(starts)
     }
 
     /// The same without those elements of index vectors that have no choice, and the indices without
@@ -218,8 +251,7 @@ impl Gather {
                 sizes[axis] = size.clone();
             }
         }
-        let cuts: Vec<Cut> = sizes.iter().map(Cut::from_beginning).collect();
-        let operand = cut(cx, operand, &cuts)?;
+        let operand = slices::first_of(cx, operand, &sizes)?;
 
         // A window as large as its axis has one place, which needs no index.
         let mut moving: Vec<usize> =
@@ -371,35 +403,6 @@ impl Gather {
         value = cx.transpose(value, &perm)?;
         if missing.is_empty() { Ok(value) } else { cx.expand(value, shape) }
     }
-}
-
-/// Which places along an axis are taken.
-struct Cut {
-    first: i64,
-    count: Dim,
-    step: i64,
-}
-
-impl Cut {
-    fn from_beginning(count: &Dim) -> Self {
-        Self { first: 0, count: count.clone(), step: 1 }
-    }
-}
-
-/// The part of `operand` that is taken along each axis.
-fn cut(cx: &mut Context<'_>, operand: ValueId, cuts: &[Cut]) -> Result<ValueId> {
-    let (mut axes, mut starts, mut ends, mut steps) = (vec![], vec![], vec![], vec![]);
-    for (axis, cut) in cuts.iter().enumerate() {
-        if cut.count == cx.shape(operand)[axis] {
-            continue;
-        }
-        let start = Dim::Known(cut.first);
-        axes.push(axis as i64);
-        ends.push(start.clone() + (cut.count.clone() - ONE) * Dim::Known(cut.step) + ONE);
-        starts.push(start);
-        steps.push(cut.step);
-    }
-    cx.slice(operand, &axes, &starts, &ends, &steps)
 }
 
 /// Some elements of each index vector.

@@ -5,3 +5,4 @@ pub(crate) mod dynamic_update_slice;
 pub(crate) mod gather;
 pub(crate) mod indices;
 pub(crate) mod scatter;
+mod slices;

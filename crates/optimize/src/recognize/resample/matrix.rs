@@ -87,6 +87,15 @@ impl Filter {
 /// Positions are rounded, so weights differ by more than an element's rounding.
 const TOLERANCE: f64 = 1e-4;
 
+/// How far a weight may be from what it was before it was stored in a type.
+fn rounding(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 2048.0,
+        DType::BF16 => 1.0 / 256.0,
+        _ => 0.0,
+    }
+}
+
 /// The matrix may not have more elements.
 const LIMIT: usize = 1 << 22;
 
@@ -109,10 +118,11 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
     let entry = |row: usize, column: usize| {
         found.values[if is_left { column * from + row } else { row * to + column }]
     };
+    let tolerance = TOLERANCE + rounding(graph.ty(matrix).dtype);
     let is = |filter: &Filter| {
         (0..to).all(|column| {
             let wanted = filter.column(from, to, column);
-            wanted.iter().enumerate().all(|(row, w)| (entry(row, column) - w).abs() <= TOLERANCE)
+            wanted.iter().enumerate().all(|(row, w)| (entry(row, column) - w).abs() <= tolerance)
         })
     };
     let kernels = [Kernel::Linear, Kernel::Cubic].into_iter();

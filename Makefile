@@ -224,5 +224,6 @@ $(STAMPS)/extension: $(STAMPS)/demo $(STAMPS)/compiled
 
 # What people go on to use is optimised.
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
+	@echo 'Compiling the optimised extension. The first time, this takes a few minutes.'
 	$(DEVELOP) --release
 	touch $@

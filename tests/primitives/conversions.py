@@ -11,6 +11,7 @@ import numpy as np
 from jax import image, lax
 
 from primitives.operands import Programs, f32, f64, i8, i32, spec, symbolic
+from primitives.parts_of_models import PARTS
 
 NATIVE: dict[str, Any] = {"operators": "native"}
 OLDEST: dict[str, Any] = {"opset": 13}
@@ -469,4 +470,5 @@ PROGRAMS: Programs = {
     **STORED,
     **STANDARD,
     **CHOSEN,
+    **PARTS,
 }

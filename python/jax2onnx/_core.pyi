@@ -26,6 +26,7 @@ __all__ = [
     "beyond_models",
     "controls",
     "convert",
+    "damage",
     "element_types",
     "expansions",
     "explain",

@@ -36,7 +36,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export JAX_PLATFORMS ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web opsets lint fmt docs wheel binary \
+.PHONY: help demo test test-all bench bench-record coverage fuzz fuzz-reader web opsets lint audit fmt docs wheel binary \
 	release-check release-page msrv clean rust-lint rust-test rust-test-all python-lint python-test python-test-all \
 	workflow-lint
 
@@ -85,6 +85,12 @@ opsets: $(STAMPS)/build $(STAMPS)/test ## Compare all programs and models with J
 
 lint: rust-lint python-lint workflow-lint ## Run rustfmt, clippy, ruff, mypy and stubtest; check licences and workflows.
 
+audit: $(STAMPS)/python ## Look for known vulnerabilities of dependencies. Needs a network.
+	command -v cargo-deny > /dev/null || cargo install --locked cargo-deny
+	cargo deny check
+	$(BIN)/pip install 'pip-audit>=2.9'
+	$(BIN)/pip-audit --progress-spinner off .
+
 fmt: $(STAMPS)/lint ## Format everything.
 	cargo fmt --all
 	$(BIN)/ruff format .
@@ -128,7 +134,7 @@ rust-lint: $(STAMPS)/python
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/python scripts/gen_licenses.py --check
 	@if command -v cargo-deny > /dev/null; then cargo deny check; \
-	else echo 'not checked: security advisories (cargo install --locked cargo-deny)'; fi
+	else echo 'not checked: known vulnerabilities of dependencies (make audit)'; fi
 
 rust-test:
 	FUZZ_ROUNDS=$(or $(FUZZ_ROUNDS),300) $(ALONE) cargo $(CARGO_TEST) $(QUICK) --workspace
@@ -224,5 +230,6 @@ $(STAMPS)/extension: $(STAMPS)/demo $(STAMPS)/compiled
 
 # What people go on to use is optimised.
 $(STAMPS)/build: $(STAMPS)/demo $(RUST) pyproject.toml
+	@echo 'Compiling the optimised extension. The first time, this takes a few minutes.'
 	$(DEVELOP) --release
 	touch $@

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jax2onnx import Jax2OnnxError, SourceMap, to_onnx
+from jax2onnx import Jax2OnnxError, SourceMap, allclose, to_onnx, verify
 from models.unsupported import (
     Encoder,
     calls_jitted,
@@ -79,7 +79,13 @@ CASES = {
     "too many output_names": lambda: _export(output_names=["a", "b"]),
     "NCHW of a vector": lambda: _export(inputs_as_nchw=["x"]),
     "NCHW of nothing": lambda: _export(outputs_as_nchw=[7]),
+    "an operator that is misspelt": lambda: _export(operators={"Gelo": "native"}),
+    "a format for no parameter": lambda: _export(weights={"head.*": "int4"}),
     "no source map": lambda: SourceMap.load(_export()),
+    "no model": lambda: allclose(two_inputs, "nothing.onnx", [(2,), (2,)]),
+    "a file that is no model": lambda: allclose(two_inputs, "README.md", [(2,), (2,)]),
+    "another file that is no model": lambda: verify("README.md", "README.md", [(2,)]),
+    "too few arguments to compare with": lambda: allclose(two_inputs, _export(), [(2,)]),
 }
 
 
@@ -93,6 +99,18 @@ def test_messages() -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         SNAPSHOT.write_text(found)
     assert found == SNAPSHOT.read_text()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x0a\x02", b"\x3a\x06\x0a\x04\x0a\x02\xff\xfe"])
+def test_damaged_models_are_named(damage: bytes, tmp_path: Path) -> None:
+    """One is empty, one ends too early, one has a name that is no text."""
+    damaged, whole = tmp_path / "damaged.onnx", tmp_path / "whole.onnx"
+    damaged.write_bytes(damage)
+    _export(return_mode="file", output_path=whole)
+    x = np.ones(2, np.float32)
+    for one, other in ((damaged, whole), (whole, damaged)):
+        with pytest.raises(Jax2OnnxError, match=r"damaged\.onnx: not an ONNX model, or damaged"):
+            verify(str(one), str(other), [x, x])
 
 
 def test_the_errors_of_jax_pass_through() -> None:

@@ -129,7 +129,7 @@ def test_given_names_replace_the_default_ones() -> None:
     [
         (
             {"input_names": ["p"]},
-            "[invalid-names] `input_names` has 1 names, but the model has 2\n"
+            "[invalid-names] `input_names` has 1 name, but the model has 2 inputs\n"
             "  help: pass one name for each of: x, batch",
         ),
         (

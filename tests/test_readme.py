@@ -1,4 +1,4 @@
-"""The README's example gives what the README shows."""
+"""The first example of a page gives what the page shows."""
 
 import re
 import runpy
@@ -8,7 +8,8 @@ import pytest
 
 from jax2onnx import _core
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+TOP = Path(__file__).parent.parent
+PAGES = {"README.md": "mlp", "docs/debugging.md": "ranker", "docs/functions.md": "net"}
 
 
 def _lines(table: str) -> list[str]:
@@ -16,14 +17,16 @@ def _lines(table: str) -> list[str]:
     return [re.sub(r"(\.lower|\.rewrite):\d+", r"\1", line).rstrip() for line in table.splitlines()]
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_the_example(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = re.findall(
-        r"```python\n(.*?)```.*?```\n\$ jax2onnx show mlp.onnx\n(.*?)```", README, re.DOTALL
-    )[0]
+    name, text = PAGES[page], (TOP / page).read_text()
+    pattern = rf"```python\n(.*?)```.*?```\n\$ jax2onnx show {name}\.onnx\n(.*?)```"
+    code, shown = re.findall(pattern, text, re.DOTALL)[0]
     monkeypatch.chdir(tmp_path)
-    Path("mlp.py").write_text(code)
-    runpy.run_path("mlp.py")
-    assert _core.main(["show", "mlp.onnx"]) == 0
+    Path(f"{name}.py").write_text(code)
+    runpy.run_path(f"{name}.py")
+    capfd.readouterr()
+    assert _core.main(["show", f"{name}.onnx"]) == 0
     assert _lines(capfd.readouterr().out) == _lines(shown)

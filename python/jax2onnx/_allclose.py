@@ -8,8 +8,10 @@ import numpy as np
 
 from jax2onnx import _jax
 from jax2onnx._compare import difference
-from jax2onnx._inputs import Specs
+from jax2onnx._inputs import Specs, check_arguments
+from jax2onnx._names import signature_of
 from jax2onnx._options import Layout, positions
+from jax2onnx._parameters import function_of
 from jax2onnx._runtime import NCHW, Runnable, as_tensor
 from jax2onnx._trace import restored
 from jax2onnx.errors import InvalidInputError
@@ -83,6 +85,7 @@ def compare(
     """Whether the outputs that `run` gives are close to what `fn` returns, and what differs."""
     with _jax.precision(double=double):
         args, kwargs = arguments(inputs, input_params, double=double)
+        check_arguments(signature_of(fn), args, kwargs, function_of(fn))
         with restored(fn):
             expected = jax.tree_util.tree_leaves_with_path(fn(*args, **kwargs))
     feeds = [as_tensor(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]

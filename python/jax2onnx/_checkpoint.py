@@ -127,8 +127,8 @@ def _weights(
     ]
     if wrong:
         raise _wrong(
-            f"{_count(len(wrong))} of {len(parameters)} tensors in the checkpoint differ from "
-            "their parameters",
+            f"the checkpoint has another shape or type for {_count(len(wrong))} of "
+            f"{len(parameters)} parameters",
             wrong,
             help="Stored(name, transpose=True) turns a matrix, cast=True accepts another float "
             "type",

@@ -26,6 +26,7 @@ __all__ = [
     "beyond_models",
     "controls",
     "convert",
+    "damage",
     "element_types",
     "expansions",
     "explain",
@@ -450,6 +451,9 @@ def expansions() -> list[str]:
 
 def explain(model: str | bytes, message: str) -> str | None:
     """What a runtime error means for a model, given as a file or bytes."""
+
+def damage(path: str) -> str | None:
+    """Why a file cannot be read as a model; None if it can."""
 
 def before_inlining(name: str) -> str | None:
     """The name that a node or a value of a function had in the function, if a runtime gave it

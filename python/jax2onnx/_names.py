@@ -108,8 +108,10 @@ def _given(
     ):
         raise _invalid(f"`{option}` is {names!r}", "pass a list of non-empty strings")
     if len(names) != len(default):
+        values = option.removesuffix("_names") + ("" if len(default) == 1 else "s")
+        given = f"{len(names)} name" + ("" if len(names) == 1 else "s")
         raise _invalid(
-            f"`{option}` has {len(names)} names, but the model has {len(default)}",
+            f"`{option}` has {given}, but the model has {len(default)} {values}",
             f"pass one name for each of: {', '.join(default)}",
         )
     name, count = Counter([*taken, *names]).most_common(1)[0] if names else ("", 0)

@@ -233,12 +233,17 @@ def _operators(value: object) -> dict[str, str]:
         if name != "*" and name not in known:
             raise InvalidInputError(
                 "invalid-option",
-                f"`operators` names {name!r}, which has only one form",
-                help=f"the operators with several forms are: {', '.join(known)}; "
-                "`*` means all others",
+                f"`operators` names {name!r}, which has only one form or is no operator",
+                help=f"{_nearest(name, known)}the operators with several forms are: "
+                f"{', '.join(known)}; `*` means all others",
             )
         _choice(f'operators["{name}"]', form, FORMS)
     return dict(value)
+
+
+def _nearest(name: object, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _assumptions(value: object) -> list[str]:
@@ -251,12 +256,10 @@ def _assumptions(value: object) -> list[str]:
     known, found = _core.assumptions(), []
     for name in names:
         if not isinstance(name, str) or name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidInputError(
                 "invalid-option",
                 f"`assume` names {name!r}, which is not a known assumption",
-                help=f"{hint}the assumptions are: {', '.join(known)}",
+                help=f"{_nearest(name, known)}the assumptions are: {', '.join(known)}",
             )
         found.append(name)
     return found

@@ -54,7 +54,7 @@ def writing(**paths: str | None) -> "Iterator[None]":
         raise InvalidInputError(
             "unwritable-path",
             f"cannot write `{path}`: {error.strerror or error}",
-            help=f"set `{option}` to a path in a writable directory",
+            help=f"`{option}` needs a file name in a directory that you can write to",
         ) from error
 
 

@@ -46,10 +46,12 @@ class Runnable:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         if isinstance(model, str | os.PathLike):
             path = os.fspath(model)
-            if not os.path.exists(path):
+            if not os.path.isfile(path):
                 raise InvalidInputError("no-model", f"there is no model `{path}`")
             self.folder = os.path.dirname(os.path.abspath(path))
-            self.proto = onnx.load(path, load_external_data=False)
+            if damage := _core.damage(path):
+                raise InvalidInputError("no-model", f"{path}: {damage}")
+            self.proto = onnx.load(path, format="protobuf", load_external_data=False)
         elif isinstance(model, onnx.ModelProto):
             self.proto = self._small(model)
         else:
@@ -222,7 +224,7 @@ def _from_ir(model: Any) -> "onnx.ModelProto":
         raise InvalidInputError(
             "no-model",
             f"`{model!r}` is not a model",
-            help="pass a path, a ModelProto or an ir.Model",
+            help="pass the path of a model, a ModelProto or an ir.Model",
         )
     proto: onnx.ModelProto = ir.serde.serialize_model(model)
     return proto

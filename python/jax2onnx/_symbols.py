@@ -62,7 +62,11 @@ def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
         if constraints:
             advice += ": " + " or ".join(f"`{text}`" for text in constraints)
     else:
-        advice = "use a number instead in `inputs`"
+        advice = (
+            "use a number instead in `inputs`, or the same name for sizes that are always equal"
+            if len(found) > 1
+            else "use a number instead in `inputs`"
+        )
     return "\n".join(["", *lines, f"  help: {advice}"])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax import image, lax
 
 from primitives.operands import Programs, f32, f64, i8, i32, spec, symbolic
+from primitives.parts_of_models import PARTS
 
 NATIVE: dict[str, Any] = {"operators": "native"}
 OLDEST: dict[str, Any] = {"opset": 13}
@@ -111,6 +112,25 @@ def rnn(activation: Callable[[Any], Any]) -> Callable[..., Any]:
     return lambda h, x: lax.scan(step, h, x)
 
 
+def both_directions(layer: Callable[..., Any], states: int) -> Callable[..., Any]:
+    """Two scans over one sequence, one of them backwards, with all their results."""
+
+    def fn(x: Any) -> Any:
+        zeros = [jnp.zeros((x.shape[1], UNITS))] * states
+        ahead = layer(*zeros, x)[1]
+        back = layer(*zeros, x[::-1])[1][::-1]
+        return jnp.concatenate([ahead, back], -1)
+
+    return fn
+
+
+def last_of_both(x: Any) -> Any:
+    zeros = [jnp.zeros((x.shape[1], UNITS))] * 2
+    (ahead, _), _ = lstm()(*zeros, x)
+    (back, _), _ = lstm(reverse=True)(*zeros, x)
+    return jnp.concatenate([ahead, back], -1)
+
+
 SEQUENCE, STATE = f32(4, 1, FEATURES), f32(1, UNITS)
 
 RECURRENT: Programs = {
@@ -127,6 +147,10 @@ RECURRENT: Programs = {
     "scan.lstm_that_stacks_cells": (lstm_that_stacks_cells, NATIVE, SEQUENCE),
     "scan.gru": (gru(reset_first=False), NATIVE, STATE, SEQUENCE),
     "scan.gru_with_reset_first": (gru(reset_first=True), NATIVE, STATE, SEQUENCE),
+    "scan.lstm_in_both_directions": (both_directions(lstm(), 2), {}, SEQUENCE),
+    "scan.last_of_both_directions": (last_of_both, {}, SEQUENCE),
+    "scan.gru_in_both_directions": (both_directions(gru(reset_first=False), 1), NATIVE, SEQUENCE),
+    "scan.rnn_in_both_directions": (both_directions(rnn(jnp.tanh), 1), NATIVE, SEQUENCE),
     "scan.rnn": (rnn(jnp.tanh), NATIVE, STATE, SEQUENCE),
     "scan.rnn_of_relu": (rnn(jax.nn.relu), NATIVE, STATE, SEQUENCE),
 }
@@ -312,6 +336,26 @@ NORMALISED: Programs = {
         f32(2, 3, 3, 4),
     ),
     "rsqrt.group_norm": (group_norm, NATIVE, f32(2, 3, 3, 4)),
+    "rsqrt.group_norm_of_any_size": (group_norm, NATIVE, symbolic("b, 3, 3, 4")),
+    "rsqrt.group_norm_of_channels_second": (
+        lambda x: (
+            normalised(x.reshape(2, 2, 2, 9), (2, 3)).reshape(x.shape) * weights(4, 1, 1, start=1)
+            + weights(4, 1, 1)
+        ),
+        NATIVE,
+        f32(2, 4, 3, 3),
+    ),
+    "rsqrt.instance_norm_of_channels_second": (
+        lambda x: normalised(x, (2, 3)) * weights(4, 1, 1, start=1) + weights(4, 1, 1),
+        NATIVE,
+        f32(2, 4, 3, 3),
+    ),
+    "rsqrt.layer_norm_without_scale": (lambda x: normalised(x, -1), NATIVE, f32(2, 3, 4)),
+    "rsqrt.layer_norm_of_the_first_axis": (
+        lambda x: normalised(x, 0) * weights(2, 1, 1, start=1),
+        NATIVE,
+        f32(2, 3, 4),
+    ),
 }
 
 
@@ -469,4 +513,5 @@ PROGRAMS: Programs = {
     **STORED,
     **STANDARD,
     **CHOSEN,
+    **PARTS,
 }

@@ -45,7 +45,7 @@ pub(crate) enum Failure {
         error: RecordingError,
     },
     /// Another file cannot be read or written.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {}", path.display(), plain(error))]
     Io {
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Absent(String),
     /// The terminal cannot be written to.
-    #[error("cannot write the output: {0}")]
+    #[error("cannot write the output: {}", plain(.0))]
     Output(io::Error),
 }
 
@@ -78,5 +78,14 @@ impl Failure {
             onnx::Error::Io { path, source } => Failure::Io { path, error: source },
             error => Failure::Model { path, error },
         }
+    }
+}
+
+/// What the operating system says, without the number of the error.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
     }
 }

@@ -17,7 +17,10 @@ fn normal(text: &str) -> String {
     print(&graph(text, &mut Origins::default()))
 }
 
-fn edited(text: &str, run: impl Fn(&mut Editor<'_>) -> Changed) -> (String, Changed, Report) {
+pub(crate) fn edited(
+    text: &str,
+    run: impl Fn(&mut Editor<'_>) -> Changed,
+) -> (String, Changed, Report) {
     edited_with(&Options::default(), text, run)
 }
 

@@ -246,6 +246,9 @@ impl Places<'_> {
         let message = error.to_string();
         let help = match error {
             weights::Error::Graph(error) => return self.building(&error),
+            weights::Error::NoMatch { largest, .. } if largest.is_empty() => {
+                "the model has no parameters".to_owned()
+            }
             weights::Error::NoMatch { largest, .. } => {
                 format!("patterns match whole names; the largest are: {}", largest.join(", "))
             }

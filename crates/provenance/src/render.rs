@@ -131,6 +131,65 @@ mod tests {
         found.map(|frame| frame.function.to_string())
     }
 
+    fn frame(kind: FrameKind, function: &str, line: u32) -> Frame {
+        let span = Span { line, ..Span::default() };
+        let (file, path) = ("m.py".into(), "/m.py".into());
+        Frame { file, path, function: function.into(), span, kind }
+    }
+
+    /// An equation in a loop, and one that was merged with it.
+    #[test]
+    fn full_metadata_has_the_whole_traceback() {
+        let (mut origins, mut stacks) = (Origins::default(), Stacks::default());
+        let mut call = |origins: &mut Origins, function: &str, line, caller| {
+            let stack = stacks.reserve();
+            let inner = stacks.intern(frame(FrameKind::Jax, "bind", 7));
+            let outer = stacks.intern(frame(FrameKind::User, function, line));
+            stacks.resolve(stack, &[inner, outer]);
+            origins.call(Call { stack: Some(stack), caller })
+        };
+        let at = Location::caller().into();
+        let emitter = |name| Emitter { name, stage: Stage::Lower, at };
+        let scan = call(&mut origins, "loop", 3, None);
+        let body = call(&mut origins, "step", 9, Some((scan, emitter("scan"))));
+        let other = call(&mut origins, "twin", 12, None);
+        let one = origins.origin(Some(body), Origins::ROOT, emitter("sin"));
+        let two = origins.origin(Some(other), Origins::ROOT, emitter("sin"));
+        let merged = origins.merge(one, &[two], emitter("sin"));
+        let entry = stacks.reserve();
+        let main = stacks.intern(frame(FrameKind::User, "main", 40));
+        stacks.resolve(entry, &[main]);
+        let mut metadata = Metadata {
+            detail: Detail::Full,
+            origins: &origins,
+            stacks: &stacks,
+            entry: Some(entry),
+            function: None,
+        };
+        let found = metadata.of(merged);
+        let of = |key| found.iter().find(|(k, _)| *k == key).map(|(_, text)| text.as_str());
+        assert_eq!(of(CALLSITE), Some("step:9"));
+        assert_eq!(
+            of(JAX_TRACEBACK).unwrap().lines().collect::<Vec<_>>(),
+            [
+                "m.py:7 (bind)",
+                "m.py:9 (step)",
+                "m.py:7 (bind)",
+                "m.py:3 (loop)",
+                ALSO_FROM,
+                "m.py:7 (bind)",
+                "m.py:12 (twin)",
+            ]
+        );
+        let stack: Vec<&str> = of(STACKTRACE).unwrap().lines().collect();
+        assert_eq!(stack[0], "m.py:40 in main");
+        assert!(stack[1].ends_with("in scan.lower") && stack[2].ends_with("in sin.lower"));
+        metadata.detail = Detail::Minimal;
+        assert_eq!(metadata.of(merged).len(), 2);
+        metadata.detail = Detail::Off;
+        assert!(metadata.of(merged).is_empty());
+    }
+
     #[test]
     fn the_users_own_code_represents_an_origin() {
         use FrameKind::{Jax, Library, User};

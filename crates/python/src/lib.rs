@@ -55,7 +55,7 @@ mod _core {
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]
-    use super::{before_inlining, explain, main, same_values};
+    use super::{before_inlining, damage, explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -77,6 +77,12 @@ fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Opti
         ModelSource::File(path) => py.detach(|| cli::explain_file(&path, &message)),
     };
     explained.map_err(PyValueError::new_err)
+}
+
+/// Why a file cannot be read as a model; `None` if it can.
+#[pyfunction]
+fn damage(py: Python<'_>, path: PathBuf) -> Option<String> {
+    py.detach(|| onnx::skim_file(&path).err().map(|error| error.to_string()))
 }
 
 /// A model, as Python gives it.

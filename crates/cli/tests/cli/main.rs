@@ -6,6 +6,7 @@ mod convert;
 mod diff;
 mod doctor;
 mod explain;
+mod functions;
 mod profile;
 mod shell;
 mod show;

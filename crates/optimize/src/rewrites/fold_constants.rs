@@ -267,6 +267,9 @@ fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
 }
 
 #[cfg(test)]
+mod operator_tests;
+
+#[cfg(test)]
 mod tests {
     use super::{REWRITE, ROUNDED};
     use crate::testing::{operators, rewrites_to, stays};

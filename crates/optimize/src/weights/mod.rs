@@ -250,7 +250,7 @@ fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> R
             }
             _ => {
                 let what = "only matrices and stacks of them are quantised";
-                return Err(format!("it has {rank} axes, and {what}"));
+                return Err(format!("its rank is {rank}, and {what}"));
             }
         }
         if by_itself && tensor.len() < WORTH_IT {

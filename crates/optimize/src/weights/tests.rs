@@ -113,7 +113,7 @@ fn small_weights_and_vectors_stay_unless_they_are_named() {
     }
     assert_eq!(
         shrunk(&vector, &[("w", INT4)]).unwrap_err(),
-        "`w` cannot be stored as int4 in blocks of 16: it has 1 axes, and only matrices and stacks of \
+        "`w` cannot be stored as int4 in blocks of 16: its rank is 1, and only matrices and stacks of \
          them are quantised"
     );
 }

@@ -47,7 +47,11 @@ fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
     if !ELEMENTWISE.contains(&node.proto.op_type.as_str()) {
         return false;
     }
-    let inputs = node.proto.input.iter().filter(|name| !name.is_empty());
+    // A value fits itself.
+    let mut inputs: Vec<&String> = node.proto.input.iter().filter(|n| !n.is_empty()).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    let inputs = inputs.into_iter();
     let shapes: Vec<Option<Vec<String>>> =
         inputs.map(|name| dims(&index.type_of(node.body, name))).collect();
     let Some(known) = shapes.iter().cloned().collect::<Option<Vec<Vec<String>>>>() else {
@@ -56,11 +60,9 @@ fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
     let rank = known.iter().map(Vec::len).max().unwrap_or_default();
     (1..=rank).any(|axis| {
         let sizes = known.iter().filter_map(|shape| shape.get(shape.len().checked_sub(axis)?));
-        let mut sizes: Vec<&String> = sizes.filter(|size| *size != "1").collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let is_open = |size: &&&String| size.parse::<u64>().is_err();
-        sizes.len() > 1 || sizes.iter().filter(is_open).count() > 0 && known.len() > 1
+        let sizes: Vec<&String> = sizes.filter(|size| *size != "1").collect();
+        let is_open = |size: &&String| size.parse::<u64>().is_err();
+        sizes.len() > 1 && (sizes.iter().any(is_open) || sizes.iter().any(|size| *size != sizes[0]))
     })
 }
 

@@ -21,6 +21,7 @@ PROGRAMS: Programs = {
     "pure_callback": (callback, X),
     "eigh.part": (lambda x: linalg.eigh(x, **PART), SQUARE),
     "platform_index": (lambda x: lax.platform_dependent(x, cuda=jnp.sin, rocm=jnp.cos), X),
+    "reshape.counts": (lambda x: lax.reshape(x, (x.shape[0], x.shape[0])), BATCH),
     "rng_uniform": (lambda x: lax.rng_uniform(x[0, 0], x[0, 1], (3,)), X),
     "svd.part": (lambda x: linalg.svd(x, full_matrices=False, **PART), SQUARE),
     "svd.symbolic": (lambda x: linalg.svd(x, full_matrices=False), BATCH),

@@ -36,6 +36,7 @@ use tensor::Type;
 
 pub(crate) use call::Call;
 pub(crate) use content::content;
+pub use reshape::may_hold_as_many;
 
 use crate::{Op, Result};
 

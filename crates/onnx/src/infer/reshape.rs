@@ -53,17 +53,22 @@ fn solve(call: &Call<'_>, ty: &Type, shape: &[Dim], at: usize) -> Result<Dim> {
     })
 }
 
-/// Refuses a shape that holds another number of elements. If a size is not a polynomial, the two
-/// counts may be equal in a way that cannot be seen, and what the operand says is what counts.
-fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
-    let equal = match (static_count(&ty.shape), static_count(shape)) {
+/// Whether one shape may hold as many elements as the other. If a size is not a polynomial, the two
+/// counts may be equal in a way that cannot be seen.
+pub fn may_hold_as_many(one: &[Dim], other: &[Dim]) -> bool {
+    match (static_count(one), static_count(other)) {
         (Some(a), Some(b)) => a == b,
         _ => {
-            let (a, b) = (product(&ty.shape), product(shape));
+            let (a, b) = (product(one), product(other));
             same(&a, &b) || !is_polynomial(&a) || !is_polynomial(&b)
         }
-    };
-    if equal {
+    }
+}
+
+/// Refuses a shape that holds another number of elements. Where that cannot be seen, what the
+/// operand says is what counts.
+fn compare_counts(call: &Call<'_>, ty: &Type, shape: &[Dim]) -> Result<()> {
+    if may_hold_as_many(&ty.shape, shape) {
         Ok(())
     } else {
         Err(call.error(format!("{ty} cannot have the shape {}", text(shape))))

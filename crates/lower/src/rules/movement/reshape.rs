@@ -2,8 +2,8 @@
 
 use onnx::ValueId;
 
-use crate::Context;
 use crate::rules::Result;
+use crate::{Context, RuleError};
 
 pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
     let order: Option<Vec<usize>> = cx.param_or("dimensions", None)?;
@@ -12,5 +12,12 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         None => x[0],
     };
     let shape = cx.out(0).shape.clone();
+    // JAX compares numbers of elements only if all sizes are known.
+    if !onnx::may_hold_as_many(&cx.ty(value).shape, &shape) {
+        let (from, to) = (cx.ty(value), cx.out(0));
+        let reason = format!("{from} and {to} have different numbers of elements for most sizes");
+        let help = "reshape to a shape that has as many elements whatever the symbolic sizes are";
+        return Err(RuleError::unsupported(reason).with_help(help));
+    }
     Ok(vec![cx.reshape(value, &shape)?])
 }

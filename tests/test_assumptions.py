@@ -114,6 +114,29 @@ def test_one_assumption_is_not_another() -> None:
     assert "Clip" not in ops
 
 
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_images_of_finite_numbers_are_resized(method: str) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return jax.image.resize(x, (2, 12, 10, 3), method)
+
+    x = jnp.asarray(RNG.normal(size=(2, 6, 5, 3)), jnp.float32)
+    model = to_onnx(fn, [x], assume="finite")
+    assert "Resize" in op_types(model)
+    assert_close(run(model, [x]), [fn(x)])
+    # A single NaN becomes a channel of them.
+    model = to_onnx(fn, [x], assume="no_nan")
+    assert "Resize" not in op_types(model)
+    hostile = x.at[0, 2, 2, 1].set(np.nan)
+    assert_close(run(model, [hostile]), [fn(hostile)])
+
+
+def test_finite_numbers_are_not_nan() -> None:
+    model = to_onnx(lambda x: jnp.max(x, 1), [ROWS], assume="finite")
+    assert op_types(model) == ["ReduceMax"]
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata["pkg.jax2onnx.assume"] == "finite"
+
+
 def test_the_model_says_what_it_assumes() -> None:
     model = to_onnx(jnp.max, [ROWS], assume=["casts_in_range", "no_nan"])
     metadata = {entry.key: entry.value for entry in model.metadata_props}

@@ -41,7 +41,7 @@ Path = str | os.PathLike[str]
 
 
 Form = Literal["auto", "native", "elementary"]
-Assumption = Literal["indices_in_range", "no_nan", "casts_in_range"]
+Assumption = Literal["indices_in_range", "no_nan", "casts_in_range", "finite"]
 Target = Literal["any", "onnxruntime", "onnxruntime-web", "webgpu"]
 
 _log = logging.getLogger("jax2onnx")
@@ -221,8 +221,9 @@ def to_onnx(
         assume: What may be taken for granted, so that nothing has to guard against it:
             "indices_in_range" that everything read or written by index lies inside of its array,
             "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
-            which become integers fit into them. Results are JAX's as long as that holds, and
-            undefined otherwise. The model's metadata says what it assumes.
+            which become integers fit into them, "finite" that no number is NaN or infinite.
+            Results are JAX's as long as that holds, and undefined otherwise. The model's metadata
+            says what it assumes.
         compute: Computes in "float16" or "bfloat16" what the function computes in float32: products
             and what only handles their results. Sums, norms, exponentials and products that no
             other product follows stay in float32, which "float16:all" lifts. A mapping says it of

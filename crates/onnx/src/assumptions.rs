@@ -11,12 +11,18 @@ pub enum Assumption {
     NoNan,
     /// A float that becomes an integer is a number that the integer's type can hold.
     CastsInRange,
+    /// No number is NaN or infinite, so there is no NaN that could be compared either.
+    Finite,
 }
 
 impl Assumption {
     /// All of them.
-    pub const ALL: [Assumption; 3] =
-        [Assumption::IndicesInRange, Assumption::NoNan, Assumption::CastsInRange];
+    pub const ALL: [Assumption; 4] = [
+        Assumption::IndicesInRange,
+        Assumption::NoNan,
+        Assumption::CastsInRange,
+        Assumption::Finite,
+    ];
 
     /// What users call it.
     pub fn name(self) -> &'static str {
@@ -24,6 +30,7 @@ impl Assumption {
             Assumption::IndicesInRange => "indices_in_range",
             Assumption::NoNan => "no_nan",
             Assumption::CastsInRange => "casts_in_range",
+            Assumption::Finite => "finite",
         }
     }
 
@@ -38,8 +45,12 @@ impl Assumption {
 pub struct Assumptions(u8);
 
 impl Assumptions {
-    /// Whether it contains `one`.
+    /// Whether it contains `one`, or another one that includes it.
     pub fn contains(self, one: Assumption) -> bool {
+        self.names(one) || one == Assumption::NoNan && self.names(Assumption::Finite)
+    }
+
+    fn names(self, one: Assumption) -> bool {
         self.0 & (1 << one as u8) != 0
     }
 
@@ -63,7 +74,7 @@ impl FromIterator<Assumption> for Assumptions {
 
 impl fmt::Display for Assumptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Assumption::ALL.into_iter().filter(|one| self.contains(*one));
+        let names = Assumption::ALL.into_iter().filter(|one| self.names(*one));
         f.write_str(&names.map(Assumption::name).collect::<Vec<_>>().join(" "))
     }
 }
@@ -81,5 +92,15 @@ mod tests {
         assert!(!set.contains(Assumption::NoNan));
         assert_eq!(Assumptions::parse("no_nan no_nans"), Err("no_nans"));
         assert!(Assumptions::parse("").is_ok_and(Assumptions::is_empty));
+    }
+
+    #[test]
+    fn finite_numbers_are_not_nan() {
+        let finite: Assumptions = [Assumption::Finite].into_iter().collect();
+        assert!(finite.contains(Assumption::NoNan));
+        assert!(!finite.contains(Assumption::CastsInRange));
+        assert_eq!(finite.to_string(), "finite");
+        let no_nan: Assumptions = [Assumption::NoNan].into_iter().collect();
+        assert!(!no_nan.contains(Assumption::Finite));
     }
 }

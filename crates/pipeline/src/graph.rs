@@ -2,6 +2,7 @@
 
 use jaxpr::Program;
 use lower::{Boundary, Lowered};
+use onnx::Assumption;
 use optimize::legalize::{
     Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, required_opset,
     spell,
@@ -58,7 +59,8 @@ fn attempt(
     let target = options.target;
     let usable = options.opset.unwrap_or(target.opset());
     let narrows = !options.compute.precisions.is_empty();
-    let mut forms = Forms { opset: usable, narrows, ..options.forms.clone() };
+    let finite = graph.assumptions.contains(Assumption::Finite);
+    let mut forms = Forms { opset: usable, narrows, finite, ..options.forms.clone() };
     for op in target.leaves_to_cpu() {
         forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
     }

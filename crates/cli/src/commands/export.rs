@@ -41,7 +41,7 @@ pub struct Export {
     #[arg(long, value_name = "NAME")]
     pub target: Option<String>,
     /// Something to take for granted, so that nothing has to guard against it: `indices_in_range`,
-    /// `no_nan` or `casts_in_range`. The model says so in its metadata.
+    /// `no_nan`, `casts_in_range` or `finite`. The model says so in its metadata.
     #[arg(long, value_name = "NAME")]
     pub assume: Vec<String>,
     /// Compute in `float16` or `bfloat16`, except for sums, norms, exponentials and the last

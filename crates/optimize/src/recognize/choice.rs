@@ -51,12 +51,14 @@ pub struct Forms {
     pub named: BTreeMap<String, Form>,
     /// Whether products may compute in smaller floats than the graph says.
     pub narrows: bool,
+    /// Whether all numbers are finite, so that it does not matter what becomes of others.
+    pub finite: bool,
 }
 
 impl Forms {
     /// The default, for models of the given opset.
     pub fn auto(opset: i64) -> Self {
-        Self { opset, default: Form::Auto, named: BTreeMap::new(), narrows: false }
+        Self { opset, default: Form::Auto, named: BTreeMap::new(), narrows: false, finite: false }
     }
 
     /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.
@@ -108,7 +110,7 @@ pub(super) fn check_form(
     let wanted = match forms.of(op) {
         Form::Elementary => return Err("the elementary form was requested".into()),
         Form::Native => true,
-        Form::Auto => measured::is_better(op, variant, timed),
+        Form::Auto => measured::is_better(op, variant, timed, forms.finite),
     };
     if !wanted {
         return Err("the elementary form is better in the runtime".into());
@@ -144,7 +146,7 @@ pub(crate) fn check_movement(
     let timed = if dtype.is_float() { dtype } else { DType::F32 };
     match forms.of(op) {
         Form::Elementary => return Err("the elementary form was requested".into()),
-        Form::Auto if !measured::is_better(op, variant, timed) => {
+        Form::Auto if !measured::is_better(op, variant, timed, forms.finite) => {
             return Err("the elementary form is better in the runtime".into());
         }
         Form::Auto | Form::Native => {}

@@ -26,16 +26,18 @@ const NOISE: f64 = 0.1;
 /// As many times as large as that of the elementary form may an error be.
 const MOST_ERROR: f64 = 1.2;
 
-/// Whether `op` as one node is as exact as what it is made of, and at least as fast. onnxruntime's
-/// CPU provider computes small floats in float32, between casts: float32's times count for them.
-pub(super) fn is_better(op: &str, variant: &str, dtype: DType) -> bool {
+/// Whether `op` as one node is as exact as what it is made of, for NaN and infinities as well unless
+/// all numbers are `finite`, and at least as fast. onnxruntime's CPU provider computes small floats
+/// in float32, between casts: float32's times count for them.
+pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
     let row = |dtype| {
         let key = (op, variant, dtype);
         TABLE.iter().find(|row| (row.op, row.variant, row.dtype) == key)
     };
     let timed = if matches!(dtype, F16 | BF16) { F32 } else { dtype };
     let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else { return false };
-    exact.agrees && exact.error <= MOST_ERROR && fast.one.min(fast.all) >= 1.0 - NOISE
+    let agrees = exact.agrees || finite;
+    agrees && exact.error <= MOST_ERROR && fast.one.min(fast.all) >= 1.0 - NOISE
 }
 
 const fn row(

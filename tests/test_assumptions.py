@@ -137,6 +137,19 @@ def test_finite_numbers_are_not_nan() -> None:
     assert metadata["pkg.jax2onnx.assume"] == "finite"
 
 
+def test_what_would_be_nan_is_not_read() -> None:
+    def filled(x: jax.Array, i: jax.Array, value: float | None) -> jax.Array:
+        return x.at[i].get(mode="fill", fill_value=value)
+
+    model = to_onnx(lambda i: jnp.take(TABLE, i, axis=0), [PLACES], assume="finite")
+    assert op_types(model) == ["Gather"]
+    assert_close(run(model, [PLACES]), [TABLE[PLACES]])
+    for value in (0.5, 2):
+        outside = np.array([0, 9, -10, 8], np.int32)
+        model = to_onnx(lambda x, i, v=value: filled(x, i, v), [TABLE, outside], assume="finite")
+        assert_close(run(model, [TABLE, outside]), [filled(TABLE, outside, value)])
+
+
 def test_the_model_says_what_it_assumes() -> None:
     model = to_onnx(jnp.max, [ROWS], assume=["casts_in_range", "no_nan"])
     metadata = {entry.key: entry.value for entry in model.metadata_props}

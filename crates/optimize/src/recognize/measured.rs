@@ -26,9 +26,9 @@ const NOISE: f64 = 0.1;
 /// As many times as large as that of the elementary form may an error be.
 const MOST_ERROR: f64 = 1.2;
 
-/// Whether `op` as one node is as exact as what it is made of, for NaN and infinities as well unless
-/// all numbers are `finite`, and at least as fast. onnxruntime's CPU provider computes small floats
-/// in float32, between casts: float32's times count for them.
+/// Whether `op` as one node is as exact as what it is made of, and at least as fast. Unless all
+/// numbers are `finite`, that includes NaN and infinities. onnxruntime's CPU provider computes
+/// small floats in float32, between casts: float32's times count for them.
 pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {
     let row = |dtype| {
         let key = (op, variant, dtype);

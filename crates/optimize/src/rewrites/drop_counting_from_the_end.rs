@@ -15,7 +15,9 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
 };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    if !m.graph().assumptions.contains(Assumption::IndicesInRange) {
+    // An index outside of its array would be kept inside, or what it reads would be NaN.
+    let promises = [Assumption::IndicesInRange, Assumption::Finite];
+    if !promises.iter().any(|one| m.graph().assumptions.contains(*one)) {
         return Err("an index may be outside".into());
     }
     let root = m.root().clone();

@@ -3,7 +3,7 @@
 
 use jaxpr::Params;
 use onnx::fold::Progression;
-use onnx::{Attrs, ValueId, attrs};
+use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim, Kind, Tensor};
 
@@ -30,7 +30,11 @@ pub(crate) fn with_fill(
     if out.shape.contains(&ZERO) {
         return cx.full(out.dtype, 0.0, &out.shape);
     }
-    let gather = Gather::read(cx, operand, indices)?;
+    let mut gather = Gather::read(cx, operand, indices)?;
+    // Nothing is NaN, so no window is outside that would be.
+    if gather.mode == Mode::FillOrDrop && cx.assumes(Assumption::Finite) && fills_nan(cx)? {
+        gather.mode = Mode::Inside;
+    }
     if let Some(slice) = gather.slice(cx, operand, indices)? {
         return Ok(slice);
     }
@@ -62,6 +66,16 @@ pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
         (None, None) => Tensor::scalar(dtype, f64::NAN),
     };
     Ok(cx.constant(tensor.ok_or_else(none)?))
+}
+
+/// Whether windows outside of the operand hold NaN.
+fn fills_nan(cx: &Context<'_>) -> Result<bool> {
+    let is_nan = match cx.param("fill_value")? {
+        None => true,
+        Some(Fill::Float(value) | Fill::Complex(value, _)) => value.is_nan(),
+        Some(Fill::Int(_)) => false,
+    };
+    Ok(is_nan && cx.out(0).dtype.is_float())
 }
 
 /// The imaginary part of what windows outside of the operand hold.

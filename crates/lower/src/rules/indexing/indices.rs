@@ -18,6 +18,8 @@ pub(crate) enum Mode {
     Clip,
     /// It is read as the fill value, or not written.
     FillOrDrop,
+    /// There is none.
+    Inside,
 }
 
 impl Mode {
@@ -64,7 +66,7 @@ impl Starts {
             return Ok(Self { value, inside: None });
         }
         let given = comparable(cx, indices, limits)?;
-        let value = inside(cx, given, limits)?;
+        let value = if mode == Mode::Inside { given } else { inside(cx, given, limits)? };
         if mode == Mode::Clip || value == given {
             return Ok(Self { value, inside: None });
         }

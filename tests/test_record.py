@@ -141,7 +141,7 @@ def test_a_recording_says_nothing_about_the_machine(tmp_path: Path) -> None:
 def test_wrong_options() -> None:
     with pytest.raises(InvalidInputError, match="no effect without `record`"):
         to_onnx(jnp.sin, [(2,)], record_weights=True)
-    with pytest.raises(InvalidInputError, match="set `record` to a path"):
+    with pytest.raises(InvalidInputError, match="`record` needs a file name"):
         to_onnx(jnp.sin, [(2,)], record="/dev/null/model.jaxpr")
 
 

@@ -1,6 +1,7 @@
 """Sizes that are known only when the model runs: one model for all of them, equal to JAX."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import jax
@@ -513,3 +514,19 @@ def test_any_batch_and_length_in_other_frameworks(name: str) -> None:
         _, args = catalogue.build(name, batch=batch, length=length)
         expected = jax.tree.leaves(quick(fn)(*args))
         assert_close(run(model, jax.tree.leaves(args)), expected)
+
+
+@pytest.mark.parametrize("constraints", [[], ["T >= 6"]], ids=["any", "six"])
+def test_every_kind_of_slice(constraints: list[str]) -> None:
+    (size,) = export.symbolic_shape("T", constraints=constraints)
+    places = (None, -5, -1, 0, 2, 4)
+    slices = [slice(*ends, step) for ends in product(places, places) for step in (1, 3, -1, -2)]
+
+    def fn(x: jax.Array) -> list[jax.Array]:
+        return [x[places] for places in slices]
+
+    model = to_onnx(fn, [jax.ShapeDtypeStruct((size,), jnp.float32)])
+    for length in (6, 7, 11) if constraints else (1, 2, 5, 8):
+        x = np.arange(length, dtype=np.float32)
+        for places, found in zip(slices, run(model, [x]), strict=True):
+            np.testing.assert_array_equal(found, x[places], err_msg=f"{places} of {length}")

@@ -48,7 +48,7 @@ pub use builder::{Builder, Source};
 pub use encode::{EncodeOptions, encode};
 pub use error::{Error, Result};
 pub use graph::{Block, BlockId, Function, Graph, Node, NodeId, Op, Producer, Value, ValueId};
-pub use infer::{is_inferred, may_hold_as_many};
+pub use infer::{is_inferred, may_hold_as_many, sliced};
 pub use intern::intern;
 pub use listing::{ListedNode, Listing, PathError};
 pub use locations::external_locations;

@@ -20,7 +20,7 @@ use tensor::{DType, Dim, Tensor, Type};
 pub use context::Context;
 pub use emit::Foreign;
 pub(crate) use functions::Label;
-pub(crate) use slice::counted;
+pub(crate) use slice::{counted, written};
 
 use functions::Functions;
 

@@ -28,16 +28,21 @@ impl Context<'_> {
             let axis = fold::axis(axis, self.rank(value));
             let axis = axis.map_err(|reason| RuleError::Internal(reason.to_owned()))?;
             let size = &self.shape(value)[axis];
-            from[i] = counted(&starts[i], size);
-            to[i] = match &ends[i] {
-                end if steps[i] > 0 && is_behind(end, size) => Dim::Known(i64::MAX),
-                end => counted(end, size),
-            };
+            (from[i], to[i]) = written(&starts[i], &ends[i], steps[i], size);
         }
         let (starts, ends) = (self.dims(&from)?, self.dims(&to)?);
         let (axes, steps) = (self.i64s(axes), self.i64s(steps));
         Ok(self.op("Slice", &[value, starts, ends, axes, steps], Attrs::new())?)
     }
+}
+
+/// How a `Slice` writes where it starts and ends along an axis.
+pub(crate) fn written(start: &Dim, end: &Dim, step: i64, size: &Dim) -> (Dim, Dim) {
+    let end = match end {
+        end if step > 0 && is_behind(end, size) => Dim::Known(i64::MAX),
+        end => counted(end, size),
+    };
+    (counted(start, size), end)
 }
 
 /// Whether a computed place is proved to lie behind all elements.

@@ -37,6 +37,7 @@ use tensor::Type;
 pub(crate) use call::Call;
 pub(crate) use content::content;
 pub use reshape::may_hold_as_many;
+pub use slice::sliced;
 
 use crate::{Op, Result};
 

@@ -58,15 +58,22 @@ pub(super) fn slice(call: &Call<'_>) -> Result<Vec<Type>> {
     let slices = Slices::read(call)?;
     for (i, &axis) in slices.axes.iter().enumerate() {
         let (start, end, step) = (&slices.starts[i], &slices.ends[i], slices.steps[i]);
-        ty.shape[axis] = match (&ty.shape[axis], start, end) {
-            (Dim::Known(size), Dim::Known(start), Dim::Known(end)) => {
-                let (first, last) = clamp(*size, *start, *end, step);
-                Dim::Known(count(first, last, step))
-            }
-            (size, start, end) => symbolic(call, size, start, end, step)?,
-        };
+        ty.shape[axis] = sliced(&ty.shape[axis], start, end, step)
+            .map_err(|at| call.error(format!("cannot tell whether the index {at} is negative")))?;
     }
     Ok(vec![ty])
+}
+
+/// How many elements a `Slice` takes from an axis of some size. Fails on an index that may be negative
+/// or not, which it returns.
+pub fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Result<Dim, Dim> {
+    match (size, start, end) {
+        (Dim::Known(size), Dim::Known(start), Dim::Known(end)) => {
+            let (first, last) = clamp(*size, *start, *end, step);
+            Ok(Dim::Known(count(first, last, step)))
+        }
+        _ => symbolic(size, start, end, step),
+    }
 }
 
 /// The first index taken and the first not taken, in a known axis.
@@ -87,18 +94,18 @@ fn count(first: i64, last: i64, step: i64) -> i64 {
     if distance <= 0 { 0 } else { (distance - 1) / step + 1 }
 }
 
-fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> Result<Dim> {
+fn symbolic(size: &Dim, start: &Dim, end: &Dim, step: i64) -> std::result::Result<Dim, Dim> {
     let one = Dim::Known(1);
     if step > 0 {
         // A start past the axis or an end before it leaves nothing, clamped or not; not clamping
         // keeps equal sizes recognisable.
         let start = match start {
             Dim::Known(n @ 0..FAR) => Dim::Known(*n),
-            start => place(call, size, start, &Dim::Known(0), size)?,
+            start => place(size, start, &Dim::Known(0), size)?,
         };
         let end = match end {
             Dim::Known(n @ NEGATIVE_FAR..0) if *n != NEGATIVE_FAR => size.clone() + Dim::Known(*n),
-            end => place(call, size, end, &Dim::Known(0), size)?,
+            end => place(size, end, &Dim::Known(0), size)?,
         };
         return Ok(non_negative(&ceil_div(end - start, step)));
     }
@@ -106,19 +113,19 @@ fn symbolic(call: &Call<'_>, size: &Dim, start: &Dim, end: &Dim, step: i64) -> R
     let start = match start {
         // The place of the last element, even of an empty axis.
         Dim::Known(-1) => last.clone(),
-        start => place(call, size, start, &Dim::Known(0), &last)?,
+        start => place(size, start, &Dim::Known(0), &last)?,
     };
-    let end = place(call, size, end, &Dim::Known(-1), &last)?;
+    let end = place(size, end, &Dim::Known(-1), &last)?;
     Ok(non_negative(&ceil_div(start - end, step.saturating_neg())))
 }
 
-/// Where the index `at` falls in an axis, clamped to `low..=high`.
-fn place(call: &Call<'_>, size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> Result<Dim> {
+/// Where the index `at` falls in an axis, clamped to `low..=high`; `at` itself if that cannot be told.
+fn place(size: &Dim, at: &Dim, low: &Dim, high: &Dim) -> std::result::Result<Dim, Dim> {
     match at {
         Dim::Known(FAR..) => Ok(high.clone()),
         Dim::Known(..=NEGATIVE_FAR) => Ok(low.clone()),
         at if at_least(at, 0) => Ok(min(high, at)),
         at if at_least(&-at.clone(), 1) => Ok(max(&(size.clone() + at.clone()), low)),
-        at => Err(call.error(format!("cannot tell whether the index {at} is negative"))),
+        at => Err(at.clone()),
     }
 }

@@ -2,10 +2,10 @@
 
 use onnx::ValueId;
 use tensor::Dim;
-use tensor::bounds::at_least;
+use tensor::bounds::{at_least, same};
 
 use crate::Context;
-use crate::driver::counted;
+use crate::driver::{counted, written};
 use crate::rules::Result;
 use crate::rules::movement::rev;
 
@@ -39,8 +39,17 @@ impl Cut {
         self.step.abs() > 1 && !is_number(&self.first) && is_number(&self.last())
     }
 
-    /// Where a `Slice` ends that takes these places; `None` if it could not be written for some size.
+    /// Where a `Slice` ends that takes these places; `None` if it could not be written for some size, or
+    /// if nobody could tell that it takes as many.
     fn end(&self, size: &Dim) -> Option<Dim> {
+        let end = self.behind_the_last(size)?;
+        let (from, to) = written(&self.first, &end, self.step, size);
+        let taken = onnx::sliced(size, &from, &to, self.step);
+        taken.is_ok_and(|count| same(&count, &self.count)).then_some(end)
+    }
+
+    /// The place behind the last one; `None` if there is none in front of the first element.
+    fn behind_the_last(&self, size: &Dim) -> Option<Dim> {
         let (last, step) = (self.last(), Dim::Known(self.step));
         let next = last.clone() + step;
         if self.step > 0 {

@@ -51,9 +51,8 @@ def explicit_sharding(value: Any) -> Any:
     axes = getattr(mesh, "axis_types", None) or ()
     if jax.sharding.AxisType.Explicit not in axes:
         return None
-    if isinstance(
-        value, jax.Array
-    ):  # an array of keys lies as its integers do, which have more axes
+    if isinstance(value, jax.Array):
+        # An array of keys lies as its integers do, which have more axes.
         return jax.sharding.NamedSharding(mesh, jax.typeof(value).sharding.spec)
     return sharding
 

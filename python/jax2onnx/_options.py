@@ -233,7 +233,7 @@ def _operators(value: object) -> dict[str, str]:
         if name != "*" and name not in known:
             raise InvalidInputError(
                 "invalid-option",
-                f"`operators` names {name!r}, which has only one form or is no operator",
+                f"`operators` names {name!r}, which is not an operator or has only one form",
                 help=f"{_nearest(name, known)}the operators with several forms are: "
                 f"{', '.join(known)}; `*` means all others",
             )

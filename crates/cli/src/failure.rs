@@ -45,7 +45,7 @@ pub(crate) enum Failure {
         error: RecordingError,
     },
     /// Another file cannot be read or written.
-    #[error("{}: {}", path.display(), plain(error))]
+    #[error("{}: {}", path.display(), without_number(error))]
     Io {
         /// The file.
         path: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Absent(String),
     /// The terminal cannot be written to.
-    #[error("cannot write the output: {}", plain(.0))]
+    #[error("cannot write the output: {}", without_number(.0))]
     Output(io::Error),
 }
 
@@ -82,7 +82,7 @@ impl Failure {
 }
 
 /// What the operating system says, without the number of the error.
-fn plain(error: &io::Error) -> String {
+pub fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
         Some(end) => text[..end].to_owned(),

@@ -30,6 +30,7 @@ pub use explain_error::{explain_bytes, explain_file};
 pub use terminal::Terminal;
 
 use commands::Command;
+pub use failure::without_number;
 use failure::{Failure, Status};
 
 /// ONNX models that know the lines of Python they came from.

@@ -114,13 +114,10 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
         return writing(py, onnx::Error::Contents(source));
     }
     let path = path.display().to_string();
-    let reason = source.to_string();
+    let reason = cli::without_number(&source);
     match source.raw_os_error() {
         // With an errno, Python raises the subclass that programs catch, such as PermissionError.
-        Some(errno) => {
-            let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
-            PyOSError::new_err((errno, reason, path))
-        }
+        Some(errno) => PyOSError::new_err((errno, reason, path)),
         None => PyOSError::new_err(format!("{path}: {reason}")),
     }
 }

@@ -358,6 +358,9 @@ def measure(operator: str, variant: str, fns: Any) -> Iterator[Row]:
 HEAD = """//! What ONNX's own operators are worth in onnxruntime {version}, made by
 //! `python scripts/measure_operators.py`.
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashSet;
 use tensor::DType::{{self, BF16, F16, F32, F64}};
 
 /// What was measured of an operator, for one element type.
@@ -387,14 +390,34 @@ const MOST_ERROR: f64 = 1.2;
 /// numbers are `finite`, that includes NaN and infinities. onnxruntime's CPU provider computes
 /// small floats in float32, between casts: float32's times count for them.
 pub(super) fn is_better(op: &str, variant: &str, dtype: DType, finite: bool) -> bool {{
-    let row = |dtype| {{
-        let key = (op, variant, dtype);
-        TABLE.iter().find(|row| (row.op, row.variant, row.dtype) == key)
-    }};
+    let row = |dtype| rows(op).find(|row| row.variant == variant && row.dtype == dtype);
     let timed = if matches!(dtype, F16 | BF16) {{ F32 }} else {{ dtype }};
     let (Some(exact), Some(fast)) = (row(dtype), row(timed)) else {{ return false }};
     let agrees = exact.agrees || finite;
     agrees && exact.error <= MOST_ERROR && fast.one.min(fast.all) >= 1.0 - NOISE
+}}
+
+/// Whether that holds for any form of `op`.
+pub(super) fn may_be_better(op: &str, dtype: DType, finite: bool) -> bool {{
+    static BETTER: LazyLock<FxHashSet<(&str, DType, bool)>> = LazyLock::new(|| {{
+        let rows = TABLE.iter().flat_map(|row| [(row, false), (row, true)]);
+        let better =
+            rows.filter(|(row, finite)| is_better(row.op, row.variant, row.dtype, *finite));
+        better.map(|(row, finite)| (row.op, row.dtype, finite)).collect()
+    }});
+    BETTER.contains(&(op, dtype, finite))
+}}
+
+/// What was measured of `op`.
+fn rows(op: &str) -> impl Iterator<Item = &'static Row> {{
+    let first = TABLE.partition_point(|row| row.op < op);
+    TABLE[first..].iter().take_while(move |row| row.op == op)
+}}
+
+#[cfg(test)]
+#[test]
+fn rows_are_sorted_by_operator() {{
+    assert!(TABLE.is_sorted_by_key(|row| row.op));
 }}
 
 const fn row(
@@ -467,7 +490,7 @@ def main() -> int:
             )
             rows.append(row)
     if not chosen:
-        body = "\n".join(row.rust() for row in rows)
+        body = "\n".join(row.rust() for row in sorted(rows, key=lambda row: row.operator))
         TABLE.write_text(f"{HEAD.format(version=ort.__version__)}{body}\n];\n")
         write_errors((row.operator, row.variant, row.dtype, row.error) for row in rows)
     return 0

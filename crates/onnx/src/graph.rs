@@ -253,6 +253,12 @@ impl Graph {
         }
     }
 
+    /// Makes room for the nodes that a program of that many equations becomes, with what replaces them.
+    pub fn reserve(&mut self, equations: usize) {
+        self.nodes.reserve(3 * equations);
+        self.values.reserve(4 * equations);
+    }
+
     /// Starts to record what replaces values.
     pub fn remember_replacements(&mut self) {
         self.replacements.get_or_insert_default();
@@ -351,15 +357,30 @@ impl Graph {
         nodes
     }
 
+    /// The nodes of every block that have subgraphs, outer before inner.
+    pub fn nodes_with_blocks(&self) -> Vec<NodeId> {
+        if self.blocks.len() == 1 {
+            return Vec::new();
+        }
+        let mut nodes = self.all_nodes();
+        nodes.retain(|id| self.node(*id).blocks().next().is_some());
+        nodes
+    }
+
     /// Visits the nodes of all reachable blocks, and returns the blocks, outer before inner.
     fn visit_nodes(&self, mut visit: impl FnMut(NodeId)) -> Vec<BlockId> {
         let mut blocks = vec![Self::MAIN];
         blocks.extend(self.functions.iter().map(|f| f.body));
         let mut at = 0;
         while let Some(block) = blocks.get(at).copied() {
-            for id in self.nodes_of(block) {
+            let mut next = self.block(block).first;
+            while let Some(id) = next {
+                let node = self.node(id);
                 visit(id);
-                blocks.extend(self.node(id).blocks());
+                if self.blocks.len() > 1 {
+                    blocks.extend(node.blocks());
+                }
+                next = node.next;
             }
             at += 1;
         }

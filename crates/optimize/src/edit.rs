@@ -1,14 +1,15 @@
 //! The only way to change a graph: replaces nodes and values, and updates provenance, names and the
 //! work list.
 
-use indexmap::IndexSet;
 use onnx::{Attrs, BlockId, Builder, Graph, NodeId, Source, Use, ValueId};
 use provenance::{CallId, OriginId, Origins, ScopeId, Stage};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use tensor::{Dim, Type};
 
 use crate::rewrite::{Match, Memory, can_be_output};
 use crate::runner::Rule;
+use crate::small_set::SmallSet;
 use crate::{Error, Missed, Options, Problem, Report, Skip, Verify};
 
 /// Where a node came from, regardless of what emitted it.
@@ -16,7 +17,10 @@ type Place = (Option<CallId>, ScopeId);
 
 /// Distinct origins, in the order they came in. What is read in several places reaches its heirs on many
 /// ways: lists would double at every step of a chain.
-type Inherited = IndexSet<OriginId, FxBuildHasher>;
+type Inherited = SmallSet<OriginId>;
+
+/// A list of what there are few of.
+type Few<T> = SmallVec<[T; 4]>;
 
 /// Lends the graph to passes and rewrites.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ pub struct Editor<'a> {
     inherited: FxHashMap<NodeId, Inherited>,
     /// For nodes with several readers: the places of removed readers. Their replacements represent
     /// these places; the replacement of the last reader does not.
-    settled: FxHashMap<NodeId, FxHashSet<Place>>,
+    settled: FxHashMap<NodeId, SmallSet<Place>>,
     /// The nodes whose neighbourhood changed.
     touched: Vec<NodeId>,
     fuel: u64,
@@ -70,10 +74,6 @@ impl<'a> Editor<'a> {
         true
     }
 
-    pub(crate) fn is_out_of_fuel(&self) -> bool {
-        self.fuel == 0
-    }
-
     pub(crate) fn take_touched(&mut self) -> Vec<NodeId> {
         std::mem::take(&mut self.touched)
     }
@@ -109,45 +109,55 @@ impl<'a> Editor<'a> {
         let mut inherited: Vec<_> = self.inherited.into_iter().collect();
         inherited.sort_unstable_by_key(|(node, _)| *node);
         for (node, others) in inherited {
-            let others: Vec<_> = others.into_iter().collect();
             if let Some(origin) = self.graph.get(node).map(|n| n.origin) {
-                self.graph.node_mut(node).origin = self.origins.absorb(origin, &others);
+                let origin = self.origins.absorb(origin, others.as_slice());
+                self.graph.node_mut(node).origin = origin;
             }
         }
         self.report
     }
 
-    /// Tries one rewrite at one node; whether it applied.
-    pub(crate) fn attempt(&mut self, rule: &impl Rule, root: NodeId) -> Result<bool, Error> {
-        let origin = self.graph.node(root).origin;
-        let builder = builder(self.graph, self.origins, rule.name(), root);
+    /// Tries rules at one node until one applies, and returns its name.
+    pub(crate) fn attempt<R: Rule>(
+        &mut self,
+        rules: &[&R],
+        root: NodeId,
+    ) -> Result<Option<&'static str>, Error> {
+        let glance = R::glance(self.graph, self.graph.node(root));
+        let builder = builder(self.graph, self.origins, "", root);
         let mut found = Match::new(builder, &self.options.forms, &mut self.memory, root);
-        let outcome = rule.try_at(&mut found);
-        let fresh = found.into_fresh();
-        match outcome {
-            Ok(with) => {
-                self.spend(rule.name());
-                self.replace(rule.name(), root, &with, &fresh)?;
-                let verified = self.verify(rule.name(), Verify::EachRewrite);
-                verified.map_err(|error| Error { origin: Some(origin), ..error })?;
-                Ok(true)
+        for rule in rules {
+            if !rule.may_apply(found.graph(), found.root(), &glance) {
+                continue;
             }
-            Err(Skip::Failed(error)) => Err(self.error(rule.name(), root, Problem::Node(error))),
-            Err(Skip::Because(reason)) => {
-                self.discard(fresh);
-                self.count_skip(rule.name(), reason);
-                Ok(false)
+            if self.fuel == 0 {
+                break;
             }
-            Err(Skip::Missed(reason)) => {
-                self.discard(fresh);
-                if self.options.report_missed {
-                    // What is tried first says the most.
-                    self.missed.entry(root).or_insert((rule.name(), reason));
+            let name = rule.name();
+            match found.attempt(name, |m| rule.try_at(m)) {
+                Ok(with) => {
+                    let fresh = found.into_fresh();
+                    self.spend(name);
+                    let origin = self.graph.node(root).origin;
+                    self.replace(name, root, &with, &fresh)?;
+                    let verified = self.verify(name, Verify::EachRewrite);
+                    verified.map_err(|error| Error { origin: Some(origin), ..error })?;
+                    return Ok(Some(name));
                 }
-                self.count_skip(rule.name(), "it was missed");
-                Ok(false)
+                Err(Skip::Failed(error)) => {
+                    return Err(self.error(name, root, Problem::Node(error)));
+                }
+                Err(Skip::Because(reason)) => count_skip(&mut self.report, name, reason),
+                Err(Skip::Missed(reason)) => {
+                    if self.options.report_missed {
+                        // What is tried first says the most.
+                        self.missed.entry(root).or_insert((name, reason));
+                    }
+                    count_skip(&mut self.report, name, "it was missed");
+                }
             }
         }
+        Ok(None)
     }
 
     /// Reports that `op` could not be one node. What is found last counts: clean-ups come first.
@@ -162,21 +172,6 @@ impl<'a> Editor<'a> {
         builder(self.graph, self.origins, name, root)
     }
 
-    /// Counts why rewrites leave nodes alone, which only tests ask for.
-    fn count_skip(&mut self, _rule: &'static str, _reason: &'static str) {
-        #[cfg(test)]
-        {
-            *self.report.skipped.entry((_rule, _reason)).or_default() += 1;
-        }
-    }
-
-    /// Removes nodes that were emitted and are not used.
-    fn discard(&mut self, fresh: Vec<NodeId>) {
-        for node in fresh.into_iter().rev() {
-            self.graph.remove_node(node);
-        }
-    }
-
     /// Replaces the results of `root` by `with` and removes it, along with everything that was
     /// computed only for it. `fresh` are the nodes that were emitted for this.
     pub(crate) fn replace(
@@ -186,7 +181,7 @@ impl<'a> Editor<'a> {
         with: &[ValueId],
         fresh: &[NodeId],
     ) -> Result<(), Error> {
-        let mut fresh = fresh.to_vec();
+        let mut fresh: Few<NodeId> = Few::from_slice(fresh);
         let readers = self.redirect_all(name, root, with, &mut fresh)?;
         let mut gone = Vec::new();
         self.remove_unused(root, Some(&mut gone));
@@ -195,10 +190,10 @@ impl<'a> Editor<'a> {
         }
         fresh.retain(|node| self.graph.get(*node).is_some());
         if fresh.is_empty() {
-            self.bequeath(with, &readers, gone);
+            self.bequeath(with, &readers, &gone);
         } else {
             self.touched.extend(&fresh);
-            self.inherit(&fresh, gone);
+            self.inherit(&fresh, &gone);
         }
         Ok(())
     }
@@ -212,10 +207,10 @@ impl<'a> Editor<'a> {
         root: NodeId,
         with: &[ValueId],
     ) -> Result<(), Error> {
-        let readers = self.redirect_all(name, root, with, &mut Vec::new())?;
+        let readers = self.redirect_all(name, root, with, &mut Few::new())?;
         let inherited = self.inherited.remove(&root).unwrap_or_default();
         self.remove_unused(root, None);
-        self.bequeath(with, &readers, inherited);
+        self.bequeath(with, &readers, inherited.as_slice());
         Ok(())
     }
 
@@ -226,9 +221,9 @@ impl<'a> Editor<'a> {
         name: &'static str,
         root: NodeId,
         with: &[ValueId],
-        fresh: &mut Vec<NodeId>,
-    ) -> Result<Vec<NodeId>, Error> {
-        let old = self.graph.node(root).outputs.clone();
+        fresh: &mut Few<NodeId>,
+    ) -> Result<Few<NodeId>, Error> {
+        let old: Few<ValueId> = Few::from_slice(&self.graph.node(root).outputs);
         if old.len() != with.len() {
             let (old, new) = (old.len(), with.len());
             return Err(self.error(name, root, Problem::Count { old, new }));
@@ -246,20 +241,15 @@ impl<'a> Editor<'a> {
 
     /// Passes origins on to the nodes that compute `values`. Constants and inputs are not nodes, so their
     /// `readers` inherit the origins instead.
-    fn bequeath(
-        &mut self,
-        values: &[ValueId],
-        readers: &[NodeId],
-        gone: impl IntoIterator<Item = OriginId>,
-    ) {
+    fn bequeath(&mut self, values: &[ValueId], readers: &[NodeId], gone: &[OriginId]) {
         let producers = values.iter().filter_map(|value| self.graph.producer(*value));
-        let producers: Vec<_> = producers.collect();
+        let producers: Few<_> = producers.collect();
         self.inherit(if producers.is_empty() { readers } else { &producers }, gone);
     }
 
     /// The nodes that read a value, each once.
-    fn readers(&self, value: ValueId) -> Vec<NodeId> {
-        let mut readers: Vec<_> = self.graph.value(value).uses().filter_map(reader).collect();
+    fn readers(&self, value: ValueId) -> Few<NodeId> {
+        let mut readers: Few<_> = self.graph.value(value).uses().filter_map(reader).collect();
         readers.sort_unstable();
         readers.dedup();
         readers
@@ -291,7 +281,7 @@ impl<'a> Editor<'a> {
         fresh: &[NodeId],
     ) -> Result<Option<NodeId>, Error> {
         let block = self.graph.node(root).block();
-        let uses: Vec<_> = self.graph.value(old).uses().collect();
+        let uses: Few<_> = self.graph.value(old).uses().collect();
         let is_output = |place: &Use| matches!(place, Use::Output(b, _) if *b == block);
         let returned = uses.iter().any(is_output);
         let is_fresh = self.graph.producer(new).is_some_and(|node| fresh.contains(&node));
@@ -329,7 +319,8 @@ impl<'a> Editor<'a> {
     /// Removes `node` if nothing reads its results, and then whatever was computed only for it. The
     /// origins of removed nodes are appended to `gone`; without it, nothing replaces them.
     pub(crate) fn remove_unused(&mut self, node: NodeId, mut gone: Option<&mut Vec<OriginId>>) {
-        let mut stack = vec![node];
+        let mut stack: Few<NodeId> = Few::from_slice(&[node]);
+        let mut operands = Vec::new();
         while let Some(id) = stack.pop() {
             let Some(node) = self.graph.get(id) else { continue };
             if node.outputs.iter().any(|value| self.graph.value(*value).is_used()) {
@@ -342,13 +333,13 @@ impl<'a> Editor<'a> {
             if let Some(gone) = gone.as_deref_mut() {
                 // What replaces a loop stands for all that its rounds computed.
                 let within = node.blocks().flat_map(|block| self.origins_within(block));
+                let inherited = inherited.as_slice().iter().copied();
                 let mine = std::iter::once(origin).chain(within).chain(inherited);
                 gone.extend(mine.filter(|id| !settled.contains(&self.place(*id))));
             }
-            let mut operands = Vec::new();
             collect_operands(self.graph, id, &mut operands);
             self.graph.remove_node(id);
-            for value in operands {
+            for value in operands.drain(..) {
                 if let Some(producer) = self.graph.producer(value) {
                     stack.push(producer);
                     let here = gone.is_some() && self.graph.value(value).is_used();
@@ -369,7 +360,8 @@ impl<'a> Editor<'a> {
             for id in self.graph.nodes_of(block) {
                 let node = self.graph.node(id);
                 origins.push(node.origin);
-                origins.extend(self.inherited.get(&id).into_iter().flatten());
+                let inherited = self.inherited.get(&id).map(SmallSet::as_slice);
+                origins.extend(inherited.unwrap_or_default());
                 blocks.extend(node.blocks());
             }
         }
@@ -377,10 +369,11 @@ impl<'a> Editor<'a> {
     }
 
     /// Records that a reader of `node` with this `origin` was removed, if others stay.
-    fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &FxHashSet<Place>) {
+    fn settle(&mut self, node: NodeId, origin: Option<OriginId>, before: &SmallSet<Place>) {
         if origin.is_some() || !before.is_empty() {
             let place = origin.map(|origin| self.place(origin));
-            self.settled.entry(node).or_default().extend(place.iter().chain(before));
+            let places = place.iter().chain(before.as_slice()).copied();
+            self.settled.entry(node).or_default().extend(places);
         }
     }
 
@@ -397,21 +390,14 @@ impl<'a> Editor<'a> {
     /// Makes `new` inherit what `old` would have inherited.
     pub(crate) fn hand_over(&mut self, old: NodeId, new: NodeId) {
         let inherited = self.inherited.remove(&old).unwrap_or_default();
-        self.inherit(&[new], inherited);
+        self.inherit(&[new], inherited.as_slice());
     }
 
     /// Passes the origins of removed nodes on to nodes that stay.
-    pub(crate) fn inherit(&mut self, heirs: &[NodeId], gone: impl IntoIterator<Item = OriginId>) {
-        let Some((last, others)) = heirs.split_last() else { return };
-        let mut gone: Inherited = gone.into_iter().collect();
-        for heir in others {
-            self.inherited.entry(*heir).or_default().extend(&gone);
+    pub(crate) fn inherit(&mut self, heirs: &[NodeId], gone: &[OriginId]) {
+        for heir in heirs {
+            self.inherited.entry(*heir).or_default().extend(gone.iter().copied());
         }
-        let mine = self.inherited.entry(*last).or_default();
-        if mine.len() < gone.len() {
-            std::mem::swap(mine, &mut gone);
-        }
-        mine.extend(gone);
     }
 }
 
@@ -433,6 +419,15 @@ fn builder<'b>(
         stage: Stage::Rewrite,
         site: None,
         source,
+    }
+}
+
+/// Counts why rewrites leave nodes alone, which only tests ask for.
+#[cfg_attr(not(test), expect(unused_variables, reason = "only tests ask"))]
+fn count_skip(report: &mut Report, rule: &'static str, reason: &'static str) {
+    #[cfg(test)]
+    {
+        *report.skipped.entry((rule, reason)).or_default() += 1;
     }
 }
 

@@ -56,7 +56,7 @@ impl Loop {
     /// All loops, inner before outer. What is done to one may remove or change others, so each is to be
     /// looked up when its turn comes.
     pub(crate) fn all(graph: &Graph) -> Vec<NodeId> {
-        let mut nodes = graph.all_nodes();
+        let mut nodes = graph.nodes_with_blocks();
         nodes.retain(|id| Self::at(graph, *id).is_some());
         nodes.reverse();
         nodes

@@ -1,5 +1,7 @@
 //! The steps of the optimiser, and their order.
 
+use std::sync::LazyLock;
+
 use onnx::Graph;
 use provenance::Origins;
 
@@ -8,19 +10,36 @@ use crate::passes::{
     hoist_invariants, inline_known_branches, layout, merge_duplicate_constants, reshape_parameters,
     scan_backwards,
 };
-use crate::recognize::{recurrent, resample};
-use crate::rewrites::{ARRANGE, CLEAN_UP, COMPUTE, CONVOLVE, FUSE, PARAMETERS, SETTLE};
-use crate::{
-    Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize, runner,
-};
+use crate::recognize::{RECOGNITION, recurrent, resample};
+use crate::rewrites;
+use crate::runner::Rules;
+use crate::{Changed, Editor, Error, Options, Pass, Problem, Report, Rewrite, Verify, recognize};
+
+/// Rewrites that are applied together.
+type Group = LazyLock<Rules<'static, Rewrite>>;
+
+macro_rules! group {
+    ($name:literal, $rewrites:expr) => {
+        Group::new(|| Rules::new($name, $rewrites.iter().copied()))
+    };
+}
+
+static CLEAN_UP: Group = group!("clean-ups", rewrites::CLEAN_UP);
+static COMPUTE: Group = group!("clean-ups", rewrites::COMPUTE);
+static ARRANGE: Group = group!("fusions", rewrites::ARRANGE);
+static RESAMPLE: Group = group!("recognition", &[&resample::REWRITE]);
+static FUSE: Group = group!("fusions", rewrites::FUSE);
+static CONVOLVE: Group = group!("fusions", rewrites::CONVOLVE);
+static SETTLE: Group = group!("settling", rewrites::SETTLE);
+static PARAMETERS: Group = group!("parameters", rewrites::PARAMETERS);
 
 enum Step {
     Pass(Pass),
-    CleanUps(&'static [&'static Rewrite]),
+    CleanUps(&'static Group),
     /// Branches that are always taken, and whatever constants in them decide.
     Branches,
     Recognition,
-    Fusions(&'static [&'static Rewrite]),
+    Fusions(&'static Group),
     /// A pass that, like a fusion, may change the order in which sums are added up.
     Layout(Pass),
 }
@@ -32,8 +51,8 @@ enum Step {
 /// Fusions come last: they hide what clean-ups look for.
 const STEPS: [Step; 16] = [
     Step::Pass(eliminate_dead_nodes::PASS),
-    Step::CleanUps(CLEAN_UP),
-    Step::CleanUps(COMPUTE),
+    Step::CleanUps(&CLEAN_UP),
+    Step::CleanUps(&COMPUTE),
     Step::Branches,
     Step::Pass(merge_duplicate_constants::PASS),
     Step::Pass(common_subexpressions::PASS),
@@ -41,12 +60,12 @@ const STEPS: [Step; 16] = [
     Step::Pass(scan_backwards::PASS),
     Step::Pass(hoist_invariants::PASS),
     Step::Pass(carry_known_values::PASS),
-    Step::Fusions(ARRANGE),
+    Step::Fusions(&ARRANGE),
     Step::Pass(reshape_parameters::PASS),
     Step::Recognition,
-    Step::Fusions(FUSE),
+    Step::Fusions(&FUSE),
     Step::Layout(layout::PASS),
-    Step::Fusions(CONVOLVE),
+    Step::Fusions(&CONVOLVE),
 ];
 
 /// How many of the steps, the first ones, only fold, share and remove.
@@ -66,15 +85,15 @@ pub fn optimize(
     edit.verify("an earlier step", Verify::EachRewrite)?;
     repeat(&mut edit, options)?;
     // A triangle cannot be moved as a choice can, so it is cut out where everything lies as it will.
-    if options.fuse && runner::run(&mut edit, "settling", SETTLE.iter().copied())? == Changed::Yes {
+    if options.fuse && SETTLE.run(&mut edit)? == Changed::Yes {
         for step in &STEPS[..CLEANING] {
             run(&mut edit, step)?;
         }
     }
     // Fusions look for what was computed from parameters, so that comes first.
-    if runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())? == Changed::Yes {
+    if PARAMETERS.run(&mut edit)? == Changed::Yes {
         repeat(&mut edit, options)?;
-        runner::run(&mut edit, "parameters", PARAMETERS.iter().copied())?;
+        PARAMETERS.run(&mut edit)?;
     }
     Ok(edit.finish())
 }
@@ -99,27 +118,25 @@ fn repeat(edit: &mut Editor<'_>, options: &Options) -> Result<(), Error> {
 
 fn run(edit: &mut Editor<'_>, step: &Step) -> Result<Changed, Error> {
     let pass = match step {
-        Step::CleanUps(rewrites) => {
-            return runner::run(edit, "clean-ups", rewrites.iter().copied());
-        }
+        Step::CleanUps(rewrites) | Step::Fusions(rewrites) => return rewrites.run(edit),
         Step::Branches => {
             let mut changed = Changed::No;
             while run(edit, &Step::Pass(inline_known_branches::PASS))? == Changed::Yes {
                 changed = Changed::Yes;
-                run(edit, &Step::CleanUps(CLEAN_UP))?;
-                run(edit, &Step::CleanUps(COMPUTE))?;
+                run(edit, &Step::CleanUps(&CLEAN_UP))?;
+                run(edit, &Step::CleanUps(&COMPUTE))?;
             }
             return Ok(changed);
         }
-        Step::Fusions(rewrites) => return runner::run(edit, "fusions", rewrites.iter().copied()),
         Step::Recognition => {
-            let name = "recognition";
-            let broken =
-                |reason| Error { rewrite: name, origin: None, problem: Problem::Pattern(reason) };
-            let mut changed = runner::run(edit, name, recurrent::all().map_err(broken)?)?;
+            let broken = |reason: &&'static str| {
+                let problem = Problem::Pattern(reason);
+                Error { rewrite: RECOGNITION, origin: None, problem }
+            };
+            let mut changed = recurrent::RULES.as_ref().map_err(broken)?.run(edit)?;
             changed |= run(edit, &Step::Pass(recurrent::both_directions::PASS))?;
-            changed |= runner::run(edit, name, [&resample::REWRITE])?;
-            changed |= runner::run(edit, name, recognize::all().map_err(broken)?)?;
+            changed |= RESAMPLE.run(edit)?;
+            changed |= recognize::RULES.as_ref().map_err(broken)?.run(edit)?;
             return Ok(changed);
         }
         Step::Pass(pass) | Step::Layout(pass) => pass,

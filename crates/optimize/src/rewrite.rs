@@ -21,6 +21,10 @@ pub struct Rewrite {
 }
 
 impl Rule for Rewrite {
+    type Glance = ();
+
+    fn glance(_graph: &Graph, _node: &Node) {}
+
     fn name(&self) -> &'static str {
         self.name
     }
@@ -95,6 +99,22 @@ impl<'a> Match<'a> {
     /// What was found out before, to be added to.
     pub(crate) fn memory(&mut self) -> &mut Memory {
         self.memory
+    }
+
+    /// Lets the rule `name` do its work. If it skips, what it emitted is removed.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce(&mut Self) -> Result<T, Skip>,
+    ) -> Result<T, Skip> {
+        self.builder.name = name;
+        let outcome = work(self);
+        if outcome.is_err() {
+            for node in self.fresh.drain(..).rev() {
+                self.builder.graph.remove_node(node);
+            }
+        }
+        outcome
     }
 
     /// What was emitted.

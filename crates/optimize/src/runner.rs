@@ -9,12 +9,17 @@ use crate::{Changed, Editor, Error, Match, Problem, Skip, Verify};
 
 /// Something that replaces a node: a rewrite, or the recognition of an operator.
 pub(crate) trait Rule {
+    /// What is seen of a node at a glance, once for all rules.
+    type Glance;
+
     /// What it is called.
     fn name(&self) -> &'static str;
     /// The operators it looks at.
     fn roots(&self) -> &[&'static str];
+    /// Takes a glance at `node`.
+    fn glance(graph: &Graph, node: &Node) -> Self::Glance;
     /// Whether it is worth trying at `node`: a quick look, for rules that there are many of.
-    fn may_apply(&self, _graph: &Graph, _node: &Node) -> bool {
+    fn may_apply(&self, _graph: &Graph, _node: &Node, _glance: &Self::Glance) -> bool {
         true
     }
     /// The values that replace the results of the root, or why it stays.
@@ -22,13 +27,19 @@ pub(crate) trait Rule {
 }
 
 /// A list of nodes without repetition.
-#[derive(Default)]
 struct WorkList {
     queue: VecDeque<NodeId>,
     queued: Vec<bool>,
 }
 
 impl WorkList {
+    fn new(nodes: Vec<NodeId>) -> Self {
+        let most = nodes.iter().map(|node| node.index()).max().unwrap_or(0);
+        let mut queued = vec![false; most + 1];
+        nodes.iter().for_each(|node| queued[node.index()] = true);
+        Self { queue: nodes.into(), queued }
+    }
+
     fn push(&mut self, node: NodeId) {
         let index = node.index();
         if index >= self.queued.len() {
@@ -46,48 +57,59 @@ impl WorkList {
     }
 }
 
-/// Applies `rewrites`, called `name` together, until none of them applies anywhere.
+/// Rules that are tried together.
+#[derive(Debug)]
+pub(crate) struct Rules<'r, R> {
+    name: &'static str,
+    /// By the operators that they look at.
+    by_root: FxHashMap<&'r str, Vec<&'r R>>,
+}
+
+impl<'r, R: Rule> Rules<'r, R> {
+    /// The rules, and what they are called together.
+    pub(crate) fn new(name: &'static str, rules: impl IntoIterator<Item = &'r R>) -> Self {
+        let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
+        for rule in rules {
+            for root in rule.roots() {
+                by_root.entry(root).or_default().push(rule);
+            }
+        }
+        Self { name, by_root }
+    }
+
+    /// Applies them until none of them applies anywhere.
+    pub(crate) fn run(&self, edit: &mut Editor<'_>) -> Result<Changed, Error> {
+        let nodes = edit.graph().all_nodes();
+        // Every rule makes the graph simpler, so a node is replaced a few times at most.
+        let limit = 64 * nodes.len() + 4096;
+        let mut work = WorkList::new(nodes);
+        edit.take_touched();
+        let mut applied = 0;
+        while let Some(id) = work.pop() {
+            let Some(node) = edit.graph().get(id).filter(|n| n.op.domain.is_empty()) else {
+                continue;
+            };
+            let Some(rules) = self.by_root.get(node.op.name) else { continue };
+            let Some(rewrite) = edit.attempt(rules, id)? else { continue };
+            applied += 1;
+            if applied > limit {
+                return Err(Error { rewrite, origin: None, problem: Problem::Endless });
+            }
+            edit.take_touched().into_iter().for_each(|node| work.push(node));
+        }
+        if applied > 0 {
+            edit.verify(self.name, Verify::EachPass)?;
+        }
+        Ok(Changed::from(applied > 0))
+    }
+}
+
+/// Applies `rules`, called `name` together, until none of them applies anywhere.
+#[cfg(test)]
 pub(crate) fn run<'r, R: Rule + 'r>(
     edit: &mut Editor<'_>,
     name: &'static str,
-    rewrites: impl IntoIterator<Item = &'r R>,
+    rules: impl IntoIterator<Item = &'r R>,
 ) -> Result<Changed, Error> {
-    let mut by_root: FxHashMap<&str, Vec<&R>> = FxHashMap::default();
-    for rewrite in rewrites {
-        for root in rewrite.roots() {
-            by_root.entry(root).or_default().push(rewrite);
-        }
-    }
-    let mut work = WorkList::default();
-    let nodes = edit.graph().all_nodes();
-    // Every rewrite makes the graph simpler, so a node is replaced a few times at most.
-    let limit = 64 * nodes.len() + 4096;
-    nodes.into_iter().for_each(|node| work.push(node));
-    edit.take_touched();
-    let mut applied = 0;
-    while let Some(id) = work.pop() {
-        let Some(node) = edit.graph().get(id).filter(|n| n.op.domain.is_empty()) else { continue };
-        let Some(candidates) = by_root.get(node.op.name) else { continue };
-        for rewrite in candidates {
-            if !edit.graph().get(id).is_some_and(|node| rewrite.may_apply(edit.graph(), node)) {
-                continue;
-            }
-            if edit.is_out_of_fuel() {
-                return Ok(Changed::from(applied > 0));
-            }
-            if edit.attempt(*rewrite, id)? {
-                applied += 1;
-                if applied > limit {
-                    let (rewrite, origin) = (rewrite.name(), None);
-                    return Err(Error { rewrite, origin, problem: Problem::Endless });
-                }
-                edit.take_touched().into_iter().for_each(|node| work.push(node));
-                break;
-            }
-        }
-    }
-    if applied > 0 {
-        edit.verify(name, Verify::EachPass)?;
-    }
-    Ok(Changed::from(applied > 0))
+    Rules::new(name, rules).run(edit)
 }

@@ -1,6 +1,7 @@
 //! Origins: what a node's `origin` field points at, and the one way to merge them.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -97,7 +98,7 @@ impl From<&'static Location<'static>> for Site {
 }
 
 /// The code that emitted a node: `sin.lower` and the line of its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emitter {
     /// The rule's or the rewrite's name.
     pub name: &'static str,
@@ -105,6 +106,14 @@ pub struct Emitter {
     pub stage: Stage,
     /// The file and line of the statement that emitted the node.
     pub at: Site,
+}
+
+/// The line tells statements apart that emit nodes for the same equation, and is hashed faster than
+/// names and paths.
+impl Hash for Emitter {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.at.line().hash(state);
+    }
 }
 
 impl Emitter {
@@ -176,6 +185,12 @@ impl Default for Origins {
 impl Origins {
     /// The scope of the model itself.
     pub const ROOT: ScopeId = ScopeId(0);
+
+    /// Makes room for the origins that a program of that many equations has.
+    pub fn reserve(&mut self, equations: usize) {
+        self.calls.reserve(equations);
+        self.origins.reserve(3 * equations);
+    }
 
     /// Interns the place of an equation.
     pub fn call(&mut self, call: Call) -> CallId {

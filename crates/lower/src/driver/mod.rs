@@ -188,6 +188,9 @@ pub fn lower(
     preflight::check(program, main, external, origins)?;
     let mut graph = Graph::new(&boundary.model_name);
     graph.assumptions = options.assumptions;
+    let equations = program.jaxprs.iter().map(|jaxpr| jaxpr.eqns.len()).sum();
+    graph.reserve(equations);
+    origins.reserve(equations);
     let frame = Frame::new(Graph::MAIN);
     let functions = Functions::default();
     let mut state = State { frame, functions, results: Results::default() };

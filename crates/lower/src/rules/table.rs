@@ -4,6 +4,10 @@
 //! of PRNG keys, and which equations JAX puts in terms of other primitives first. Nothing else knows
 //! primitives by name but rules that look into jaxprs.
 
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
 use super::primitive::Complex::{Each, Flat, RealOnly};
 use super::primitive::Control::{Branches, Rounds, While};
 use super::primitive::Expansion::{
@@ -25,9 +29,12 @@ pub(crate) const TABLE_FILE: &str = file!();
 
 /// The row of a primitive.
 pub fn primitive(name: &str) -> Option<&'static Primitive> {
-    let at = TABLE.binary_search_by(|row| row.name.cmp(name)).ok()?;
-    TABLE.get(at)
+    BY_NAME.get(name).copied()
 }
+
+/// The rows by name, which are looked up for each equation.
+static BY_NAME: LazyLock<FxHashMap<&str, &Primitive>> =
+    LazyLock::new(|| TABLE.iter().map(|row| (row.name, row)).collect());
 
 /// All rows, in alphabetical order.
 pub fn primitives() -> &'static [Primitive] {

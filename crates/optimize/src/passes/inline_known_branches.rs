@@ -9,7 +9,7 @@ pub(crate) const PASS: Pass = Pass { name: "inline_known_branches", run };
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     // Outer nodes come first, so what is within a branch that is not taken is gone when its turn comes.
-    for id in edit.graph().all_nodes() {
+    for id in edit.graph().nodes_with_blocks() {
         let Some(branch) = taken(edit.graph(), id) else { continue };
         if !edit.spend(PASS.name) {
             return Ok(changed);

@@ -71,7 +71,7 @@ impl Way {
         edit.graph_mut().set_input(reader, at, Some(self.source));
         let mut gone = Vec::new();
         edit.remove_unused(self.slice, Some(&mut gone));
-        edit.inherit(&[scan], gone);
+        edit.inherit(&[scan], &gone);
     }
 }
 

@@ -94,6 +94,30 @@ impl Forms {
 /// Operators that only compare numbers: they are exact for integers too, and as fast as for float32.
 const COMPARISONS: &[&str] = &["Clip"];
 
+/// Whether the user and the runtime may accept `op` as one node, whatever its attributes are: what can be told
+/// before it is found.
+pub(super) fn check_operator(forms: &Forms, op: &str, dtype: DType) -> Result<(), Skip> {
+    let wanted = match forms.of(op) {
+        Form::Elementary => return Err(REQUESTED.into()),
+        Form::Native => true,
+        Form::Auto => measured::may_be_better(op, timed(op, dtype), forms.finite),
+    };
+    if wanted { Ok(()) } else { Err(SLOWER.into()) }
+}
+
+const REQUESTED: &str = "the elementary form was requested";
+const SLOWER: &str = "the elementary form is better in the runtime";
+
+/// Whether `op` only compares numbers of this type, which are integers.
+fn compares_integers(op: &str, dtype: DType) -> bool {
+    COMPARISONS.contains(&op) && dtype.is_integer()
+}
+
+/// The type whose measurements count for `op`.
+fn timed(op: &str, dtype: DType) -> DType {
+    if compares_integers(op, dtype) { DType::F32 } else { dtype }
+}
+
 /// Whether the user, the opset and the runtime accept `op` with `attrs` as one node.
 pub(super) fn check_form(
     forms: &Forms,
@@ -102,18 +126,17 @@ pub(super) fn check_form(
     dtype: DType,
     attrs: &Attrs,
 ) -> Result<(), Skip> {
-    let is_compared = COMPARISONS.contains(&op) && dtype.is_integer();
+    let is_compared = compares_integers(op, dtype);
     if !dtype.is_float() && !is_compared {
         return Err("only floats are recognised".into());
     }
-    let timed = if is_compared { DType::F32 } else { dtype };
     let wanted = match forms.of(op) {
-        Form::Elementary => return Err("the elementary form was requested".into()),
+        Form::Elementary => return Err(REQUESTED.into()),
         Form::Native => true,
-        Form::Auto => measured::is_better(op, variant, timed, forms.finite),
+        Form::Auto => measured::is_better(op, variant, timed(op, dtype), forms.finite),
     };
     if !wanted {
-        return Err("the elementary form is better in the runtime".into());
+        return Err(SLOWER.into());
     }
     let missing = "the opset has no such operator";
     let schema = schema::find(&Op::onnx(op), forms.opset).ok_or(missing)?;
@@ -145,9 +168,9 @@ pub(crate) fn check_movement(
 ) -> Result<(), Skip> {
     let timed = if dtype.is_float() { dtype } else { DType::F32 };
     match forms.of(op) {
-        Form::Elementary => return Err("the elementary form was requested".into()),
+        Form::Elementary => return Err(REQUESTED.into()),
         Form::Auto if !measured::is_better(op, variant, timed, forms.finite) => {
-            return Err("the elementary form is better in the runtime".into());
+            return Err(SLOWER.into());
         }
         Form::Auto | Form::Native => {}
     }

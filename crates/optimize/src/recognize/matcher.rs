@@ -7,7 +7,8 @@
 mod look;
 mod parts;
 
-pub(super) use look::may_be;
+pub(crate) use look::Seen;
+pub(super) use look::{expected, may_be, seen};
 
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
 use smallvec::SmallVec;

@@ -28,10 +28,10 @@ use rustc_hash::FxHashSet;
 
 use self::conditions::Condition;
 use self::found::Found;
-use self::matcher::Finding;
+use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::rewrites::MOVED;
-use crate::runner::Rule;
+use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
 /// The texts of the patterns. Among spellings with the same root, the more specific come first.
@@ -55,6 +55,8 @@ pub(crate) struct Recognizer {
     /// The operator.
     op: &'static str,
     root: [&'static str; 1],
+    /// What its operands look like at a glance.
+    operands: Seen,
     spelling: Spelling,
     condition: Option<Condition>,
 }
@@ -68,7 +70,10 @@ static RECOGNIZERS: LazyLock<Result<Vec<Recognizer>, String>> = LazyLock::new(||
     let recognizers = spellings.flat_map(|spelling| {
         let op = spelling.replacement.core().op;
         let condition = conditions::of(op);
-        let root = |root| Recognizer { op, root: [root], spelling: spelling.clone(), condition };
+        let root = |root| {
+            let operands = matcher::expected(root, &spelling.pattern);
+            Recognizer { op, root: [root], operands, spelling: spelling.clone(), condition }
+        };
         roots(&spelling).into_iter().map(root).collect::<Vec<_>>()
     });
     Ok(recognizers.collect())
@@ -82,11 +87,24 @@ fn roots(spelling: &Spelling) -> Vec<&'static str> {
 }
 
 /// All recognisers; the reason if a pattern cannot be read, which is a bug in this project.
-pub(crate) fn all() -> Result<&'static [Recognizer], &'static str> {
+fn all() -> Result<&'static [Recognizer], &'static str> {
     RECOGNIZERS.as_deref().map_err(String::as_str)
 }
 
+/// What the rules are called together.
+pub(crate) const RECOGNITION: &str = "recognition";
+
+/// The rules of all recognisers.
+pub(crate) static RULES: LazyLock<Result<Rules<'static, Recognizer>, &'static str>> =
+    LazyLock::new(|| Ok(Rules::new(RECOGNITION, all()?)));
+
 impl Rule for Recognizer {
+    type Glance = Seen;
+
+    fn glance(graph: &Graph, node: &Node) -> Seen {
+        matcher::seen(graph, node)
+    }
+
     fn name(&self) -> &'static str {
         if ELEMENTARY.contains(&self.op) { "shorter_spelling" } else { self.op }
     }
@@ -95,11 +113,14 @@ impl Rule for Recognizer {
         &self.root
     }
 
-    fn may_apply(&self, graph: &Graph, node: &Node) -> bool {
-        matcher::may_be(graph, node, &self.spelling.pattern)
+    fn may_apply(&self, graph: &Graph, node: &Node, seen: &Seen) -> bool {
+        self.operands.may_be(seen) && matcher::may_be(graph, node, &self.spelling.pattern)
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+        if !ELEMENTARY.contains(&self.op) {
+            choice::check_operator(m.forms(), self.op, m.ty(m.result()?).dtype)?;
+        }
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding));

@@ -16,8 +16,15 @@ const ONE: Axis = u8::MAX;
 const ANY: Axis = u8::MAX - 1;
 
 /// For each axis of a value, which axis of the result it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Placement(SmallVec<[Axis; 6]>);
+
+/// As a copy of its bytes: a `SmallVec` clones its items one by one, and searches clone much.
+impl Clone for Placement {
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Placement {
     /// The axes of the result itself; `None` if there are more than fit.
@@ -28,12 +35,12 @@ impl Placement {
 
     /// That of a value whose axes may be any.
     pub(super) fn unknown(rank: usize) -> Self {
-        Self(std::iter::repeat_n(ANY, rank).collect())
+        Self(SmallVec::from_elem(ANY, rank))
     }
 
     /// That of an operand with `rank` axes of an elementwise operator.
     pub(super) fn operand(&self, rank: usize) -> Option<Self> {
-        Some(Self(self.0.get(self.0.len().checked_sub(rank)?..)?.into()))
+        Some(Self(SmallVec::from_slice(self.0.get(self.0.len().checked_sub(rank)?..)?)))
     }
 
     /// That of a value with one more axis behind, which may be any.

@@ -39,14 +39,14 @@ const GROWTH: usize = 1 << 20;
 const MASK_LIMIT: usize = 1 << 20;
 
 fn try_at(m: &mut Match<'_>, exactness: Exactness) -> Result<Vec<ValueId>, Skip> {
-    let results = m.root().outputs.clone();
-    if let [result] = *results {
+    if let [result] = *m.root().outputs {
         let known = empty(m.ty(result)).or_else(|| known_content(m.graph(), result));
         if let Some(tensor) = known {
             return Ok(vec![m.tensor(tensor)]);
         }
     }
-    let tensors = (0..results.len()).map(|index| evaluate(m, index, exactness));
+    check_constants(m)?;
+    let tensors = (0..m.root().outputs.len()).map(|index| evaluate(m, index, exactness));
     let tensors: Vec<(Tensor, usize)> = tensors.collect::<Result<_, _>>()?;
     let mut values = Vec::new();
     for (tensor, growth) in tensors {
@@ -202,15 +202,19 @@ fn stored_once(m: &Match<'_>, view: Tensor) -> Option<Tensor> {
     (is_alone && view.byte_len() <= view.source_len()).then_some(view)
 }
 
-/// The operands of the root, if all of them are constants without names, or repeat one. What is repeated is
-/// written out only if all of them are.
-fn constants(m: &Match<'_>) -> Result<Vec<Option<Tensor>>, Skip> {
+/// Whether all operands of the root are constants without names, or repeat one.
+fn check_constants(m: &Match<'_>) -> Result<(), Skip> {
     for value in m.root().inputs.iter().flatten() {
         match repeating(m.graph(), *value) {
             Some(node) => node.inputs.iter().flatten().try_for_each(|v| stored(m, *v).map(drop))?,
             None => drop(stored(m, *value)?),
         }
     }
+    Ok(())
+}
+
+/// The operands of the root, all of which are constants or repeat one, which is written out.
+fn constants(m: &Match<'_>) -> Result<Vec<Option<Tensor>>, Skip> {
     let operand = |input: &Option<ValueId>| input.map(|value| constant(m, value)).transpose();
     m.root().inputs.iter().map(operand).collect()
 }

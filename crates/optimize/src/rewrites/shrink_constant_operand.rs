@@ -65,7 +65,7 @@ fn shrunk(tensor: &Tensor) -> Option<Tensor> {
         let block = inner * shape[axis];
         let is_same = |block: &[u8]| block.chunks(inner).all(|part| part == &block[..inner]);
         if shape[axis] > 1 && bytes.chunks(block).all(is_same) {
-            bytes = bytes.chunks(block).flat_map(|block| block[..inner].to_vec()).collect();
+            bytes = bytes.chunks(block).map(|block| &block[..inner]).collect::<Vec<_>>().concat();
             shape[axis] = 1;
         }
     }

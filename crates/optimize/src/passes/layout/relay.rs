@@ -200,7 +200,7 @@ impl Relay<'_, '_> {
             }
         }
         // It belongs to whoever wanted the transposed value.
-        self.edit.inherit(&readers, vec![origin]);
+        self.edit.inherit(&readers, &[origin]);
         let graph = self.edit.graph_mut();
         let name = std::mem::take(&mut graph.value_mut(result).name);
         if !name.is_empty() {
@@ -290,7 +290,7 @@ impl Relay<'_, '_> {
             }
             let heir = node.input(0).and_then(|value| self.graph().producer(value));
             let origin = node.origin;
-            self.edit.inherit(heir.as_slice(), vec![origin]);
+            self.edit.inherit(heir.as_slice(), &[origin]);
             self.edit.graph_mut().remove_node(id);
         }
     }

@@ -1,11 +1,101 @@
-//! A quick look before a search: whether the operators are right, wherever their operands lie and
-//! whatever the names stand for. It tells most places apart.
+//! Quick looks before a search: whether the operators are right, wherever their operands lie and
+//! whatever the names stand for. They tell most places apart: a glance at what the operands of a node
+//! are, which is taken once for all patterns, and then a look at what is behind them.
 
 use onnx::{Graph, ValueId};
+use smallvec::SmallVec;
 
 use super::{is_commutative, is_reduction, is_transparent};
-use crate::movement::is_movement;
+use crate::movement::{MOVEMENTS, is_movement};
 use crate::recognize::pattern::{Node, Pattern, respelled};
+
+/// What each operand of a node is, or what a pattern expects it to be.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    operands: SmallVec<[Kinds; 4]>,
+    /// Whether operands may change places.
+    is_commutative: bool,
+}
+
+/// A set of kinds of values: anything at all, constants, and what an operator computes, as far as a few bits
+/// of its name tell.
+type Kinds = u64;
+
+const ANYTHING: Kinds = 1;
+const CONSTANT: Kinds = 2;
+
+fn kind(op: &str) -> Kinds {
+    let number = op.bytes().fold(0u32, |number, byte| number.wrapping_mul(31) + u32::from(byte));
+    4 << (number % 62)
+}
+
+fn kinds(ops: &[&str]) -> Kinds {
+    ops.iter().fold(0, |all, op| all | kind(op))
+}
+
+impl Seen {
+    fn of(op: &str, operands: impl ExactSizeIterator<Item = Kinds>) -> Self {
+        // What a reduction is along is looked at later.
+        let count = if is_reduction(op) { 1 } else { operands.len() };
+        let operands: SmallVec<_> = operands.take(count).collect();
+        let is_commutative = operands.len() == 2 && is_commutative(op);
+        Self { operands, is_commutative }
+    }
+
+    /// Whether a node of which this is expected may be what was seen.
+    pub(in crate::recognize) fn may_be(&self, seen: &Seen) -> bool {
+        let fits = |(expected, found): (&Kinds, &Kinds)| expected & found != 0;
+        let (expected, found) = (self.operands.iter(), seen.operands.iter());
+        expected.len() == found.len()
+            && (expected.clone().zip(found.clone()).all(fits)
+                || self.is_commutative && expected.zip(found.rev()).all(fits))
+    }
+}
+
+/// What the operands of a node are, and whatever the matcher may find behind them.
+pub(in crate::recognize) fn seen(graph: &Graph, node: &onnx::Node) -> Seen {
+    let operand = |value: &Option<ValueId>| {
+        let Some(mut value) = *value else { return 0 };
+        let mut found = ANYTHING;
+        loop {
+            let Some(node) = graph.producer(value).map(|id| graph.node(id)) else {
+                return found | if graph.constant(value).is_some() { CONSTANT } else { 0 };
+            };
+            found |= kind(node.op.name);
+            match node.input(0) {
+                Some(source) if is_transparent(node.op.name) => value = source,
+                _ => return found,
+            }
+        }
+    };
+    Seen::of(node.op.name, node.inputs.iter().map(operand))
+}
+
+/// What the operands of `op`, the root of `pattern`, have to be.
+pub(in crate::recognize) fn expected(op: &str, pattern: &Node) -> Seen {
+    Seen::of(op, pattern.args.iter().map(expected_of))
+}
+
+fn expected_of(pattern: &Pattern) -> Kinds {
+    match pattern {
+        Pattern::Value(_) | Pattern::Optional(_) | Pattern::Count(_) => ANYTHING,
+        Pattern::Number(_) | Pattern::Hole(_) => CONSTANT,
+        Pattern::Spread(_) | Pattern::Interleaved(_) => kinds(REGROUPED),
+        Pattern::Part(..) => kinds(PARTS),
+        Pattern::Moved(inner) => expected_of(inner) | kinds(MOVEMENTS),
+        Pattern::Word(_, patterns) => patterns.iter().fold(0, |all, one| all | expected_of(one)),
+        Pattern::Node(node) => {
+            let other = respelled(node.op).filter(|_| node.ends_in_constant());
+            kind(node.op) | other.map_or(0, kind)
+        }
+    }
+}
+
+/// What repeats or interleaves values ends with.
+const REGROUPED: &[&str] = &["Reshape"];
+
+/// What takes parts of values.
+const PARTS: &[&str] = &["Gather", "Slice", "Split"];
 
 /// How many operators deep to look. What differs usually differs here.
 const DEPTH: usize = 5;
@@ -36,8 +126,8 @@ fn is_operand(graph: &Graph, value: ValueId, pattern: &Pattern, depth: usize) ->
     match pattern {
         Pattern::Value(_) | Pattern::Optional(_) | Pattern::Count(_) => true,
         Pattern::Number(_) | Pattern::Hole(_) => is_constant(graph, value),
-        Pattern::Spread(_) | Pattern::Interleaved(_) => is_one_of(&["Reshape"]),
-        Pattern::Part(..) => is_one_of(&["Gather", "Slice", "Split"]),
+        Pattern::Spread(_) | Pattern::Interleaved(_) => is_one_of(REGROUPED),
+        Pattern::Part(..) => is_one_of(PARTS),
         Pattern::Moved(inner) => {
             is_operand(graph, value, inner, depth) || behind(graph, value, is_movement)
         }

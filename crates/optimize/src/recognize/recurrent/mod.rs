@@ -11,18 +11,19 @@ mod weights;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use onnx::{Attr, Attrs, Graph, Producer, Use, ValueId, attrs};
+use onnx::{Attr, Attrs, Graph, Node, Producer, Use, ValueId, attrs};
 use tensor::{DType, Dim};
 
 use self::affine::{Affine, Analysis, Bias, Term, Weight};
 use self::weights::Rows;
+use super::RECOGNITION;
 use super::choice::{Form, check_form};
 use super::matcher::{self, Bound, Finding};
 use super::pattern::{self, Attribute, Spelling};
 use super::placement::Placement;
 use super::syntax;
 use crate::loops::{Carried, Loop};
-use crate::runner::Rule;
+use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
 
 /// One way to spell a cell.
@@ -40,9 +41,13 @@ static CELLS: LazyLock<Result<Vec<Cell>, String>> = LazyLock::new(|| {
 });
 
 /// All cells; the reason if they cannot be read, which is a bug in this project.
-pub(crate) fn all() -> Result<&'static [Cell], &'static str> {
+fn all() -> Result<&'static [Cell], &'static str> {
     CELLS.as_deref().map_err(String::as_str)
 }
+
+/// The rules for all of them.
+pub(crate) static RULES: LazyLock<Result<Rules<'static, Cell>, &'static str>> =
+    LazyLock::new(|| Ok(Rules::new(RECOGNITION, all()?)));
 
 /// The layers that cells belong to.
 pub(super) fn operators() -> impl Iterator<Item = &'static str> {
@@ -77,6 +82,10 @@ struct Layer {
 }
 
 impl Rule for Cell {
+    type Glance = ();
+
+    fn glance(_graph: &Graph, _node: &Node) {}
+
     fn name(&self) -> &'static str {
         self.op
     }

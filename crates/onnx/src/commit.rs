@@ -123,9 +123,12 @@ impl Files {
     /// cannot be read, its files are kept.
     fn unused(&self, new: &Path, has_data: bool) -> Vec<PathBuf> {
         let mut unused = Vec::new();
-        let (Ok(old), Ok(new)) = (external_locations(&self.model), external_locations(new)) else {
+        let Ok(old) = external_locations(&self.model) else { return unused };
+        // Hardly any model has a data file.
+        if old.is_empty() {
             return unused;
-        };
+        }
+        let Ok(new) = external_locations(new) else { return unused };
         // A process was killed after it had put an interim model in place.
         let interim = old.iter().filter(|name| is_temporary(name) && !new.contains(*name));
         unused.extend(interim.map(|name| self.folder.join(name)));

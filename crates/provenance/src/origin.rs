@@ -164,6 +164,8 @@ pub struct Origins {
     scopes: FxIndexSet<Arc<str>>,
     origins: FxIndexSet<Origin>,
     none: Arc<[OriginId]>,
+    /// The scope that was asked for last: its parent, its path in it, and itself.
+    latest: Option<(ScopeId, String, ScopeId)>,
     /// The other calls of each function, by its first call.
     callers: FxHashMap<CallId, Vec<OriginId>>,
 }
@@ -177,6 +179,7 @@ impl Default for Origins {
             scopes,
             origins: FxIndexSet::default(),
             none: Arc::new([]),
+            latest: None,
             callers: FxHashMap::default(),
         }
     }
@@ -202,9 +205,18 @@ impl Origins {
         if path.is_empty() {
             return parent;
         }
+        // Most equations are in the same scope as the one before.
+        if let Some((outer, inner, known)) = &self.latest
+            && *outer == parent
+            && inner == path
+        {
+            return *known;
+        }
         let outer = &self.scopes[parent.index()];
         let full = if outer.is_empty() { path.into() } else { format!("{outer}/{path}").into() };
-        ScopeId::from_index(self.scopes.insert_full(full).0)
+        let scope = ScopeId::from_index(self.scopes.insert_full(full).0);
+        self.latest = Some((parent, path.to_owned(), scope));
+        scope
     }
 
     /// Interns the origin of a freshly lowered node.

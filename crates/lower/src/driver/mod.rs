@@ -392,6 +392,10 @@ impl Driver<'_> {
     /// The results of an equation if none of them has an element: constants, whatever computes them,
     /// so that no rule has to think of it.
     fn empty(&mut self, jaxpr: &Jaxpr, eqn: &Eqn) -> Option<Vec<(VarId, Parts)>> {
+        let is_empty = |var: &VarId| jaxpr.ty(*var).shape.contains(&Dim::Known(0));
+        if !eqn.outputs.iter().all(is_empty) {
+            return None;
+        }
         let tensor = |var: &VarId| {
             let ty = part_type(jaxpr.ty(*var));
             let shape = ty.static_shape().filter(|shape| shape.contains(&0))?;

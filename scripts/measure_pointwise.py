@@ -25,6 +25,7 @@ END = "<!-- end of pointwise -->\n"
 BLOCKS, SECONDS, EPSILON = 3, 10, 1e-6
 # Channels and rows: the stages of ConvNeXt-T, channels that are not in blocks, and few pixels.
 SIZES = ((96, 56), (192, 28), (384, 14), (768, 7), (390, 14), (774, 7), (384, 2), (384, 1))
+STAGES = 4
 BATCHES = (1, 8)
 LAST, SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
 
@@ -157,6 +158,50 @@ def measured(channels: int, rows: int, batch: int) -> list[float]:
     return [float(figure) for figure in np.median(rounds, axis=0)]
 
 
+def run(model: bytes, x: np.ndarray) -> np.ndarray:
+    """What one thread computes."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model, options, ["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": x})
+    return np.asarray(y)
+
+
+def error(channels: int, rows: int, mean: float) -> float:
+    """The error of the norm spelled out, divided by that of the operator (root mean squares)."""
+    x = mean + np.random.default_rng(0).standard_normal((1, channels, rows, rows))
+    x = x.astype(np.float32)
+    graph = Graph(channels)
+    scale, bias = (
+        y.astype(np.float32) for y in (1 + graph.weight(channels), graph.weight(channels))
+    )
+    wide = x.astype(np.float64)
+    rest = wide - wide.mean(1, keepdims=True)
+    exact = rest / np.sqrt((rest * rest).mean(1, keepdims=True) + EPSILON)
+    exact = exact * scale[:, None, None].astype(np.float64) + bias[:, None, None]
+    errors = []
+    for is_spelled in (True, False):
+        graph = Graph(channels)
+        if is_spelled:
+            y = graph.spelled_norm("x")
+        else:
+            y = graph.op("Transpose", "x", perm=LAST)
+            y = graph.op("Transpose", graph.norm(y), perm=SECOND)
+        difference = run(graph.model(y, rows), x) - exact
+        errors.append(float(np.sqrt(np.mean(difference * difference))))
+    return errors[0] / errors[1]
+
+
+def errors_text() -> str:
+    sizes = SIZES[:STAGES]
+    figures = [[error(*size, mean) for size in sizes] for mean in (0.0, 3.0)]
+    centred, shifted = (f"{min(each):.1f} to {max(each):.1f}" for each in figures)
+    return (
+        "The error of the norm spelled out, divided by that of `LayerNormalization`:"
+        f" {centred} on normal random numbers, {shifted} if their mean is 3.\n"
+    )
+
+
 def table() -> str:
     columns = [
         f"{name}, {batch} image{'s'[: batch > 1]}" for name in FORMS if name for batch in BATCHES
@@ -171,7 +216,7 @@ def table() -> str:
         figures = np.array([measured(channels, rows, batch) for batch in BATCHES]).T
         cells = " | ".join(f"{figure:.2f}" for figure in figures.ravel())
         lines.append(f"| {channels} channels, {rows} × {rows} pixels | {cells} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", errors_text()])
 
 
 def main() -> None:

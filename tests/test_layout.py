@@ -16,7 +16,8 @@ from flax import nnx
 from jax import lax
 
 from checking import check_model
-from jax2onnx import to_onnx
+from jax2onnx import to_onnx, verify
+from provenance_of import callsite, line_of, traceback
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -262,19 +263,283 @@ def test_equinox_asks_a_counter_whether_it_was_trained(steps: int) -> None:
     assert [node.op_type for node in model.graph.node] == ["BatchNormalization"]
 
 
-@pytest.mark.slow
-def test_a_normalisation_over_channels_decides_by_cost() -> None:
-    """ConvNeXt: two transposes a block, either way."""
+def convolved(channels: int, blocks: int = 3, shared: bool = False) -> Any:
+    """Blocks of a ConvNeXt, in NNX."""
     rngs = nnx.Rngs(0)
-    conv = nnx.Conv(8, 8, (7, 7), feature_group_count=8, rngs=rngs)
-    norm = nnx.LayerNorm(8, rngs=rngs)
-    wide, narrow = nnx.Linear(8, 32, rngs=rngs), nnx.Linear(32, 8, rngs=rngs)
 
-    def block(x: jax.Array) -> jax.Array:
-        return x + narrow(nnx.gelu(wide(norm(conv(x)))))
+    class Block(nnx.Module):
+        def __init__(self) -> None:
+            self.conv = nnx.Conv(
+                channels, channels, (7, 7), feature_group_count=channels, rngs=rngs
+            )
+            self.norm = nnx.LayerNorm(channels, rngs=rngs)
+            self.wide = nnx.Linear(channels, 4 * channels, rngs=rngs)
+            self.narrow = nnx.Linear(4 * channels, channels, rngs=rngs)
+            self.scale = nnx.Param(jnp.linspace(0.5, 1.5, channels))
+            self.wide.bias[...] = jnp.linspace(-1, 1, 4 * channels)
 
-    model = exported(lambda x: block(block(x)), ("B", 16, 16, 8), normal(1, 16, 16, 8))
-    assert operators(model)["Transpose"] == 4
+        def __call__(self, x: jax.Array) -> jax.Array:
+            y = nnx.gelu(self.wide(self.norm(self.conv(x))))
+            return x + self.scale[...] * self.narrow(y)
+
+    class Net(nnx.Module):
+        def __init__(self) -> None:
+            self.stem = nnx.Conv(3, channels, (4, 4), strides=4, rngs=rngs)
+            one = Block()
+            self.blocks = nnx.List([one if shared else Block() for _ in range(blocks)])
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            x = self.stem(x)
+            for block in self.blocks:
+                x = block(x)
+            return jnp.mean(x, axis=(1, 2))
+
+    return Net()
+
+
+class LinenBlock(nn.Module):
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        channels = x.shape[-1]
+        y = nn.LayerNorm()(nn.Conv(channels, (7, 7), feature_group_count=channels)(x))
+        y = nn.Dense(channels)(nn.gelu(nn.Dense(4 * channels)(y)))
+        return x + y * self.param("scale", nn.initializers.normal(1), (channels,))
+
+
+def linen() -> Any:
+    module = nn.Sequential([nn.Conv(16, (4, 4), strides=4), *(LinenBlock() for _ in range(3))])
+    variables = module.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
+    return lambda x: jnp.mean(module.apply(variables, x), axis=(1, 2))
+
+
+def haiku() -> Any:
+    def forward(x: jax.Array) -> jax.Array:
+        x = hk.Conv2D(16, 4, 4)(x)
+        for i in range(3):
+            y = hk.LayerNorm(-1, True, True)(hk.DepthwiseConv2D(1, 7)(x))
+            y = hk.Linear(16)(jax.nn.gelu(hk.Linear(64)(y)))
+            x = x + y * hk.get_parameter(f"scale_{i}", (16,), init=hk.initializers.RandomNormal())
+        return jnp.mean(x, axis=(1, 2))
+
+    net = hk.without_apply_rng(hk.transform(forward))
+    params = net.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))
+    return lambda x: net.apply(params, x)
+
+
+class EquinoxBlock(eqx.Module):
+    conv: eqx.nn.Conv2d
+    norm: eqx.nn.LayerNorm
+    wide: eqx.nn.Linear
+    narrow: eqx.nn.Linear
+    scale: jax.Array
+
+    def __init__(self, key: jax.Array) -> None:
+        one, two, three = jax.random.split(key, 3)
+        self.conv = eqx.nn.Conv2d(16, 16, 7, padding=3, groups=16, key=one)
+        self.norm = eqx.nn.LayerNorm(16)
+        self.wide = eqx.nn.Linear(16, 64, key=two)
+        self.narrow = eqx.nn.Linear(64, 16, key=three)
+        self.scale = jnp.linspace(0.5, 1.5, 16)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        def pixel(y: jax.Array) -> jax.Array:
+            return self.scale * self.narrow(jax.nn.gelu(self.wide(self.norm(y))))
+
+        y = jax.vmap(jax.vmap(pixel))(jnp.moveaxis(self.conv(x), 0, -1))
+        return x + jnp.moveaxis(y, -1, 0)
+
+
+def equinox() -> Any:
+    """With channels last outside, as the others have them."""
+    keys = jax.random.split(jax.random.key(0), 4)
+    layers = [eqx.nn.Conv2d(3, 16, 4, 4, key=keys[0]), *(EquinoxBlock(key) for key in keys[1:])]
+
+    def image(x: jax.Array) -> jax.Array:
+        for layer in layers:
+            x = layer(x)
+        return jnp.mean(x, axis=(1, 2))
+
+    return lambda x: jax.vmap(image)(jnp.transpose(x, (0, 3, 1, 2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [(2, 32, 32, 3), ("B", 32, 32, 3), ("B", "H", "W", 3)])
+@pytest.mark.parametrize("net", [lambda: convolved(16), linen, haiku, equinox])
+def test_products_between_convolutions_are_convolutions(net: Any, spec: Any) -> None:
+    fn = net()
+    sizes = [32, 28] if "H" in spec else [32]
+    model = exported(fn, spec, *(normal(2, size, 32, 3) for size in sizes))
+    ops = operators(model)
+    # Each norm has two transposes, which onnxruntime makes part of the convolutions around it.
+    norms = ops["LayerNormalization"]
+    assert norms == 3
+    assert (ops["MatMul"], ops["Conv"], ops["Transpose"]) == (0, 1 + 3 * norms, 1 + 2 * norms)
+    # Their biases are theirs, and only the shortcuts are left.
+    assert ops["Add"] == norms
+    assert constant_nodes(model) == []
+
+
+def test_weights_of_products_keep_their_names() -> None:
+    net = convolved(16)
+    model = exported(net, ("B", 32, 32, 3), normal(1, 32, 32, 3))
+    names = parameters(model)
+    assert names["blocks.1.wide.kernel"] == [64, 16, 1, 1]
+    assert names["blocks.1.wide.bias"] == [64]
+    assert names["blocks.1.narrow.kernel"] == [16, 64, 1, 1]
+    kernel = next(t for t in model.graph.initializer if t.name == "blocks.1.wide.kernel")
+    expected = np.asarray(net.blocks[1].wide.kernel[...]).T[:, :, None, None]
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(kernel), expected)
+
+
+def test_weights_of_products_are_written_once() -> None:
+    model = exported(convolved(16, shared=True), ("B", 32, 32, 3), normal(1, 32, 32, 3))
+    assert operators(model)["MatMul"] == 0
+    assert constant_nodes(model) == []
+    kernels = [dims for dims in parameters(model).values() if sorted(dims)[-2:] == [16, 64]]
+    assert kernels == [[64, 16, 1, 1], [16, 64, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"operators": "elementary"},
+        {"operators": {"Conv": "elementary"}},
+        {"weights": "int8"},
+        {"compute": "float16"},
+        {"target": "any"},
+        {"target": "onnxruntime-web"},
+    ],
+    ids=str,
+)
+def test_products_stay_if_that_is_better(options: Any) -> None:
+    ops = operators(to_onnx(convolved(16), [("B", 32, 32, 3)], **options))
+    assert (ops["MatMul"], ops["Conv"]) == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "products"),
+    [
+        (16, 16, 0),
+        (24, 16, 4),  # onnxruntime has blocks of 16 channels
+        (16, 12, 4),  # 9 pixels
+    ],
+)
+def test_products_stay_where_convolutions_are_slower(
+    channels: int, size: int, products: int
+) -> None:
+    net = convolved(channels, blocks=2)
+    model = exported(net, ("B", size, size, 3), normal(2, size, size, 3))
+    assert operators(model)["MatMul"] == products
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_tied_weights_of_products_stay(is_tied: bool) -> None:
+    rngs = nnx.Rngs(0)
+    first, last = (nnx.Conv(a, b, (3, 3), rngs=rngs) for a, b in ((3, 32), (32, 32)))
+    weight = jnp.asarray(normal(32, 32)) / 6
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = nnx.relu(first(x) @ weight)
+        z = jnp.mean(last(y), axis=(1, 2))
+        return jnp.sin(z) @ weight if is_tied else z
+
+    model = exported(fn, (1, 16, 16, 3), normal(1, 16, 16, 3))
+    weights = [dims for dims in parameters(model).values() if dims[:2] == [32, 32]]
+    own = [32, 32] if is_tied else [32, 32, 1, 1]
+    assert sorted(weights) == sorted([own, [32, 32, 3, 3]])
+    assert constant_nodes(model) == []
+
+
+def test_other_types_stay_products() -> None:
+    weight = normal(16, 16).astype(np.float16)
+    kernel = normal(1, 1, 16, 16).astype(np.float16)
+
+    def fn(x: jax.Array) -> jax.Array:
+        layout = ("NHWC", "HWIO", "NHWC")
+        for _ in range(2):
+            x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layout)
+            x = x @ weight
+        return x
+
+    model = to_onnx(fn, [jax.ShapeDtypeStruct((1, 8, 8, 16), jnp.float16)])
+    ops = operators(model)
+    assert (ops["MatMul"], ops["Conv"]) == (2, 2)
+
+
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_transformers_behind_a_convolution_stay(is_flat: bool) -> None:
+    """Tokens as a sequence, or as an image."""
+    rngs = nnx.Rngs(0)
+    patches = nnx.Conv(3, 32, (4, 4), strides=4, rngs=rngs)
+    norms = nnx.List([nnx.LayerNorm(32, rngs=rngs) for _ in range(4)])
+    wide, gate = (nnx.List([nnx.Linear(32, 64, rngs=rngs) for _ in "123"]) for _ in "12")
+    narrow = nnx.List([nnx.Linear(64, 32, rngs=rngs) for _ in "123"])
+    attention = nnx.MultiHeadAttention(4, 32, decode=False, rngs=rngs)
+
+    def fn(x: jax.Array) -> jax.Array:
+        x = patches(x)
+        x = x.reshape(1, -1, 32) if is_flat else x
+        for i in range(3):
+            x = x + attention(norms[i](x))
+            y = norms[i](x)
+            x = x + narrow[i](nnx.silu(wide[i](y)) * gate[i](y))
+        return norms[3](x)
+
+    ops = operators(exported(fn, (1, 64, 64, 3), normal(1, 64, 64, 3)))
+    assert ops["Conv"] == 1
+
+
+def test_nan_stays_in_its_pixel() -> None:
+    rngs = nnx.Rngs(0)
+    layers = [
+        nnx.Conv(3, 16, (1, 1), rngs=rngs),
+        nnx.Linear(16, 64, rngs=rngs),
+        nnx.relu,
+        nnx.Linear(64, 16, rngs=rngs),
+        nnx.Conv(16, 3, (1, 1), rngs=rngs),
+    ]
+    net = nnx.Sequential(*layers)
+    x = normal(1, 8, 8, 3)
+    x[0, 2, 3, 1], x[0, 5, 6] = np.nan, np.inf
+    model = exported(net, (1, 8, 8, 3), x)
+    assert (operators(model)["Conv"], operators(model)["Transpose"]) == (4, 2)
+
+
+def test_a_product_that_is_a_convolution_names_its_lines() -> None:
+    rngs = nnx.Rngs(0)
+    first, last = (nnx.Conv(a, b, (3, 3), rngs=rngs) for a, b in ((3, 16), (16, 3)))
+    weight, bias = jnp.asarray(normal(16, 16)), jnp.asarray(normal(16))
+
+    def fn(x: jax.Array) -> jax.Array:
+        x = first(x)
+        x = x @ weight  # product
+        x = x + bias  # bias
+        return last(x)
+
+    model = to_onnx(fn, [(1, 8, 8, 3)], stacktrace_metadata="full")
+    assert operators(model) == {"Transpose": 2, "Conv": 3}
+    node = [node for node in model.graph.node if node.op_type == "Conv"][1]
+    product, bias_line = (line_of(mark, normal) for mark in ("product", "bias"))
+    assert callsite(node).endswith(f"fn:{product}")
+    own, other = "\n".join(traceback(node)).split("\nalso from:\n")
+    assert f"test_layout.py:{product} " in own
+    assert f"test_layout.py:{bias_line} " in other
+
+
+@pytest.mark.slow
+def test_products_that_are_convolutions_are_verified() -> None:
+    net = convolved(16)
+    model = to_onnx(net, [("B", 32, 32, 3)])
+    x = normal(1, 32, 32, 3)
+    assert verify(net, model, [x])
+    kernel = next(t for t in model.graph.initializer if t.name == "blocks.1.wide.kernel")
+    kernel.CopyFrom(
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(kernel) * 1.01, kernel.name)
+    )
+    found = verify(net, model, [x])
+    assert not found
+    assert found.message.startswith("[value-differs] `Conv` differs from JAX\n")
+    assert "module: blocks.1/wide\n" in found.message
 
 
 def test_weights_are_seen_by_quantisers(residual: Residual, tmp_path: Any) -> None:
@@ -285,6 +550,10 @@ def test_weights_are_seen_by_quantisers(residual: Residual, tmp_path: Any) -> No
     quantize_dynamic(path, small, weight_type=QuantType.QUInt8)
     ops = operators(onnx.load(small))
     assert (ops["Conv"], ops["ConvInteger"]) == (0, 4)
+    onnx.save(exported(convolved(16), (1, 32, 32, 3)), path)
+    quantize_dynamic(path, small, weight_type=QuantType.QUInt8)
+    ops = operators(onnx.load(small))
+    assert (ops["Conv"], ops["ConvInteger"]) == (0, 10)
 
 
 def test_a_parameter_of_several_layouts_stays() -> None:

@@ -254,7 +254,20 @@ def convolved(**options: Any) -> Callable[..., Any]:
     return lambda x, w: lax.conv_general_dilated(x, w, dimension_numbers=LAST, **options)
 
 
+def dense_between(x: Any, before: Any, behind: Any) -> Any:
+    """A dense layer on the channels of each pixel, between two convolutions."""
+    y = convolved()(x, before) @ weights(16, 16) + weights(16)
+    return convolved()(jnp.tanh(y), behind)
+
+
 CONVOLVED: Programs = {
+    "dot_general.between_convolutions": (
+        dense_between,
+        {},
+        symbolic("b, h, w, 2"),
+        f32(3, 3, 2, 16),
+        f32(3, 3, 16, 2),
+    ),
     "conv_general_dilated.groups": (
         convolved(feature_group_count=2),
         {},

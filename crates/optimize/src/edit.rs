@@ -10,7 +10,7 @@ use tensor::{Dim, Type};
 use crate::rewrite::{Match, Memory, can_be_output};
 use crate::runner::Rule;
 use crate::small_set::SmallSet;
-use crate::{Error, Missed, Options, Problem, Report, Skip, Verify};
+use crate::{Error, Forms, Missed, Options, Problem, Report, Skip, Verify};
 
 /// Where a node came from, regardless of what emitted it.
 type Place = (Option<CallId>, ScopeId);
@@ -62,6 +62,11 @@ impl<'a> Editor<'a> {
     /// The current graph.
     pub fn graph(&self) -> &Graph {
         self.graph
+    }
+
+    /// The forms that operators take.
+    pub(crate) fn forms(&self) -> &Forms {
+        &self.options.forms
     }
 
     /// Takes one unit of fuel for `name`; `false` if there is none left, so nothing may be changed.

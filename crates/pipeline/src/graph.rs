@@ -10,7 +10,7 @@ use optimize::legalize::{
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
 
-use crate::{Error, Options, Unmatched};
+use crate::{Error, Options, Target, Unmatched};
 
 /// A finished graph.
 pub(crate) struct Built {
@@ -60,7 +60,9 @@ fn attempt(
     let usable = options.opset.unwrap_or(target.opset());
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
-    let mut forms = Forms { opset: usable, narrows, finite, ..options.forms.clone() };
+    // Measured in onnxruntime, for floats of 32 bits. Weights in blocks are those of products.
+    let convolves = target == Target::OnnxRuntime && !narrows && !options.weights.has_blocks();
+    let mut forms = Forms { opset: usable, narrows, finite, convolves, ..options.forms.clone() };
     for op in target.leaves_to_cpu() {
         forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
     }

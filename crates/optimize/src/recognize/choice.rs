@@ -53,12 +53,15 @@ pub struct Forms {
     pub narrows: bool,
     /// Whether all numbers are finite, so that it does not matter what becomes of others.
     pub finite: bool,
+    /// Whether products between convolutions may become convolutions.
+    pub convolves: bool,
 }
 
 impl Forms {
     /// The default, for models of the given opset.
     pub fn auto(opset: i64) -> Self {
-        Self { opset, default: Form::Auto, named: BTreeMap::new(), narrows: false, finite: false }
+        let (default, named) = (Form::Auto, BTreeMap::new());
+        Self { opset, default, named, narrows: false, finite: false, convolves: true }
     }
 
     /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.

@@ -30,6 +30,7 @@ use self::conditions::Condition;
 use self::found::Found;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
+use crate::passes::layout;
 use crate::rewrites::MOVED;
 use crate::runner::{Rule, Rules};
 use crate::{Match, Skip};
@@ -173,7 +174,8 @@ pub fn operators() -> Vec<&'static str> {
     let recognized = all().unwrap_or_default().iter().map(|recognizer| recognizer.op);
     let recognized = recognized.filter(|op| !ELEMENTARY.contains(op));
     let others = NORMALIZATIONS.iter().copied().chain(recurrent::operators());
-    let others = others.chain([resample::REWRITE.name]).chain(MOVED.iter().map(|moved| moved.name));
+    let others = others.chain([resample::REWRITE.name, layout::CONVOLUTION]);
+    let others = others.chain(MOVED.iter().map(|moved| moved.name));
     let mut names: Vec<_> = recognized.chain(others).collect();
     names.sort_unstable();
     names.dedup();

@@ -90,6 +90,12 @@ impl Weights {
         text.split(',').map(|one| Format::parse(one.trim())).collect()
     }
 
+    /// Whether any weight may be stored as integers in blocks.
+    pub fn has_blocks(&self) -> bool {
+        let mut formats = self.formats.iter().flat_map(|(_, formats)| formats);
+        formats.any(|format| matches!(format, Format::Blocks { .. }))
+    }
+
     /// One pattern and its formats a line, as in `blocks.*=int4:32`; `None` if there are none.
     pub fn to_text(&self) -> Option<String> {
         wildcard::to_text(&self.formats, |formats| {

@@ -8,6 +8,9 @@
 //! node that moves meets one that cannot; transposes that are there already vanish where both sides
 //! agree. The cheapest choice is a cut through this network. Where both sides cost the same, what
 //! follows a convolution stays with it: its bias and its normalisation become part of it.
+//!
+//! A product of each pixel's channels with a parameter can move, too. It is a convolution then, which
+//! onnxruntime computes a little faster, in the layout of the others.
 
 mod cut;
 mod movable;
@@ -16,14 +19,17 @@ mod relay;
 
 use onnx::{BlockId, Graph, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tensor::Type;
+use tensor::{Dim, Type};
 
 use self::cut::{MOVES, NEVER, Network, Place, STAYS};
 use self::movable::{Change, Move, movement};
 use self::permutation::Permutation;
-use crate::{Changed, Editor, Error, Pass};
+use crate::{Changed, Editor, Error, Form, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "layout", run };
+
+/// What products become.
+pub(crate) const CONVOLUTION: &str = "Conv";
 
 /// A node costs as much as moving this many elements.
 const NODE: u64 = 1000;
@@ -33,6 +39,13 @@ const RENAME: u64 = 250;
 const UNKNOWN: u64 = 16;
 /// The least cost there is: the smallest part of an element.
 const SHARE: u64 = 1 << 16;
+/// No value has more elements than this.
+const MOST: u64 = 1 << 34;
+
+/// A convolution saves this part, of as many, of what it costs to transpose the smaller one of its operand
+/// and its result. So two pairs of products between others that cannot move become convolutions, which takes
+/// two more transposes, and three products do not.
+const GAIN: (u64, u64) = (3, 5);
 
 /// How many nodes after an operator with one layout its result still belongs to it.
 const REACH: usize = 8;
@@ -52,7 +65,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     for block in edit.graph().live_blocks() {
         for order in orders(edit.graph(), block) {
-            let moving = moving(edit.graph(), block, &order);
+            let moving = moving(edit, block, &order);
             if !moving.is_empty() {
                 changed |= relay::relay(edit, &order, moving)?;
             }
@@ -80,9 +93,14 @@ fn cost(ty: &Type, order: &Permutation) -> u64 {
     if order.only_renames(&ty.shape) {
         return RENAME * SHARE;
     }
+    elements(&ty.shape).saturating_add(NODE).min(MOST) * SHARE
+}
+
+/// How many elements there are, or may well be.
+fn elements(shape: &[Dim]) -> u64 {
     let size = |n: i64| u64::try_from(n).unwrap_or(0);
-    let sizes = ty.shape.iter().map(|dim| dim.as_known().map_or(UNKNOWN, size));
-    sizes.fold(1, u64::saturating_mul).saturating_add(NODE).min(1 << 34) * SHARE
+    let sizes = shape.iter().map(|dim| dim.as_known().map_or(UNKNOWN, size));
+    sizes.fold(1, u64::saturating_mul)
 }
 
 /// A node that could move.
@@ -93,17 +111,25 @@ struct Candidate {
 }
 
 /// The nodes of a block that work on transposed operands from now on, in order.
-fn moving(graph: &Graph, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
+fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
+    let (graph, forms) = (edit.graph(), edit.forms());
+    let convolves = forms.convolves && forms.of(CONVOLUTION) != Form::Elementary;
     let mut network = Network::new();
     let mut candidates = Vec::new();
     let mut settled = Settled::default();
+    let mut weights: FxHashMap<ValueId, bool> = FxHashMap::default();
     for id in graph.nodes_of(block) {
         if settled.add(graph, id) {
             continue;
         }
-        if let Some(movement) = movement(graph, graph.node(id), order) {
-            candidates.push(Candidate { id, movement, place: network.place() });
+        let Some(movement) = movement(graph, graph.node(id), order) else { continue };
+        if let (Change::Convolution, Some(weight)) = (&movement.change, graph.node(id).input(1)) {
+            let can_move = || convolves && weight_can_move(graph, block, weight, order);
+            if !*weights.entry(weight).or_insert_with(can_move) {
+                continue;
+            }
         }
+        candidates.push(Candidate { id, movement, place: network.place() });
     }
     let (candidates_of, gains) = (&candidates, false);
     let mut costs =
@@ -115,6 +141,31 @@ fn moving(graph: &Graph, block: BlockId, order: &Permutation) -> Vec<(NodeId, Mo
     let moves = costs.network.moving();
     let chosen = candidates.into_iter().filter(|candidate| moves[candidate.place]);
     chosen.map(|candidate| (candidate.id, candidate.movement)).collect()
+}
+
+/// Whether the weight of a product is a parameter that nothing reads in another layout.
+fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permutation) -> bool {
+    let moves = |place: Use| {
+        let Use::Operand(id, 1) = place else { return false };
+        let node = graph.node(id);
+        let movement = movement(graph, node, order).filter(|_| node.block() == block);
+        movement.is_some_and(|movement| matches!(movement.change, Change::Convolution))
+    };
+    graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
+}
+
+/// Whether a value is a constant, or one in another layout that nothing else reads.
+fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
+    let mut value = value;
+    while let Some(id) = graph.producer(value) {
+        let node = graph.node(id);
+        let source = node.input(0).filter(|_| node.is("Transpose") || node.is("Reshape"));
+        let Some(source) = source.filter(|v| graph.value(*v).uses().count() == 1) else {
+            return false;
+        };
+        value = source;
+    }
+    graph.constant(value).is_some()
 }
 
 /// What depends on constants only. It is computed before the model runs, in any order of axes.
@@ -167,6 +218,7 @@ impl Costs<'_> {
         let candidates: FxHashMap<NodeId, usize> =
             self.candidates.iter().enumerate().map(|(i, c)| (c.id, i)).collect();
         let mut seen: FxHashSet<ValueId> = FxHashSet::default();
+        self.products();
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
             if candidate.movement.scatters {
@@ -194,6 +246,26 @@ impl Costs<'_> {
             }
         }
         self.prefer(&candidates);
+    }
+
+    /// Lets products rather move than stay, and those of one weight together.
+    fn products(&mut self) {
+        let mut others: FxHashMap<ValueId, Place> = FxHashMap::default();
+        for candidate in self.candidates {
+            let node = self.graph.node(candidate.id);
+            let (Change::Convolution, Some(image), Some(weight)) =
+                (&candidate.movement.change, node.input(0), node.input(1))
+            else {
+                continue;
+            };
+            let count = |value: ValueId| elements(&self.graph.ty(value).shape).min(MOST);
+            let fewer = count(image).min(count(node.outputs[0]));
+            self.network.edge(candidate.place, MOVES, fewer * SHARE / GAIN.1 * GAIN.0);
+            if let Some(other) = others.insert(weight, candidate.place) {
+                self.network.edge(candidate.place, other, NEVER);
+                self.network.edge(other, candidate.place, NEVER);
+            }
+        }
     }
 
     /// Lets what follows an operator with one layout rather move than stay.

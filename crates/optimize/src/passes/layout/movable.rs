@@ -1,7 +1,7 @@
 //! The operators that work on transposed operands as well, and what they need for it.
 
 use onnx::{Attr, Graph, Node, ValueId};
-use tensor::Tensor;
+use tensor::{DType, Dim, Tensor};
 
 use super::permutation::Permutation;
 use crate::by_operator::{self, Rows};
@@ -30,6 +30,8 @@ pub(super) enum Change {
     Operand(usize, Tensor),
     /// Other axes for `Shape`: its whole result, and which elements of it are wanted.
     Sizes(Vec<i64>),
+    /// A product becomes a convolution of single pixels.
+    Convolution,
 }
 
 /// What an operator does with axes.
@@ -52,6 +54,8 @@ enum Kind {
     /// Axes by this operand, whose absence means all from the first on.
     AxesAt(usize),
     Pad,
+    /// `MatMul`: the last axis is summed up.
+    Product,
     Resize,
     /// A number for each axis in this operand.
     EachAxis(usize),
@@ -107,6 +111,7 @@ const TABLE: &Rows<Kind> = {
         ("Less", Elementwise),
         ("LessOrEqual", Elementwise),
         ("Log", Elementwise),
+        ("MatMul", Product),
         ("Max", Elementwise),
         ("Mean", Elementwise),
         ("Min", Elementwise),
@@ -230,6 +235,10 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let pads = [to.apply(before), to.apply(behind)].concat();
             one(true, Change::Operand(1, Tensor::i64s(&pads)))
         }
+        Kind::Product => {
+            convolves(graph, node, to)?;
+            one(true, Change::Convolution)
+        }
         Kind::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
@@ -268,6 +277,23 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             one(false, Change::Sizes(axes_to(&sizes)?))
         }
     }
+}
+
+/// onnxruntime computes convolutions in blocks of this many channels. Others are slower than products,
+/// whose weights are laid out in advance.
+const CHANNELS: i64 = 16;
+/// Below this many pixels, a convolution for each image is slower than one product of all.
+const PIXELS: u64 = 16;
+
+/// Something if a product of each pixel's channels is as fast as a convolution, which has them second.
+fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<()> {
+    let (image, weight) = (graph.ty(node.input(0)?), graph.ty(node.input(1)?));
+    let is_image = to.attr() == [0, 3, 1, 2] && image.dtype == DType::F32;
+    let pixels = super::elements(image.shape.get(1..3)?);
+    let is_empty = image.shape.contains(&Dim::Known(0));
+    let [from, into] = weight.static_shape()?.try_into().ok()?;
+    let in_blocks = [from, into].iter().all(|size| *size > 0 && size % CHANNELS == 0);
+    (is_image && !is_empty && in_blocks && pixels >= PIXELS).then_some(())
 }
 
 /// Whether the result of a reduction is transposed, too; nothing if it would be transposed in

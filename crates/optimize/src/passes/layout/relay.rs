@@ -4,9 +4,9 @@ use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
-use super::PASS;
 use super::movable::{Change, Move};
 use super::permutation::Permutation;
+use super::{CONVOLUTION, PASS};
 use crate::rewrite::can_be_output;
 use crate::{Changed, Editor, Error, Problem};
 
@@ -23,7 +23,8 @@ pub(super) fn relay(
     order: &Permutation,
     nodes: Vec<(NodeId, Move)>,
 ) -> Result<Changed, Error> {
-    let mut relay = Relay { back: order.inverse(), order, edit, known: FxHashMap::default() };
+    let (known, kernels) = (FxHashMap::default(), FxHashMap::default());
+    let mut relay = Relay { back: order.inverse(), order, edit, known, kernels };
     let moving: FxHashSet<NodeId> = nodes.iter().map(|(id, _)| *id).collect();
     let mut old = Vec::new();
     for (id, movement) in nodes {
@@ -47,6 +48,8 @@ struct Relay<'a, 'e> {
     back: Permutation,
     /// What values are when transposed.
     known: FxHashMap<ValueId, ValueId>,
+    /// What weights of products are as weights of convolutions.
+    kernels: FxHashMap<ValueId, ValueId>,
 }
 
 impl Relay<'_, '_> {
@@ -69,6 +72,7 @@ impl Relay<'_, '_> {
         }
         let mut attrs = node.attrs.clone();
         let mut sizes = None;
+        let mut op = node.op;
         match &movement.change {
             Change::Nothing => {}
             Change::Axis(axis) => set(&mut attrs, "axis", Attr::Int(*axis)),
@@ -85,10 +89,17 @@ impl Relay<'_, '_> {
                     sizes = Some(axes.clone());
                 }
             },
+            Change::Convolution => {
+                op = Op::onnx(CONVOLUTION);
+                attrs = Attrs::new();
+                if let Some(weight) = inputs[1] {
+                    inputs[1] = Some(self.kernel(weight, id)?);
+                }
+            }
         }
         let made = match sizes {
             Some(sizes) => vec![self.sizes(id, inputs, &sizes)?],
-            None => self.made_like(&node, inputs, attrs, movement.results, id),
+            None => self.made_like(&node, (op, inputs, attrs), movement.results, id),
         };
         for (old, new) in node.outputs.iter().copied().zip(made) {
             self.hand_on(id, old, new, movement.results, moving)?;
@@ -96,12 +107,11 @@ impl Relay<'_, '_> {
         Ok(())
     }
 
-    /// The node with other operands and attributes; its results.
+    /// The node with other operands and attributes, or another operator; its results.
     fn made_like(
         &mut self,
         node: &Node,
-        inputs: Vec<Option<ValueId>>,
-        attrs: Attrs,
+        parts: (Op, Vec<Option<ValueId>>, Attrs),
         transposed: bool,
         id: NodeId,
     ) -> Vec<ValueId> {
@@ -111,7 +121,6 @@ impl Relay<'_, '_> {
             Type::new(ty.dtype, shape)
         };
         let types: Vec<Type> = node.outputs.iter().map(of).collect();
-        let parts = (node.op, inputs, attrs);
         let graph = self.edit.graph_mut();
         let new = graph.add_node(node.block(), Some(id), parts, types, node.origin);
         if !transposed {
@@ -121,6 +130,18 @@ impl Relay<'_, '_> {
         }
         self.edit.hand_over(id, new);
         self.graph().node(new).outputs.clone()
+    }
+
+    /// The weight of a product as the one of a convolution of single pixels, for the node `at`.
+    fn kernel(&mut self, weight: ValueId, at: NodeId) -> Result<ValueId, Error> {
+        if let Some(known) = self.kernels.get(&weight) {
+            return Ok(*known);
+        }
+        let turned = self.emit(at, "Transpose", &[weight], attrs! { perm: vec![1, 0] })?;
+        let pixel = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&[2, 3]));
+        let kernel = self.emit(at, "Unsqueeze", &[turned, pixel], Attrs::new())?;
+        self.kernels.insert(weight, kernel);
+        Ok(kernel)
     }
 
     /// Some sizes of a value, in any order.

@@ -1,6 +1,6 @@
 //! What the pass makes of small networks.
 use super::PASS;
-use crate::testing::passes_to;
+use crate::testing::{edited, passes_to};
 
 /// Two convolutions, with channels last between them.
 fn between(middle: &str) -> String {
@@ -270,4 +270,133 @@ fn axes_of_size_one_move_like_others() {
              z = Mul (a, e)",
         ),
     );
+}
+
+/// Matrices of 16 × 16, and what reads them on the way from one convolution to another.
+fn products(signature: &str, middle: &str) -> String {
+    let many = vec!["1"; 256].join(", ");
+    let matrices = ["v", "w", "u"].map(|name| format!("float[16,16] {name} = {{{many}}}"));
+    format!(
+        "g ({signature}) <float[16,16,1,1] k = {{{many}}}, {}> {{ {middle} }}",
+        matrices.join(", ")
+    )
+}
+
+#[test]
+fn products_between_convolutions_are_convolutions() {
+    for sizes in ["1,16,4,4", "B,16,H,W"] {
+        let signature = format!("float[{sizes}] x) => (float[{sizes}] y");
+        passes_to(
+            &PASS,
+            &products(
+                &signature,
+                "a = Conv (x, k)
+                 b = Transpose <perm = [0, 2, 3, 1]> (a)
+                 c = MatMul (b, w)
+                 d = Relu (c)
+                 e = MatMul (d, w)
+                 z = Transpose <perm = [0, 3, 1, 2]> (e)
+                 y = Conv (z, k)",
+            ),
+            &products(
+                &signature,
+                "a = Conv (x, k)
+                 v0 = Transpose <perm = [1, 0]> (w)
+                 axes = Constant <value_ints = [2, 3]> ()
+                 v2 = Unsqueeze (v0, axes)
+                 c = Conv (a, v2)
+                 d = Relu (c)
+                 z = Conv (d, v2)
+                 y = Conv (z, k)",
+            ),
+        );
+    }
+}
+
+/// A depthwise convolution, or any other, then a normalisation and two products, with a shortcut.
+fn block(number: usize, x: &str) -> String {
+    let n = number;
+    format!(
+        "a{n} = Transpose <perm = [0, 3, 1, 2]> ({x})
+         b{n} = Conv (a{n}, k)
+         c{n} = Transpose <perm = [0, 2, 3, 1]> (b{n})
+         d{n} = LayerNormalization (c{n}, s)
+         e{n} = MatMul (d{n}, w)
+         f{n} = Gelu (e{n})
+         h{n} = MatMul (f{n}, v)
+         x{n} = Add ({x}, h{n})"
+    )
+}
+
+#[test]
+fn products_pay_for_transposes_of_a_normalisation() {
+    let signature = "float[1,32,32,16] x, float[16] s) => (float[1,32,32,16] y";
+    let operators = |count: usize| {
+        let blocks: String = (1..=count).map(|n| block(n, &format!("x{}", n - 1))).collect();
+        let ends =
+            ["x0 = LayerNormalization (x, s)", &format!("y = LayerNormalization (x{count}, s)")];
+        let text = products(signature, &format!("{} {blocks} {}", ends[0], ends[1]));
+        let (text, ..) = edited(&text, |edit| (PASS.run)(edit).unwrap());
+        ["MatMul", "Conv", "Transpose"].map(|op| text.matches(&format!("= {op} ")).count())
+    };
+    assert_eq!(operators(1), [2, 1, 2]);
+    // Two more transposes at the ends, the first of them twice until equal nodes are merged, and one for each weight.
+    assert_eq!(operators(2), [0, 6, 4 + 3 + 2]);
+}
+
+#[test]
+fn other_products_stay() {
+    let convolved = "a = Conv (x, k) b = Transpose <perm = [0, 2, 3, 1]> (a)";
+    let image = "float[1,16,8,8] x) => (float[1,8,8,16] y";
+    for (signature, middle) in [
+        // Where the weight is read by others as well.
+        (
+            "float[1,16,8,8] x, float[16,16] q) => (float[1,16,8,8] y, float[16,16] r",
+            format!(
+                "{convolved} c = MatMul (b, w) d = Transpose <perm = [0, 3, 1, 2]> (c) y = Conv (d, k) r = MatMul (q, w)"
+            ),
+        ),
+        // Where it is not a parameter.
+        (
+            "float[1,16,8,8] x, float[16,16] q) => (float[1,16,8,8] y",
+            format!(
+                "{convolved} c = MatMul (b, q) d = Transpose <perm = [0, 3, 1, 2]> (c) y = Conv (d, k)"
+            ),
+        ),
+        // Few pixels.
+        (
+            "float[B,16,3,3] x) => (float[B,16,3,3] y",
+            format!(
+                "{convolved} c = MatMul (b, w) d = Transpose <perm = [0, 3, 1, 2]> (c) y = Conv (d, k)"
+            ),
+        ),
+        // A transformer on patches.
+        (
+            image,
+            format!(
+                "{convolved} s = Constant <value = float[16] {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}> ()
+                 c = LayerNormalization (b, s)
+                 d = MatMul (c, w)
+                 e = MatMul (c, v)
+                 f = Mul (d, e)
+                 h = MatMul (f, u)
+                 i = Add (b, h)
+                 y = LayerNormalization (i, s)"
+            ),
+        ),
+    ] {
+        let text = products(signature, &middle);
+        passes_to(&PASS, &text, &text);
+    }
+}
+
+#[test]
+fn products_of_few_channels_stay() {
+    let text = between(
+        "b = Transpose <perm = [0, 2, 3, 1]> (a)
+         m = Constant <value = float[2,2] {1, 2, 3, 4}> ()
+         c = MatMul (b, m)
+         z = Transpose <perm = [0, 3, 1, 2]> (c)",
+    );
+    passes_to(&PASS, &text, &text);
 }

@@ -32,11 +32,19 @@ pub enum Param {
 impl Param {
     /// The jaxprs inside it.
     pub fn jaxprs(&self) -> Vec<JaxprId> {
+        let mut found = Vec::new();
+        self.collect_jaxprs(&mut found);
+        found
+    }
+
+    fn collect_jaxprs(&self, found: &mut Vec<JaxprId>) {
         match self {
-            Param::Jaxpr(id) => vec![*id],
-            Param::List(items) => items.iter().flat_map(Param::jaxprs).collect(),
-            Param::Fields(fields) => fields.iter().flat_map(|(_, field)| field.jaxprs()).collect(),
-            _ => Vec::new(),
+            Param::Jaxpr(id) => found.push(*id),
+            Param::List(items) => items.iter().for_each(|item| item.collect_jaxprs(found)),
+            Param::Fields(fields) => {
+                fields.iter().for_each(|(_, field)| field.collect_jaxprs(found));
+            }
+            _ => {}
         }
     }
 }

@@ -8,15 +8,17 @@ use crate::{Attrs, BlockId, Builder, Function, Graph, NodeId, Op, Result, Source
 /// Finishes the outputs of every block and names those of the main graph. An output that is an
 /// input, a constant, an outer value or equal to another output gets an `Identity`.
 pub fn seal_outputs(graph: &mut Graph, origins: &mut Origins, names: &[String]) -> Result<()> {
-    for node in graph.all_nodes() {
+    for node in graph.nodes_with_blocks() {
         let blocks: Vec<BlockId> = graph.node(node).blocks().collect();
         for block in blocks {
             seal(graph, origins, block, Some(node))?;
         }
     }
     let mut callers: FxHashMap<Op, NodeId> = FxHashMap::default();
-    for id in graph.all_nodes() {
-        callers.entry(graph.node(id).op).or_insert(id);
+    if !graph.functions.is_empty() {
+        for id in graph.all_nodes() {
+            callers.entry(graph.node(id).op).or_insert(id);
+        }
     }
     for Function { op, body } in graph.functions.clone() {
         seal(graph, origins, body, callers.get(&op).copied())?;

@@ -24,7 +24,8 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
     let main = work.graph.block(Graph::MAIN);
     let is_boundary = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
     let boundary = main.inputs.iter().chain(main.outputs()).any(is_boundary);
-    if work.target == Target::Spec || boundary {
+    let is_four = |value: ValueId| work.graph.ty(value).dtype == FOUR;
+    if work.target == Target::Spec || boundary || !work.graph.value_ids().any(is_four) {
         return Ok(());
     }
     compute_in_single(work)?;

@@ -170,10 +170,13 @@ fn kind(node: &Node) -> Option<Kind> {
 
 /// How `node` works on operands that are transposed by `to`, if it can.
 pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
-    let kind = kind(node)?;
     let rank = to.rank();
     let first = node.input(0)?;
     let result = *node.outputs.first()?;
+    if graph.ty(first).rank() != rank && graph.ty(result).rank() != rank {
+        return None;
+    }
+    let kind = kind(node)?;
     // Only what broadcasts may have operands of lower rank; it gives the rank itself.
     let whole = if matches!(kind, Kind::Elementwise) { result } else { first };
     if graph.ty(whole).rank() != rank {

@@ -14,7 +14,7 @@ from jax import lax
 
 from checking import assert_close, run
 from jax2onnx import to_onnx
-from models import catalogue
+from models import bert, catalogue
 
 shape_inference = pytest.importorskip("onnxruntime.tools.symbolic_shape_infer")
 quantization = pytest.importorskip("onnxruntime.quantization")
@@ -161,3 +161,45 @@ def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> Non
     x, mask = rng.normal(size=(2, 5, width)).astype(np.float32), np.ones((2, 5), np.int32)
     mask[1, 3:] = 0
     assert_close(run(optimised.model, [x, mask]), [fn(x, mask)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sizes", [("B", "T"), (2, 7)])
+@pytest.mark.parametrize("framework", ["linen", "nnx", "equinox", "haiku"])
+def test_the_transformer_optimiser_fuses_bert(framework: str, sizes: Any, tmp_path: Path) -> None:
+    """As much as of a model that torch.onnx wrote, and the result is the same."""
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+    pytest.importorskip(catalogue.FRAMEWORKS[framework])
+    fn = getattr(bert, framework)()
+    path = str(tmp_path / "m.onnx")
+    specs = [jax.ShapeDtypeStruct(sizes, jnp.int32)] * 3
+    to_onnx(fn, specs, return_mode="file", output_path=path)
+    options = {"num_heads": bert.HEADS, "hidden_size": bert.WIDTH, "opt_level": 0}
+    optimised = optimizer.optimize_model(path, "bert", **options)
+    found = optimised.get_fused_operator_statistics()
+    fused = ("Attention", "BiasGelu")
+    assert [found[op] for op in fused] == [bert.LAYERS] * 2, found
+    assert found["SkipLayerNormalization"] >= 2 * bert.LAYERS, found
+    rng = np.random.default_rng(0)
+    ids, types = (rng.integers(0, n, (2, 7), np.int32) for n in (bert.WORDS, 2))
+    # A token may be hidden, or all: then JAX takes the mean of all values.
+    for hidden in (4, 0):
+        mask = np.ones((2, 7), np.int32)
+        mask[1, hidden:] = 0
+        mask[0, 0] = 2
+        expected = jax.tree.leaves(fn(*map(jnp.asarray, (ids, types, mask))))
+        assert_close(run(path, [ids, types, mask]), expected)
+        assert_close(run(optimised.model, [ids, types, mask]), expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_transformer_optimiser_fuses_embeddings_in_range(tmp_path: Path) -> None:
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+    pytest.importorskip("flax")
+    path = str(tmp_path / "m.onnx")
+    specs = [jax.ShapeDtypeStruct(("B", "T"), jnp.int32)] * 3  # type: ignore[arg-type]
+    options: dict[str, Any] = {"return_mode": "file", "output_path": path}
+    to_onnx(bert.linen(), specs, assume=["indices_in_range"], **options)
+    options = {"num_heads": bert.HEADS, "hidden_size": bert.WIDTH, "opt_level": 0}
+    optimised = optimizer.optimize_model(path, "bert", **options)
+    assert optimised.get_fused_operator_statistics()["EmbedLayerNormalization"] == 1

@@ -57,6 +57,7 @@ use crate::Rewrite;
 pub(crate) use arrange_product::Arranged;
 pub(crate) use fold_constants::Folded;
 pub(crate) use keep_reduced_axes::REDUCTIONS;
+pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 
 /// What makes the graph smaller and leaves its operators what they are.

@@ -54,9 +54,20 @@ impl Context<'_> {
         fold::known(self.builder.graph, value)
     }
 
-    /// What the vectors in the last axis of a value hold, if they are equally far apart.
-    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Progression>> {
+    /// What the vectors in the last axis of a value hold, for each of their elements that are equally far apart.
+    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         fold::progressions(self.builder.graph, value)
+    }
+
+    /// The single elements that the vectors in the last axis of a value were put together from.
+    pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
+        let graph = &self.builder.graph;
+        let concat = graph.node(graph.producer(value)?);
+        let (axis, rank) = (concat.int("axis", 0), self.rank(value) as i64);
+        let is_of_vectors = concat.is("Concat") && (axis == -1 || axis + 1 == rank);
+        let parts: Option<Vec<ValueId>> = concat.inputs.iter().copied().collect();
+        let is_single = |part: &ValueId| self.shape(*part).last() == Some(&Dim::Known(1));
+        parts.filter(|parts| is_of_vectors && parts.iter().all(is_single))
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.

@@ -1,6 +1,7 @@
 //! What rules emit nodes with, and what they may know of values.
 
 use std::panic::Location;
+use std::sync::Arc;
 
 use onnx::fold::Progression;
 use onnx::formula::Num;
@@ -57,6 +58,23 @@ impl Context<'_> {
     /// What the vectors in the last axis of a value hold, for each of their elements that are equally far apart.
     pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         fold::progressions(self.builder.graph, value)
+    }
+
+    /// The number that all elements of a value are, as a scalar.
+    pub(crate) fn repeated_number(&mut self, value: ValueId) -> Result<Option<ValueId>> {
+        let graph = &self.builder.graph;
+        let expand =
+            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
+        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
+            return Ok(Some(self.reshape(narrow, &[])?));
+        }
+        let number = self.known(narrow).and_then(|known| {
+            let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
+            let first = bytes.get(..width as usize)?.to_vec();
+            Tensor::new(known.dtype(), &[], Arc::new(first)).ok()
+        });
+        Ok(number.map(|number| self.constant(number)))
     }
 
     /// The single elements that the vectors in the last axis of a value were put together from.

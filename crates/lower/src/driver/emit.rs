@@ -77,6 +77,25 @@ impl Context<'_> {
         Ok(number.map(|number| self.constant(number)))
     }
 
+    /// The conditions of which a value says which one holds first, and the axis along which they were put together;
+    /// it is zero if none does.
+    pub(crate) fn alternatives(&self, which: ValueId) -> Option<(i64, Vec<ValueId>)> {
+        let graph = &self.builder.graph;
+        let node = |value| graph.producer(value).map(|id| graph.node(id));
+        let uncast =
+            |value| node(value).filter(|n| n.is("Cast")).map_or(Some(value), |n| n.input(0));
+        let first = node(uncast(which)?).filter(|n| n.is("ArgMax"))?;
+        let truths = uncast(first.input(0)?)?;
+        let all = node(truths).filter(|n| n.is("Concat"))?;
+        let axis = fold::axis(all.int("axis", 0), self.rank(truths)).ok()?;
+        let along = fold::axis(first.int("axis", 0), self.rank(truths)).ok()?;
+        let is_first = first.int("keepdims", 1) == 0 && first.int("select_last_index", 0) == 0;
+        let parts: Vec<ValueId> = all.inputs.iter().copied().collect::<Option<_>>()?;
+        let is_single = |part: &ValueId| self.shape(*part)[axis] == Dim::Known(1);
+        let are_single = self.dtype(truths) == DType::Bool && parts.iter().all(is_single);
+        (is_first && axis == along && are_single).then_some((axis as i64, parts))
+    }
+
     /// The single elements that the vectors in the last axis of a value were put together from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
         let graph = &self.builder.graph;

@@ -218,6 +218,11 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
             let (a, b) = (operand(0)?, operand(1)?);
             both(|a, b| a - b, a, Range { low: b.high, high: b.low }).within(dtype)
         }
+        "Neg" => {
+            let Range { low, high } = operand(0)?;
+            let negative = |bound: Option<Dim>| bound.map(|bound| -bound);
+            Range { low: negative(high), high: negative(low) }.within(dtype)
+        }
         "Mul" => {
             let (a, b) = (operand(0)?, operand(1)?);
             if !a.is_at_least(&Dim::Known(0)) || !b.is_at_least(&Dim::Known(0)) {

@@ -60,6 +60,17 @@ impl Context<'_> {
         fold::progressions(self.builder.graph, value)
     }
 
+    /// Whether all elements of a value are known to be zero.
+    pub(crate) fn is_zero(&self, value: ValueId) -> bool {
+        let graph = &self.builder.graph;
+        let expand =
+            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
+        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        // A person may give a parameter other elements.
+        graph.value(narrow).name.is_empty()
+            && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
+    }
+
     /// The number that all elements of a value are, as a scalar.
     pub(crate) fn repeated_number(&mut self, value: ValueId) -> Result<Option<ValueId>> {
         let graph = &self.builder.graph;
@@ -69,7 +80,8 @@ impl Context<'_> {
         if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
             return Ok(Some(self.reshape(narrow, &[])?));
         }
-        let number = self.known(narrow).and_then(|known| {
+        let is_parameter = !graph.value(narrow).name.is_empty();
+        let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
             let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
             let first = bytes.get(..width as usize)?.to_vec();
             Tensor::new(known.dtype(), &[], Arc::new(first)).ok()

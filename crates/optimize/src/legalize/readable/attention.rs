@@ -56,13 +56,14 @@ fn chosen_mask(graph: &mut Graph, id: NodeId) {
     for scores in &chosen.scores {
         scores.divide_behind(graph);
     }
-    let Chosen { shown, test, lowest, result, .. } = chosen;
+    let Chosen { shown, moved, test, lowest, result, .. } = chosen;
     let Type { shape, .. } = graph.ty(shown).clone();
     let [examples, tokens] = shape.as_slice() else { return };
-    let (block, origin) = (graph.node(id).block(), graph.node(id).origin);
-    let add = |graph: &mut Graph, op: &'static str, inputs: &[ValueId], attrs, ty| {
+    let block = graph.node(id).block();
+    // Each part stays what its line computes.
+    let add = |graph: &mut Graph, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
         let inputs = inputs.iter().copied().map(Some).collect();
-        let parts = (Op::onnx(op), inputs, attrs);
+        let (parts, origin) = ((Op::onnx(op), inputs, attrs), graph.node(of).origin);
         let node = graph.add_node(block, Some(id), parts, vec![ty], origin);
         graph.node(node).outputs[0]
     };
@@ -72,22 +73,22 @@ fn chosen_mask(graph: &mut Graph, id: NodeId) {
         let (op, node_attrs) = (node.op.name, node.attrs.clone());
         let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
         inputs[0] = shown;
-        shown = add(graph, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
+        shown = add(graph, test, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
     }
     let one = Dim::Known(1);
     let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
     let wider = vec![examples.clone(), one.clone(), tokens.clone()];
     let widest = vec![examples.clone(), one.clone(), one, tokens.clone()];
     let wider = Type::new(DType::Bool, wider);
-    let shown = add(graph, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
+    let shown = add(graph, moved, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
     let flag = Type::new(DType::Bool, widest.clone());
-    let shown = add(graph, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
+    let shown = add(graph, moved, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
     let number = Type::new(DType::F32, widest);
-    let shown = add(graph, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
+    let shown = add(graph, id, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
     let Some(all) = Tensor::scalar(DType::F32, 1.0) else { return };
     let all = graph.intern_constant(all);
-    let hidden = add(graph, "Sub", &[all, shown], Attrs::new(), number.clone());
-    let added = add(graph, "Mul", &[hidden, lowest], Attrs::new(), number);
+    let hidden = add(graph, id, "Sub", &[all, shown], Attrs::new(), number.clone());
+    let added = add(graph, id, "Mul", &[hidden, lowest], Attrs::new(), number);
     graph.value_mut(added).name = std::mem::take(&mut graph.value_mut(result).name);
     graph.replace_uses(result, added);
     let mut unread = Some(id);
@@ -106,7 +107,9 @@ fn is_read(graph: &Graph, id: NodeId) -> bool {
 struct Chosen {
     /// Which tokens of each example are shown, or what `test` asks.
     shown: ValueId,
-    /// What is asked of them, once they have all axes.
+    /// What gives them all axes.
+    moved: NodeId,
+    /// What is asked of them then.
     test: Option<NodeId>,
     lowest: ValueId,
     result: ValueId,
@@ -134,16 +137,16 @@ impl Chosen {
         let is_number = |value: &Option<ValueId>| value.is_some_and(|v| number(v).is_some());
         let test = (is_test && maker.inputs[1..].iter().all(is_number)).then_some(last);
         let wide = if test.is_some() { maker.input(0)? } else { mask };
-        let (_, moved) = producer(wide)?;
-        let moves = moved.is("Reshape") || moved.is("Unsqueeze");
-        let shown = moved.input(0).filter(|_| moves)?;
+        let (moved, movement) = producer(wide)?;
+        let moves = movement.is("Reshape") || movement.is("Unsqueeze");
+        let shown = movement.input(0).filter(|_| moves)?;
         if !is_beside_scores(graph, shown, wide) {
             return None;
         }
         let scores: Option<Vec<_>> =
             graph.value(result).uses().map(|place| ScaledScores::of(graph, place)).collect();
         let scores = scores.filter(|scores| !scores.is_empty())?;
-        Some(Self { shown, test, lowest, result, scores })
+        Some(Self { shown, moved, test, lowest, result, scores })
     }
 }
 

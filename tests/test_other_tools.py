@@ -14,7 +14,7 @@ from jax import lax
 
 from checking import assert_close, run
 from jax2onnx import to_onnx
-from models import catalogue
+from models import bert, catalogue
 
 shape_inference = pytest.importorskip("onnxruntime.tools.symbolic_shape_infer")
 quantization = pytest.importorskip("onnxruntime.quantization")
@@ -161,3 +161,97 @@ def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> Non
     x, mask = rng.normal(size=(2, 5, width)).astype(np.float32), np.ones((2, 5), np.int32)
     mask[1, 3:] = 0
     assert_close(run(optimised.model, [x, mask]), [fn(x, mask)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("sizes", [("B", "T"), (2, 7)])
+@pytest.mark.parametrize("framework", ["linen", "nnx", "equinox", "haiku"])
+def test_the_transformer_optimiser_fuses_bert(framework: str, sizes: Any, tmp_path: Path) -> None:
+    """As much as of a model that torch.onnx wrote, and the result is the same."""
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+    pytest.importorskip(catalogue.FRAMEWORKS[framework])
+    fn = getattr(bert, framework)()
+    path = str(tmp_path / "m.onnx")
+    specs = [jax.ShapeDtypeStruct(sizes, jnp.int32)] * 3
+    to_onnx(fn, specs, return_mode="file", output_path=path)
+    options = {"num_heads": bert.HEADS, "hidden_size": bert.WIDTH, "opt_level": 0}
+    optimised = optimizer.optimize_model(path, "bert", **options)
+    found = optimised.get_fused_operator_statistics()
+    fused = ("Attention", "BiasGelu")
+    assert [found[op] for op in fused] == [bert.LAYERS] * 2, found
+    assert found["SkipLayerNormalization"] >= 2 * bert.LAYERS, found
+    rng = np.random.default_rng(0)
+    ids, types = (rng.integers(0, n, (2, 7), np.int32) for n in (bert.WORDS, 2))
+    # A token may be hidden, or all: then JAX takes the mean of all values.
+    for hidden in (4, 0):
+        mask = np.ones((2, 7), np.int32)
+        mask[1, hidden:] = 0
+        mask[0, 0] = 2
+        expected = jax.tree.leaves(fn(*map(jnp.asarray, (ids, types, mask))))
+        assert_close(run(path, [ids, types, mask]), expected)
+        assert_close(run(optimised.model, [ids, types, mask]), expected)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_transformer_optimiser_fuses_embeddings_in_range(tmp_path: Path) -> None:
+    optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
+    pytest.importorskip("flax")
+    path = str(tmp_path / "m.onnx")
+    specs = [jax.ShapeDtypeStruct(("B", "T"), jnp.int32)] * 3  # type: ignore[arg-type]
+    options: dict[str, Any] = {"return_mode": "file", "output_path": path}
+    to_onnx(bert.linen(), specs, assume=["indices_in_range"], **options)
+    options = {"num_heads": bert.HEADS, "hidden_size": bert.WIDTH, "opt_level": 0}
+    optimised = optimizer.optimize_model(path, "bert", **options)
+    assert optimised.get_fused_operator_statistics()["EmbedLayerNormalization"] == 1
+
+
+class Calibration(quantization.CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, model: onnx.ModelProto, args: Any) -> None:
+        names = [value.name for value in model.graph.input]
+        self.feeds = iter([dict(zip(names, map(np.asarray, jax.tree.leaves(args)), strict=True))])
+
+    def get_next(self) -> Any:
+        return next(self.feeds, None)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@pytest.mark.parametrize("name", ["nnx/vit", "linen/gpt", "haiku/unet", "equinox/cnn"])
+def test_weights_are_quantised_for_given_ranges(name: str, form: str, tmp_path: Path) -> None:
+    pytest.importorskip(catalogue.FRAMEWORKS[name.partition("/")[0]])
+    fn, args = catalogue.build(name)
+    model = to_onnx(fn, list(args))
+    onnx.save(model, tmp_path / "m.onnx")
+    products = ["Conv", "Gemm", "MatMul"]
+    quantization.quantize_static(
+        tmp_path / "m.onnx",
+        tmp_path / "q.onnx",
+        Calibration(model, args),
+        quant_format=quantization.QuantFormat[form],
+        op_types_to_quantize=products,
+        # With signed ones, onnxruntime moves the casts around shapes and gets their types wrong.
+        activation_type=quantization.QuantType.QUInt8,
+    )
+    quantised = onnx.load(tmp_path / "q.onnx")
+    stored = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    read = {node.input[1] for node in model.graph.node if node.op_type in products}
+    weights = read & set(stored)
+    found = {tensor.name: tensor.data_type for tensor in quantised.graph.initializer}
+    assert weights
+    assert {found.get(f"{name}_quantized") for name in weights} == {onnx.TensorProto.INT8}
+    (one,), (other,) = (run(m, jax.tree.leaves(args)) for m in (quantised, model))
+    assert np.linalg.norm(one - other) < 0.1 * np.linalg.norm(other)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_mask_of_tokens_keeps_its_lines(tmp_path: Path) -> None:
+    """What is compared for all layers is not what the first layer adds."""
+    pytest.importorskip("flax")
+    specs = [jax.ShapeDtypeStruct(("B", "T"), jnp.int32)] * 3  # type: ignore[arg-type]
+    model = to_onnx(bert.linen(), specs, stacktrace_metadata="minimal")
+    sites = {}
+    for node in model.graph.node:
+        found = {entry.key: entry.value for entry in node.metadata_props}
+        sites[node.op_type] = next(value for key, value in found.items() if "callsite" in key)
+    assert "Bert.__call__" in sites["Greater"]
+    assert "Layer.__call__" in sites["Sub"]

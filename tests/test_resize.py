@@ -154,3 +154,32 @@ def test_pixels_of_images_of_any_size_are_repeated():
     assert op_types(model) == ["Resize"]
     for x in (NHWC, NHWC[:, :1, :5], NHWC[:0]):
         assert_close(run(model, [x]), [repeated(x, 2, 3)])
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (3, 1), (4, 7)])
+def test_nearest_neighbours_of_any_size(counts):
+    """Each pixel is repeated, so that no place is computed."""
+
+    def fn(x):
+        batch, height, width, channels = x.shape
+        size = (batch, counts[0] * height, counts[1] * width, channels)
+        return jax.image.resize(x, size, "nearest")
+
+    model = to_onnx(fn, [("B", "H", "W", 2)])
+    assert op_types(model) == ["Resize"]
+    for height, width in [(1, 1), (2, 3), (7, 64), (129, 5)]:
+        x = np.random.default_rng(0).normal(size=(2, height, width, 2)).astype(np.float32)
+        x[0, 0, 0] = np.nan
+        np.testing.assert_array_equal(run(model, [x])[0], fn(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize("length", [lambda n: 2 * n + 1, lambda n: n // 2, lambda n: 8])
+def test_nearest_neighbours_at_other_places(length):
+    def fn(x):
+        return jax.image.resize(x, (length(x.shape[0]), 2), "nearest")
+
+    model = to_onnx(fn, [("T", 2)])
+    assert "Resize" not in op_types(model)
+    for size in (2, 3, 8, 40):
+        x = np.random.default_rng(0).normal(size=(size, 2)).astype(np.float32)
+        np.testing.assert_array_equal(run(model, [x])[0], fn(jnp.asarray(x)))

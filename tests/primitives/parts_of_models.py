@@ -183,6 +183,13 @@ PLACED: Programs = {
         f32(2, 2),
         jnp.asarray([1, -1], jnp.int32),
     ),
+    "scatter.known_places": (lambda x: x.at[:, 1:].set(-jnp.inf), {}, f32(2, 3)),
+    "gather.of_each": (lambda x, i: x[jnp.arange(2), i], {}, f32(2, 3, 4), i32(2)),
+    "select_n.first_that_holds": (
+        lambda x: jnp.select([x < -1, x < 0], [x * 2, x * 3], 0.0),
+        {},
+        f32(2, 3),
+    ),
     "scatter.clipped": (lambda x, i: x.at[i].set(1.0, mode="clip"), {}, f32(4), i32(3)),
     "scatter.of_any_length": (lambda x, i: x.at[i].set(2.0), {}, symbolic("t, 2"), i32(3)),
     "gather.filled": (

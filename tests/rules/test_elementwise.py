@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, op_types, run
+from checking import check_model, check_sizes, op_types, run
 from every_number import FLOATS, INF, NAN, assert_near, floats, precision, results
 from jax2onnx import to_onnx
 
@@ -234,3 +234,19 @@ def test_angles_of_zeros():
     ((_, found, _),) = results({"atan2": lax.atan2}, zeros)
     np.testing.assert_array_equal(found, np.arctan2(*zeros))
     assert np.signbit(found).tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: jnp.select([x < -1, x < 0, x < 1], [x * 2, x * 3, x * 4], 7.0),
+        lambda x: jnp.select([x > 0, x > -1, x < 0], [1, 2, 3]),
+        lambda x: jnp.select([x[:1] < 0, x > 0.5], [x, -x], x * 9),
+        lambda x: lax.select_n(jnp.stack([x > 0, x < 1], 1).argmax(1), x, x * 2),
+        lambda x: lax.select_n(jnp.stack([x > 0, x < 1]).argmax(0), x, x * 2, x * 3),
+    ],
+)
+def test_what_holds_first(choose):
+    x = jnp.array([[-2, -1, -0.5], [-0.0, 0, 0.7], [1, 2, jnp.nan], [jnp.inf, -jnp.inf, 3]])
+    check_model(choose, [x])
+    check_sizes(choose, [("B", 3)], [x], [x[1:2]])

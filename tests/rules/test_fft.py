@@ -108,3 +108,24 @@ def test_there_and_back():
     specs = over_any_length("b, n", ["n >= 2"])
     check_sizes(lambda x: lax.fft(jnp.fft.rfft(x), "IRFFT", x.shape[-1:]), specs, *runs)
     check_sizes(lambda x: jnp.fft.ifft2(jnp.fft.fft2(x)).real, specs, *runs)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_real_numbers_in_batches_of_any_size(length, inverse):
+    def fn(x):
+        z = jnp.fft.ifft(x) if inverse else jnp.fft.fft(x)
+        return z.real, z.imag
+
+    model = to_onnx(fn, [("B", length)])
+    x = normal(3, length)
+    found, expected = run(model, [x]), [np.asarray(part) for part in fn(x)]
+    scale = max(np.abs(part).max(initial=1e-30) for part in expected)
+    assert_close([part / scale for part in found], [part / scale for part in expected])
+
+
+def test_no_product_with_zeros():
+    """The imaginary parts of real numbers are not transformed."""
+    model = to_onnx(lambda x: jnp.fft.fft2(x).real, [("B", 8, 16)])
+    assert [node.op_type for node in model.graph.node].count("MatMul") == 4
+    assert "Expand" not in {node.op_type for node in model.graph.node}

@@ -162,3 +162,54 @@ def test_symbolic_sizes():
     runs = [[normal(1, 7), ints([1, 5, -2])], [normal(3, 4), ints([2], [0], [3])]]
     check_sizes(lambda x, i: jnp.take_along_axis(x, i, axis=1), [square, tokens], *runs)
     check_sizes(lambda x, i: jax.vmap(lambda row, k: row[k])(x, i[:, 0]), [square, tokens], *runs)
+
+
+PLACES = [0, 1, -1, 4, -5, -6, 5, 9, -9, 2**31 - 1, -(2**31)]
+
+
+@pytest.mark.parametrize(
+    ("lookup", "nodes"),
+    [
+        (lambda x, i: x[jnp.arange(x.shape[0]), i], ["Clip", "Reshape", "Cast", "GatherND"]),
+        (lambda x, i: x[jnp.arange(11)[:, None], i[:, None]], None),
+        (lambda x, i: x[jnp.arange(11)[::-1], i], None),
+        (lambda x, i: x[jnp.arange(11) // 2, i], None),
+        (lambda x, i: x[i, i], None),
+        (lambda x, i: x.at[jnp.arange(11), i].get(mode="fill"), None),
+        (lambda x, i: x.at[i, jnp.arange(11) % 5].get(mode="clip"), None),
+        (lambda x, i: jnp.diagonal(x)[i], None),
+    ],
+)
+def test_one_place_of_each_example(lookup, nodes):
+    x, i = jnp.arange(11 * 5, dtype=jnp.float32).reshape(11, 5), ints(*PLACES)
+    model = check_model(lookup, [x, i])
+    assert nodes is None or op_types(model) == nodes
+
+
+def test_one_place_of_each_of_any_number_of_examples():
+    def last(x, n):
+        return x[jnp.arange(x.shape[0]), n - 1]
+
+    specs = [
+        jax.ShapeDtypeStruct(("B", "T", 2), np.float32),
+        jax.ShapeDtypeStruct(("B",), np.int32),
+    ]
+
+    model = to_onnx(last, specs)
+    assert op_types(model).count("GatherND") == 1
+    assert not {"Range", "Concat"} & set(op_types(model))
+    check_sizes(last, specs, *([normal(11, size, 2), ints(*PLACES)] for size in (1, 2, 5, 9)))
+
+
+@pytest.mark.parametrize("change", ["add", "multiply", "set"])
+def test_places_of_updates_are_counted_from_the_end(change):
+    def fn(x, i, y):
+        return getattr(x.at[i], change)(y)
+
+    x, y = normal(5, 2), normal(2)
+    model = to_onnx(fn, [x, jnp.int32(0), y])
+    assert not {"Less", "Add"} & set(op_types(model))
+    for place in PLACES:
+        check_model(fn, [x, jnp.int32(place), y])
+    if change != "set":
+        check_model(fn, [x, ints(*PLACES), y])

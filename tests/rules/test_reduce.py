@@ -186,3 +186,27 @@ def test_maxima_that_are_subtracted_keep_nan(fn):
 def test_a_log_sum_exp_looks_for_nan_once():
     model = to_onnx(lambda x: jax.nn.logsumexp(x, -1), [(3, 5)])
     assert len(op_types(model)) <= 13
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda x: jnp.sum(x > 0, -1),
+        lambda x: jnp.count_nonzero(x),
+        lambda x: jnp.where(x > 0, 3, 0).sum(0),
+        lambda x: jnp.sum(x > 0, (0, 1), dtype=jnp.uint8),
+        lambda x: jnp.sort(x),
+    ],
+)
+def test_counts(count):
+    """Counts are small, so runtimes add them up as they are."""
+    sizes = [(1, 1), (3, 5), (2, 300), (4, 0)]
+    runs = [[numbers(*size)] for size in sizes]
+    runs[1][0][1, 2:] = np.nan, np.inf, -np.inf
+    check_sizes(count, [("B", "T")], *runs)
+    check_model(count, [numbers(7, 33)])
+
+
+def test_a_count_is_one_sum():
+    model = to_onnx(lambda x: (x > 0).sum(-1), [("B", "T")])
+    assert op_types(model) == ["Greater", "Cast", "ReduceSum"]

@@ -144,3 +144,36 @@ def test_nan_is_remembered(name, dtype):
 
     model = to_onnx(lambda i: fn(x, i, updates), [i])
     np.testing.assert_array_equal(run(model, [i])[0], fn(x, i, updates))
+
+
+@pytest.mark.parametrize(
+    ("update", "nodes"),
+    [
+        (lambda x: x.at[:, 0].set(-jnp.inf), ["Where"]),
+        (lambda x: x.at[:, jnp.array([0, 3, 5])].set(2), ["Where"]),
+        (lambda x: x.at[:, -1].add(1), ["Add", "Where"]),
+        (lambda x: x.at[:, 2:5].multiply(3), ["Mul", "Where"]),
+        (lambda x: x.at[:, 1::3].set(0), ["Where"]),
+        (lambda x: x.at[:, jnp.array([1, 9, -9, -1, 8])].set(2), ["Where"]),
+        (lambda x: x.at[:, jnp.array([1, 1, 2])].set(2), ["Where"]),
+        (lambda x: x.at[:, 1].min(0), None),
+        (lambda x: x.at[:, 1].set(x.mean()), None),
+        # Some places are written to twice, or would be moved inside.
+        (lambda x: x.at[:, jnp.array([1, 1, 2])].add(2), None),
+        (lambda x: x.at[:, jnp.array([1, 9])].set(2, mode="clip"), None),
+    ],
+)
+def test_one_number_at_known_places(update, nodes):
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 8)), jnp.float32)
+    x = x.at[1, 2].set(jnp.nan).at[0, 1].set(jnp.inf).at[2, 1].set(jnp.nan).at[0, 0].set(-0.0)
+    model = check_model(update, [x])
+    assert nodes is None or op_types(model) == nodes
+    check_sizes(update, [("B", 8)], [x], [x[:1]])
+
+
+def test_one_number_at_known_places_of_several_axes():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(2, 5, 5)), jnp.float32)
+    diagonal = jnp.arange(5)
+    assert op_types(check_model(lambda x: x.at[:, diagonal, diagonal].set(0), [x])) == ["Where"]
+    assert op_types(check_model(lambda x: x.at[:, 1, 2:4].add(5), [x])) == ["Add", "Where"]
+    assert op_types(check_model(lambda x: x.at[:, :, 1].set(5), [x])) == ["Where"]

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from checking import check_sizes
+from checking import check_sizes, op_types
+from jax2onnx import to_onnx
 
 
 def numbers(n):
@@ -26,3 +27,19 @@ def test_gradient_of_overlapping_max_pools():
         return np.random.default_rng(0).normal(size=(2, height, width, 3)).astype(np.float32)
 
     check_sizes(jax.grad(pooled), [("B", "H", "W", 3)], [images(7, 7)], [images(6, 9)])
+
+
+@pytest.mark.parametrize(
+    ("fn", "nodes"),
+    [
+        (lambda x: jnp.concatenate([jnp.zeros((1, 3)), x[:-1]]), ["Slice", "Concat"]),
+        (lambda x: jnp.concatenate([jnp.zeros((x.shape[0], 1)), x], 1), ["Pad"]),
+        (lambda x: jnp.concatenate([jnp.full((x.shape[0], 2), jnp.nan), x], 1), ["Pad"]),
+        (lambda x: jnp.concatenate([x, jnp.ones((x.shape[0], 1))], -1), ["Pad"]),
+        (lambda x: jnp.concatenate([-jnp.zeros((x.shape[0], 1)), x * 0], 1), None),
+        (lambda x: jnp.concatenate([jnp.zeros(x.shape), x]), None),
+    ],
+)
+def test_what_is_put_beside_a_tensor(fn, nodes):
+    check_sizes(fn, [("B", 3)], *([numbers(n)] for n in (1, 2, 5)))
+    assert nodes is None or op_types(to_onnx(fn, [("B", 3)])) == nodes

@@ -218,6 +218,11 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
             let (a, b) = (operand(0)?, operand(1)?);
             both(|a, b| a - b, a, Range { low: b.high, high: b.low }).within(dtype)
         }
+        "Neg" => {
+            let Range { low, high } = operand(0)?;
+            let negative = |bound: Option<Dim>| bound.map(|bound| -bound);
+            Range { low: negative(high), high: negative(low) }.within(dtype)
+        }
         "Mul" => {
             let (a, b) = (operand(0)?, operand(1)?);
             if !a.is_at_least(&Dim::Known(0)) || !b.is_at_least(&Dim::Known(0)) {
@@ -232,8 +237,31 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
             }
             Range { low: start.low, high: Some(limit.high? - Dim::Known(1)) }
         }
+        "ReduceSum" => {
+            let (terms, range) = (sum_terms(graph, node)?, operand(0)?);
+            let is_count = terms.as_known().is_some() || range.is_at_most(&Dim::Known(1));
+            if !is_count || !range.is_at_least(&Dim::Known(0)) {
+                return None;
+            }
+            let high = checked(|a, b| a * b, range.high?, terms)?;
+            Range::new(Dim::Known(0), high).within(dtype)
+        }
         "Shape" | "Size" | "NonZero" => Range { low: Some(Dim::Known(0)), high: None },
         _ => return None,
+    })
+}
+
+/// How many elements each result of a reduction is made of, if its axes are known.
+pub(crate) fn sum_terms(graph: &Graph, node: &Node) -> Option<Dim> {
+    let shape = &graph.ty(node.input(0)?).shape;
+    let axes = match node.input(1) {
+        Some(axes) => graph.content(axes)?,
+        None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
+        None => (0..shape.len()).map(Dim::from).collect(),
+    };
+    axes.iter().try_fold(Dim::Known(1), |product, axis| {
+        let axis = fold::axis(axis.as_known()?, shape.len()).ok()?;
+        Some(product * shape[axis].clone())
     })
 }
 
@@ -406,6 +434,31 @@ mod tests {
                     assert!(results().all(|result| result <= high), "{op} {x:?} {y:?} {high}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn sums_of_few_small_numbers_are_small() {
+        let dim = |text| Some(Dim::parse(text).unwrap());
+        let of_type = Range::of_type(DType::I32);
+        for (sizes, least, most, expected) in [
+            ("4,3", 0, 1, Range { low: dim("0"), high: dim("3") }),
+            ("4,3", 2, 5, Range { low: dim("0"), high: dim("15") }),
+            ("B,T", 0, 1, Range { low: dim("0"), high: dim("T") }),
+            ("B,T", 0, 2, of_type.clone()),
+            ("4,3", -1, 1, of_type.clone()),
+            ("4,3", 0, 1 << 30, of_type),
+        ] {
+            let text = format!(
+                "g (int32[{sizes}] x) => (int32[N] y) {{
+                    a = Constant <value = int32 {{{least}}}> () b = Constant <value = int32 {{{most}}}> ()
+                    c = Clip (x, a, b) axes = Constant <value_ints = [1]> ()
+                    y = ReduceSum <keepdims = 0> (c, axes) }}"
+            )
+            .replace("[N]", if sizes == "4,3" { "[4]" } else { "[B]" });
+            let graph = graph(&text, &mut Origins::default());
+            let found = Range::of(&graph, graph.block(Graph::MAIN).outputs()[0]);
+            assert_eq!(found, expected, "{sizes} {least} {most}");
         }
     }
 

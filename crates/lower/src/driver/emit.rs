@@ -1,6 +1,7 @@
 //! What rules emit nodes with, and what they may know of values.
 
 use std::panic::Location;
+use std::sync::Arc;
 
 use onnx::fold::Progression;
 use onnx::formula::Num;
@@ -54,9 +55,68 @@ impl Context<'_> {
         fold::known(self.builder.graph, value)
     }
 
-    /// What the vectors in the last axis of a value hold, if they are equally far apart.
-    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Progression>> {
+    /// What the vectors in the last axis of a value hold, for each of their elements that are equally far apart.
+    pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         fold::progressions(self.builder.graph, value)
+    }
+
+    /// Whether all elements of a value are known to be zero.
+    pub(crate) fn is_zero(&self, value: ValueId) -> bool {
+        let graph = &self.builder.graph;
+        let expand =
+            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
+        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        // A person may give a parameter other elements.
+        graph.value(narrow).name.is_empty()
+            && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
+    }
+
+    /// The number that all elements of a value are, as a scalar.
+    pub(crate) fn repeated_number(&mut self, value: ValueId) -> Result<Option<ValueId>> {
+        let graph = &self.builder.graph;
+        let expand =
+            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
+        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
+            return Ok(Some(self.reshape(narrow, &[])?));
+        }
+        let is_parameter = !graph.value(narrow).name.is_empty();
+        let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
+            let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
+            let first = bytes.get(..width as usize)?.to_vec();
+            Tensor::new(known.dtype(), &[], Arc::new(first)).ok()
+        });
+        Ok(number.map(|number| self.constant(number)))
+    }
+
+    /// The conditions of which a value says which one holds first, and the axis along which they were put together;
+    /// it is zero if none does.
+    pub(crate) fn alternatives(&self, which: ValueId) -> Option<(i64, Vec<ValueId>)> {
+        let graph = &self.builder.graph;
+        let node = |value| graph.producer(value).map(|id| graph.node(id));
+        let uncast =
+            |value| node(value).filter(|n| n.is("Cast")).map_or(Some(value), |n| n.input(0));
+        let first = node(uncast(which)?).filter(|n| n.is("ArgMax"))?;
+        let truths = uncast(first.input(0)?)?;
+        let all = node(truths).filter(|n| n.is("Concat"))?;
+        let axis = fold::axis(all.int("axis", 0), self.rank(truths)).ok()?;
+        let along = fold::axis(first.int("axis", 0), self.rank(truths)).ok()?;
+        let is_first = first.int("keepdims", 1) == 0 && first.int("select_last_index", 0) == 0;
+        let parts: Vec<ValueId> = all.inputs.iter().copied().collect::<Option<_>>()?;
+        let is_single = |part: &ValueId| self.shape(*part)[axis] == Dim::Known(1);
+        let are_single = self.dtype(truths) == DType::Bool && parts.iter().all(is_single);
+        (is_first && axis == along && are_single).then_some((axis as i64, parts))
+    }
+
+    /// The single elements that the vectors in the last axis of a value were put together from.
+    pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
+        let graph = &self.builder.graph;
+        let concat = graph.node(graph.producer(value)?);
+        let (axis, rank) = (concat.int("axis", 0), self.rank(value) as i64);
+        let is_of_vectors = concat.is("Concat") && (axis == -1 || axis + 1 == rank);
+        let parts: Option<Vec<ValueId>> = concat.inputs.iter().copied().collect();
+        let is_single = |part: &ValueId| self.shape(*part).last() == Some(&Dim::Known(1));
+        parts.filter(|parts| is_of_vectors && parts.iter().all(is_single))
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.

@@ -1,6 +1,7 @@
 //! Integers that are equally far apart along each axis, such as the places that `x[::2]` takes, however many
 //! there are.
 
+use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};
 
 use super::axis;
@@ -21,27 +22,34 @@ pub struct Progression {
 }
 
 /// What vectors in the last axis of `value` hold: a progression for each of their elements, along the axes
-/// before that.
-pub fn progressions(graph: &Graph, value: ValueId) -> Option<Vec<Progression>> {
+/// before that; `None` for an element that is computed in another way.
+pub fn progressions(graph: &Graph, value: ValueId) -> Option<Vec<Option<Progression>>> {
     let mut found = Vec::new();
     elements(graph, value, DEPTH, &mut found)?;
     Some(found)
 }
 
-fn elements(graph: &Graph, value: ValueId, depth: u32, found: &mut Vec<Progression>) -> Option<()> {
+fn elements(
+    graph: &Graph,
+    value: ValueId,
+    depth: u32,
+    found: &mut Vec<Option<Progression>>,
+) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     let shape = &graph.ty(value).shape;
     let (last, before) = shape.split_last()?;
     if *last == ONE {
-        let mut one = progression(graph, value, depth)?;
-        one.steps.truncate(before.len());
+        let mut one = progression(graph, value, depth);
+        if let Some(one) = &mut one {
+            one.steps.truncate(before.len());
+        }
         found.push(one);
         return Some(());
     }
     if let Some(tensor) = graph.constant(value).filter(|_| graph.value(value).name.is_empty()) {
         let numbers = tensor.to_i64s().filter(|_| before.is_empty())?;
         let one = |number| Progression { first: Dim::Known(number), steps: Vec::new() };
-        found.extend(numbers.into_iter().map(one));
+        found.extend(numbers.into_iter().map(one).map(Some));
         return Some(());
     }
     let node = graph.node(graph.producer(value)?);
@@ -98,6 +106,10 @@ fn progression(graph: &Graph, value: ValueId, depth: u32) -> Option<Progression>
         }
         "Reshape" | "Squeeze" | "Unsqueeze" => moved(graph, node, operand(0)?, shape)?,
         "Slice" => reversed(graph, node, operand(0)?, shape)?,
+        // Whatever is counted from the end, this is not.
+        "Where" if is_never_less(graph, node.input(0)?, depth) => {
+            operand(2)?.with_rank(shape.len())?
+        }
         _ => return None,
     };
     for (step, size) in found.steps.iter_mut().zip(shape) {
@@ -106,6 +118,16 @@ fn progression(graph: &Graph, value: ValueId, depth: u32) -> Option<Progression>
         }
     }
     Some(found)
+}
+
+/// Whether `condition` is a comparison `a < b` of what counts upwards with a number that it starts from or above.
+fn is_never_less(graph: &Graph, condition: ValueId, depth: u32) -> bool {
+    let less = graph.producer(condition).map(|id| graph.node(id)).filter(|node| node.is("Less"));
+    let operand = |index: usize| progression(graph, less?.input(index)?, depth);
+    let (Some(a), Some(b)) = (operand(0), operand(1).and_then(|b| b.number())) else {
+        return false;
+    };
+    a.steps.iter().all(|step| *step >= 0) && at_least(&a.first, b)
 }
 
 impl Progression {
@@ -149,12 +171,18 @@ fn product(dim: Dim, factor: i64) -> Option<Dim> {
 /// The numbers of a constant.
 fn stored(tensor: &Tensor) -> Option<Progression> {
     let numbers = tensor.to_i64s()?;
-    let first = *numbers.first()?;
-    let steps = match (numbers.get(1), tensor.shape()) {
-        (Some(second), [_]) => vec![second.checked_sub(first)?],
-        (_, shape) => vec![0; shape.len()],
-    };
-    let step = steps.first().copied().unwrap_or(0);
+    let (first, shape) = (*numbers.first()?, tensor.shape());
+    let mut steps = vec![0; shape.len()];
+    let mut step = 0;
+    if let (Some(second), Some(along)) = (numbers.get(1), shape.iter().position(|n| *n != 1)) {
+        step = second.checked_sub(first)?;
+        // The numbers of several axes are the same, or are in no such order.
+        let is_alone = shape.iter().filter(|n| **n != 1).count() == 1;
+        if step != 0 && !is_alone {
+            return None;
+        }
+        steps[along] = step;
+    }
     let is = |(i, number): (i64, &i64)| {
         i.checked_mul(step).and_then(|far| first.checked_add(far)) == Some(*number)
     };
@@ -197,9 +225,14 @@ mod tests {
 
     /// What is known of the first result of a graph.
     fn first(text: &str) -> Option<Vec<(String, Vec<i64>)>> {
+        each(text).into_iter().collect()
+    }
+
+    fn each(text: &str) -> Vec<Option<(String, Vec<i64>)>> {
         let graph = parse(text, &mut Origins::default()).unwrap();
-        let found = progressions(&graph, graph.block(Graph::MAIN).outputs()[0])?;
-        Some(found.into_iter().map(|one| (one.first.to_string(), one.steps)).collect())
+        let found = progressions(&graph, graph.block(Graph::MAIN).outputs()[0]).unwrap();
+        let shown = |one: Progression| (one.first.to_string(), one.steps);
+        found.into_iter().map(|one| one.map(shown)).collect()
     }
 
     const COUNTED: &str = "zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
@@ -238,6 +271,23 @@ mod tests {
         );
         let expected = vec![("0".to_owned(), vec![1, 0]), ("5".to_owned(), vec![0, -1])];
         assert_eq!(first(&text), Some(expected));
+    }
+
+    #[test]
+    fn elements_are_looked_at_one_by_one() {
+        let text = |low: &str, size: &str| {
+            format!(
+                "g (float[{size},4] x, int64[{size},1] i) => (int64[{size},2] y) {{ {COUNTED}
+                    low = Constant <value_int = {low}> ()
+                    c = Less (range, low) f = Add (range, count) w = Where (c, f, range)
+                    u = Unsqueeze (w, axis) y = Concat <axis = 1> (u, i) }}"
+            )
+        };
+        assert_eq!(each(&text("0", "L")), [Some(("0".to_owned(), vec![1])), None]);
+        assert_eq!(each(&text("1", "L")), [None, None]);
+        let stored = "g (int64[3,1] i) => (int64[3,2] y) {
+            c = Constant <value = int64[3,1] {4, 6, 8}> () y = Concat <axis = 1> (i, c) }";
+        assert_eq!(each(stored), [None, Some(("4".to_owned(), vec![2]))]);
     }
 
     #[test]

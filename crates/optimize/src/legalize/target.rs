@@ -3,12 +3,12 @@
 use std::fmt;
 
 use onnx::schema::{self, Binding, Right, Runtime, Schema, Types};
-use onnx::{Graph, Node, Op};
+use onnx::{Graph, Node, Op, ValueId};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
 
 use super::nan;
-use crate::ranges::Range;
+use crate::ranges::{Range, sum_terms};
 
 /// What a model is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,9 +143,12 @@ impl Target {
     }
 }
 
-/// Whether a node computes with sizes and positions, which are small numbers, or compares numbers that
-/// are known to be small.
+/// Whether a node computes with sizes and positions, which are small numbers, or compares or sums up numbers
+/// that are known to be small.
 fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
+    if node.is("ReduceSum") && node.input(0).is_some_and(|x| has_small_sums(graph, node, x)) {
+        return true;
+    }
     let compares = matches!(node.op.name, "Clip" | "Max" | "Min");
     // A person may well sum up other constants than sizes.
     let is_small = |number: &Dim| match number {
@@ -159,6 +162,25 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
                 [low, high].iter().all(|bound| bound.as_ref().is_some_and(is_small))
             }
     })
+}
+
+/// Whether sums over elements of `x` are known to be small, as those of counts are: their type holds them, and
+/// so does double precision.
+fn has_small_sums(graph: &Graph, node: &Node, x: ValueId) -> bool {
+    let Range { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } = Range::of(graph, x)
+    else {
+        return false;
+    };
+    let largest = low.unsigned_abs().max(high.unsigned_abs());
+    match sum_terms(graph, node) {
+        Some(Dim::Known(terms)) => {
+            let sum = u64::try_from(terms).ok().and_then(|terms| largest.checked_mul(terms));
+            sum.is_some_and(|sum| sum <= i32::MAX as u64)
+        }
+        // As many as a size, which is a small number.
+        Some(Dim::Symbolic(_)) => largest <= 1,
+        None => false,
+    }
 }
 
 /// Whether the sums of a product have terms, whatever symbolic sizes are.

@@ -1,7 +1,7 @@
 //! `Cast(Reshape(x)) → Reshape(Cast(x))`, and the same of other changes of shape: casts then meet
 //! those of the operand, and changes of shape meet the operators that do not need them. Only casts to
 //! wider floats: runtimes change the shape of these, and perhaps not of small ones. What an `Expand` repeats is cast
-//! before in any case, unless to a small float: there is less of it.
+//! before in any case, unless to a small float: there is less of it. So is what was cast before already.
 
 use onnx::ValueId;
 use tensor::DType;
@@ -25,7 +25,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (from, to) = (m.ty(x).dtype, m.ty(m.result()?).dtype);
     let widens = matches!(from, DType::F16 | DType::BF16) && matches!(to, DType::F32 | DType::F64);
     let spreads = node.is("Expand") && to.bits() >= 8 && !matches!(to, DType::F16 | DType::BF16);
-    if !widens && !spreads {
+    let is_wide = matches!(to, DType::F32 | DType::F64 | DType::I32 | DType::I64);
+    let meets = is_wide && from.is_integer() && m.producer(x, &["Cast"]).is_some();
+    if !widens && !spreads && !meets {
         return Err("the cast is not to a wider float".into());
     }
     let cast = m.root().clone();
@@ -39,6 +41,22 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn casts_meet() {
+        let text = |body: &str| {
+            format!(
+                "g (int64[4] x) => (float[1,4] y) {{
+                    s = Constant <value_ints = [1, 4]> () {body} }}"
+            )
+        };
+        rewrites_to(
+            &REWRITE,
+            &text("c = Cast <to = 6> (x) r = Reshape (c, s) y = Cast <to = 1> (r)"),
+            &text("c = Cast <to = 6> (x) v0 = Cast <to = 1> (c) y = Reshape (v0, s)"),
+        );
+        stays(&REWRITE, &text("c = Neg (x) r = Reshape (c, s) y = Cast <to = 1> (r)"));
+    }
 
     #[test]
     fn a_cast_comes_first() {

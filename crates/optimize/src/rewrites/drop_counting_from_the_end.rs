@@ -29,7 +29,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 }
 
 /// The sizes of the axes that each element of an index vector counts along; of a single index, one.
-fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
+pub(super) fn indexed_sizes(m: &Match<'_>) -> Result<Vec<Dim>, Skip> {
     let (root, shape) = (m.root(), &m.ty(m.operand(0)?).shape);
     if !matches!(root.op.name, "GatherND" | "ScatterND") {
         let axis = fold::axis(root.int("axis", 0), shape.len())?;

@@ -59,10 +59,52 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let steps = if is_same { Vec::new() } else { vec![Step::Reshape(narrow, moved.clone())] };
         (steps, moved)
     };
-    let target = repeats(&moved, &m.ty(y).shape).ok_or("a symbolic size is expanded to")?;
+    let (sizes, shape) = (node.input(1), m.ty(y).shape.clone());
+    let sizes = sizes.ok_or("an operand is missing")?;
+    let told = Told::of(m, sizes, &moved, &shape).ok_or("a symbolic size is expanded to")?;
     let moved = emit(m, x, &steps, &[m.id()])?;
-    let target = m.i64s(&target);
+    let target = told.emit(m)?;
     Ok(vec![m.op("Expand", &[moved, target], attrs! {})?])
+}
+
+/// The shape that an `Expand` is told: numbers, and values that hold one size each.
+struct Told(Vec<Result<i64, ValueId>>);
+
+impl Told {
+    /// What to tell an `Expand` from one shape to another if another one was told `sizes`.
+    fn of(m: &Match<'_>, sizes: ValueId, from: &[Dim], to: &[Dim]) -> Option<Self> {
+        if let Some(known) = repeats(from, to) {
+            return Some(Self(known.into_iter().map(Ok).collect()));
+        }
+        let concat = m.producer(sizes, &["Concat"]);
+        let parts = concat.map_or(vec![Some(sizes)], |concat| concat.inputs.clone());
+        let part = |dim: &Dim| {
+            let holds = |part: &ValueId| {
+                m.graph().content(*part).is_some_and(|held| held == std::slice::from_ref(dim))
+            };
+            parts.iter().flatten().copied().find(holds)
+        };
+        let missing = to.len().checked_sub(from.len())?;
+        let from = std::iter::repeat_n(&Dim::Known(1), missing).chain(from);
+        let told = |(from, to): (&Dim, &Dim)| match to.as_known() {
+            _ if from == to => Some(Ok(1)),
+            Some(known) => Some(Ok(known)),
+            None => part(to).map(Err),
+        };
+        from.zip(to).map(told).collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    fn emit(self, m: &mut Match<'_>) -> Result<ValueId, Skip> {
+        let mut parts: Vec<ValueId> = Vec::new();
+        for run in self.0.chunk_by(|a, b| a.is_ok() && b.is_ok()) {
+            let numbers: Result<Vec<i64>, ValueId> = run.iter().copied().collect();
+            parts.push(numbers.map_or_else(|part| part, |numbers| m.i64s(&numbers)));
+        }
+        match parts[..] {
+            [whole] => Ok(whole),
+            _ => Ok(m.op("Concat", &parts, attrs! { axis: 0 })?),
+        }
+    }
 }
 
 /// The shape that an `Expand` from one shape to another is told, if it is known: all of the other shape, or one for what stays as
@@ -127,6 +169,33 @@ mod tests {
                 v0 = Transpose <perm = [2, 1, 0]> (x)
                 v1 = Constant <value_ints = [1, 3, 1]> ()
                 y = Expand (v0, v1)
+            }",
+        );
+    }
+
+    #[test]
+    fn symbolic_sizes_are_told_in_their_new_order() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[B,1,1,T] x) => (bool[B,T,3,1,T] y) {
+                t = Shape <start = 3> (x)
+                a = Constant <value_ints = [1]> ()
+                b = Constant <value_ints = [3]> ()
+                s = Concat <axis = 0> (a, b, t, a)
+                e = Expand (x, s)
+                y1 = Transpose <perm = [0, 2, 1, 3]> (e)
+                c = Constant <value_ints = [3]> ()
+                y = Unsqueeze (y1, c)
+            }",
+            "g (bool[B,1,1,T] x) => (bool[B,T,3,1,T] y) {
+                t = Shape <start = 3> (x)
+                v0 = Transpose <perm = [0, 2, 1, 3]> (x)
+                v1 = Constant <value_ints = [0, 1, 1, 1, -1]> ()
+                v2 = Reshape (v0, v1)
+                v3 = Constant <value_ints = [1]> ()
+                v4 = Constant <value_ints = [3, 1, 1]> ()
+                v5 = Concat <axis = 0> (v3, t, v4)
+                y = Expand (v2, v5)
             }",
         );
     }

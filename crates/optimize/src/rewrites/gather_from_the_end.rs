@@ -1,15 +1,20 @@
 //! `Gather(x, clip(i < 0 ? i + n : i, 0, n - 1))` → `Gather(x, clip(i, -n, n - 1))`: ONNX counts
-//! negative indices from the end by itself. Likewise for the test whether an index was inside.
+//! negative indices from the end by itself, also those that are elements of vectors or say where to write. Likewise for
+//! the test whether an index was inside.
 
-use onnx::{NodeId, Use, ValueId, attrs, fold};
+use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
+use super::drop_counting_from_the_end::indexed_sizes;
 use crate::movement::is_movement;
 use crate::ranges::Range;
 use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_from_the_end", roots: &["Equal", "Gather", "GatherElements"], try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "gather_from_the_end",
+    roots: &["Equal", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"],
+    try_at,
+};
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let root = m.root().clone();
@@ -17,7 +22,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let (a, b) = (m.operand(0)?, m.operand(1)?);
         let clipped = Clipped::read(m, b)?;
         let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-        if a != clipped.x {
+        if !is_same(m, a, clipped.x) {
             return Err("what is compared is not what is clipped".into());
         }
         if !is_looked_up_only(m, b) {
@@ -30,19 +35,66 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let moved: Vec<NodeId> = moved.collect();
         return Ok(vec![replay(m, same, &moved)?]);
     }
-    let (data, indices) = (m.operand(0)?, m.operand(1)?);
-    let (value, after) = moved_from(m, indices);
-    let clipped = Clipped::read(m, value)?;
-    let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
-    let shape = &m.ty(data).shape;
-    let axis = fold::axis(root.int("axis", 0), shape.len())?;
-    if shape[axis] != clipped.size {
-        return Err("the index is clipped to something else".into());
+    let sizes = indexed_sizes(m)?;
+    let mut inputs = root.inputs.clone();
+    inputs[1] = Some(from_either_end(m, m.operand(1)?, &sizes)?);
+    Ok(vec![m.like(&root, inputs)?])
+}
+
+/// Indices that are counted from either end, if they were clipped. Vectors of them count along axes of `sizes`.
+fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result<ValueId, Skip> {
+    if let [size] = sizes {
+        let (value, after) = moved_from(m, indices);
+        let clipped = Clipped::read(m, value)?;
+        let wrapped = Wrapped::read(m, clipped.x, &clipped.size)?;
+        if *size != clipped.size {
+            return Err("the index is clipped to something else".into());
+        }
+        let inside = wrapped.clipped(m, &clipped.size)?;
+        let inside = replay(m, inside, &wrapped.moved)?;
+        return replay(m, inside, &after);
     }
-    let inside = wrapped.clipped(m, &clipped.size)?;
-    let inside = replay(m, inside, &wrapped.moved)?;
-    let at = replay(m, inside, &after)?;
-    Ok(vec![m.like(&root, vec![Some(data), Some(at)])?])
+    const OTHER: Skip = Skip::Because("the vectors are computed in another way");
+    let id = m.graph().producer(indices).ok_or(OTHER)?;
+    let node = m.graph().node(id).clone();
+    let mut inputs = node.inputs.clone();
+    if node.block() != m.root().block() {
+        return Err(OTHER);
+    }
+    if node.is("Cast") && keeps(m, id) {
+        inputs[0] = Some(from_either_end(m, node.input(0).ok_or(OTHER)?, sizes)?);
+        return m.like(&node, inputs);
+    }
+    if !is_of_vectors(m, id) || inputs.len() != sizes.len() {
+        return Err(OTHER);
+    }
+    let mut changed = false;
+    for (input, size) in inputs.iter_mut().zip(sizes) {
+        let part = input.ok_or(OTHER)?;
+        if let Ok(new) = from_either_end(m, part, std::slice::from_ref(size)) {
+            *input = Some(new);
+            changed = true;
+        }
+    }
+    if changed { m.like(&node, inputs) } else { Err("no element is clipped".into()) }
+}
+
+/// Whether a node puts vectors together from single elements.
+fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
+    let node = m.graph().node(id);
+    let (axis, rank) = (node.int("axis", 0), m.ty(node.outputs[0]).rank() as i64);
+    let is_single = |part: &Option<ValueId>| {
+        part.is_some_and(|part| m.ty(part).shape.last() == Some(&Dim::Known(1)))
+    };
+    node.is("Concat") && (axis == -1 || axis + 1 == rank) && node.inputs.iter().all(is_single)
+}
+
+/// Whether `a` is `b`, or what `b` is with axes of size one in front.
+fn is_same(m: &Match<'_>, a: ValueId, b: ValueId) -> bool {
+    let in_front = m.ty(b).shape.strip_suffix(m.ty(a).shape.as_slice());
+    a == b
+        || in_front.is_some_and(|added| added.iter().all(|size| *size == Dim::Known(1)))
+            && m.producer(b, &["Reshape", "Unsqueeze"]).is_some_and(|n| n.input(0) == Some(a))
 }
 
 /// `value`'s source, and the movements from there.
@@ -88,7 +140,8 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
         let node = m.graph().node(id);
         match node.op.name {
             "Equal" => true,
-            "Gather" | "GatherElements" => at == 1,
+            "Gather" | "GatherElements" | "GatherND" | "ScatterElements" | "ScatterND" => at == 1,
+            "Concat" => is_of_vectors(m, id) && is_looked_up_only(m, node.outputs[0]),
             _ => keeps(m, id) && at == 0 && is_looked_up_only(m, node.outputs[0]),
         }
     })
@@ -220,6 +273,73 @@ mod tests {
                 v6 = Clip (i, low, eight)
                 v7 = Equal (i, v6)
                 z = Unsqueeze (v7, a)
+            }",
+        );
+    }
+
+    #[test]
+    fn what_is_written_to_is_counted_from_the_end() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[9,4] x, int32 i, float[4] u) => (float[9,4] y) {
+                zero = Constant <value = int32 {0}> ()
+                nine = Constant <value = int32 {9}> ()
+                eight = Constant <value = int32 {8}> ()
+                none = Constant <value = float {0}> ()
+                a = Constant <value_ints = [0]> ()
+                n = Less (i, zero)
+                s = Add (i, nine)
+                w = Where (n, s, i)
+                v = Unsqueeze (w, a)
+                c = Clip (v, zero, eight)
+                z = Equal (w, c)
+                k = Cast <to = 7> (c)
+                t = Where (z, u, none)
+                y = ScatterND <reduction = \"add\"> (x, k, t)
+            }",
+            "g (float[9,4] x, int32 i, float[4] u) => (float[9,4] y) {
+                none = Constant <value = float {0}> ()
+                a = Constant <value_ints = [0]> ()
+                low = Constant <value = int32 {-9}> ()
+                eight = Constant <value = int32 {8}> ()
+                v2 = Clip (i, low, eight)
+                v3 = Equal (i, v2)
+                z = Unsqueeze (v3, a)
+                t = Where (z, u, none)
+                v6 = Clip (i, low, eight)
+                v7 = Unsqueeze (v6, a)
+                v8 = Cast <to = 7> (v7)
+                y = ScatterND <reduction = \"add\"> (x, v8, t)
+            }",
+        );
+    }
+
+    #[test]
+    fn elements_of_vectors_are_counted_from_the_end() {
+        rewrites_to(
+            &REWRITE,
+            "g (float[9,4] x, int64[B,1] i, int64[B,1] j) => (float[B] y) {
+                zero = Constant <value_int = 0> ()
+                nine = Constant <value_int = 9> ()
+                eight = Constant <value_int = 8> ()
+                three = Constant <value_int = 3> ()
+                n = Less (i, zero)
+                s = Add (i, nine)
+                w = Where (n, s, i)
+                c = Clip (w, zero, eight)
+                d = Clip (j, zero, three)
+                k = Concat <axis = -1> (c, d)
+                y = GatherND (x, k)
+            }",
+            "g (float[9,4] x, int64[B,1] i, int64[B,1] j) => (float[B] y) {
+                zero = Constant <value_int = 0> ()
+                low = Constant <value_int = -9> ()
+                eight = Constant <value_int = 8> ()
+                three = Constant <value_int = 3> ()
+                d = Clip (j, zero, three)
+                v4 = Clip (i, low, eight)
+                v5 = Concat <axis = -1> (v4, d)
+                y = GatherND (x, v5)
             }",
         );
     }

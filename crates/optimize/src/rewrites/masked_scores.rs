@@ -9,12 +9,12 @@ use onnx::{Graph, Node, Use, ValueId};
 use crate::bounded::{Bounded, Spread, is_finite, largest};
 
 /// What is known of scores.
-pub(super) struct Scores {
+pub(crate) struct Scores {
     /// What their absolute values do not exceed, with room for rounding and for weights that are stored in
     /// fewer bits.
-    pub(super) largest: f64,
+    pub(crate) largest: f64,
     /// Whether NaN comes out where a row of queries holds it only if something of that row is shown.
-    pub(super) needs_shown: bool,
+    pub(crate) needs_shown: bool,
 }
 
 const ROOM: f64 = 4.0;
@@ -24,7 +24,7 @@ const DEPTH: u32 = 8;
 
 impl Scores {
     /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
-    pub(super) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
+    pub(crate) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
         let v = Bounded::of(graph, averaged).filter(|v| v.spread == Spread::All)?;
         let (q, k, largest) = product(graph, scores, DEPTH)?;

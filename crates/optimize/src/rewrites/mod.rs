@@ -40,9 +40,11 @@ mod masked_scores;
 mod matmul_add_to_gemm;
 mod merge_before_transpose;
 mod move_blocks;
+mod pad_with_one_number;
 mod pool_average;
 mod reduce_what_is_moved;
 mod repeat_pixels;
+mod resize_nearest;
 mod resize_pixels;
 mod reverse_twice;
 mod shorten_movements;
@@ -57,6 +59,7 @@ use crate::Rewrite;
 pub(crate) use arrange_product::Arranged;
 pub(crate) use fold_constants::Folded;
 pub(crate) use keep_reduced_axes::REDUCTIONS;
+pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 
 /// What makes the graph smaller and leaves its operators what they are.
@@ -106,8 +109,10 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &move_blocks::DEPTH_TO_SPACE,
     &move_blocks::SPACE_TO_DEPTH,
     &merge_before_transpose::REWRITE,
+    &pad_with_one_number::REWRITE,
     &write_into_buffers::REWRITE,
     &repeat_pixels::REWRITE,
+    &resize_nearest::REWRITE,
     &matmul_add_to_gemm::REWRITE,
 ];
 

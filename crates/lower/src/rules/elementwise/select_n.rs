@@ -1,4 +1,5 @@
-//! select_n(which, x₀, x₁) → Where(which, x₁, x₀); with an integer `which`, a chain of Where
+//! select_n(which, x₀, x₁) → Where(which, x₁, x₀); with an integer `which`, a chain of Where, for each
+//! condition if it says which of several holds first, as in `jnp.select`
 
 use onnx::{Attrs, ValueId};
 use tensor::DType;
@@ -13,6 +14,17 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             [only] => Ok(vec![*only]),
             _ => Ok(vec![cx.op("Where", &[which, cases[1], cases[0]], Attrs::new())?]),
         };
+    }
+    if let Some((axis, conditions)) = cx.alternatives(which)
+        && conditions.len() == cases.len()
+    {
+        // If none holds, it is the first case.
+        let mut chosen = cases[0];
+        for (condition, case) in conditions.iter().zip(cases).rev() {
+            let condition = cx.squeeze(*condition, &[axis])?;
+            chosen = cx.op("Where", &[condition, *case, chosen], Attrs::new())?;
+        }
+        return Ok(vec![chosen]);
     }
     let mut chosen = cases[cases.len() - 1];
     for (i, case) in cases.iter().enumerate().rev().skip(1) {

@@ -4,7 +4,6 @@
 use jaxpr::Params;
 use onnx::fold::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
-use tensor::bounds::at_least;
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::indices::{self, Mode, Starts};
@@ -39,6 +38,7 @@ pub(crate) fn with_fill(
         return Ok(slice);
     }
     let (gather, indices) = gather.of_what_moves(cx, indices)?;
+    let (gather, indices) = gather.in_batches(cx, operand, indices)?;
     let starts = Starts::new(cx, indices, &gather.limits, gather.mode)?;
     let value = gather.windows(cx, operand, starts.value)?;
     let Some(inside) = starts.inside else { return Ok(value) };
@@ -230,15 +230,10 @@ impl Gather {
         indices: ValueId,
         counts: &[Dim],
     ) -> Option<Vec<Progression>> {
-        let starts = cx.progressions(indices)?;
-        let is_inside = |(start, limit): (&Progression, &Dim)| {
-            let (mut low, mut high) = (start.first.clone(), start.first.clone());
-            for (&step, count) in start.steps.iter().zip(counts) {
-                let end = if step < 0 { &mut low } else { &mut high };
-                *end = end.clone() + Dim::Known(step) * (count.clone() - ONE);
-            }
-            at_least(&low, 0) && at_least(&(limit.clone() - high), 0)
-        };
+        let starts: Vec<Progression> =
+            cx.progressions(indices)?.into_iter().collect::<Option<_>>()?;
+        let is_inside =
+            |(start, limit): (&Progression, &Dim)| indices::is_within(start, counts, limit);
         let inside =
             starts.len() == self.map.len() && starts.iter().zip(&self.limits).all(is_inside);
         inside.then_some(starts)
@@ -249,6 +244,40 @@ impl Gather {
     fn of_what_moves(mut self, cx: &mut Context<'_>, indices: ValueId) -> Result<(Self, ValueId)> {
         let moving: Vec<usize> = (0..self.map.len()).filter(|&i| self.limits[i] != ZERO).collect();
         if self.mode != Mode::Clip || moving.is_empty() || moving.len() == self.map.len() {
+            return Ok((self, indices));
+        }
+        self.map = moving.iter().map(|&i| self.map[i]).collect();
+        self.limits = moving.iter().map(|&i| self.limits[i].clone()).collect();
+        Ok((self, elements_of(cx, indices, &moving)?))
+    }
+
+    /// The same with a batch axis for each element of the index vectors that counts along an axis of the indices
+    /// and through all of an axis of the operand, as in `x[jnp.arange(n), i]`.
+    fn in_batches(
+        mut self,
+        cx: &mut Context<'_>,
+        operand: ValueId,
+        indices: ValueId,
+    ) -> Result<(Self, ValueId)> {
+        let Some(starts) = cx.progressions(indices) else { return Ok((self, indices)) };
+        let mut moving: Vec<usize> = (0..self.map.len()).collect();
+        for (i, start) in starts.iter().enumerate() {
+            let Some(Progression { first, steps }) = start else { continue };
+            let counted: Vec<usize> = (0..steps.len()).filter(|&at| steps[at] != 0).collect();
+            let [along] = counted[..] else { continue };
+            let axis = self.map[i];
+            let is_all = *first == ZERO
+                && steps[along] == 1
+                && cx.shape(indices)[along] == cx.shape(operand)[axis];
+            let is_free = self.collapsed.contains(&axis) && !self.index_batch.contains(&along);
+            if is_all && is_free && moving.len() > 1 {
+                self.operand_batch.push(axis);
+                self.index_batch.push(along);
+                self.collapsed.retain(|&collapsed| collapsed != axis);
+                moving.retain(|&place| place != i);
+            }
+        }
+        if moving.len() == self.map.len() {
             return Ok((self, indices));
         }
         self.map = moving.iter().map(|&i| self.map[i]).collect();
@@ -424,6 +453,13 @@ fn elements_of(cx: &mut Context<'_>, starts: ValueId, places: &[usize]) -> Resul
     let width = cx.shape(starts).last().and_then(Dim::as_known);
     if width == Some(places.len() as i64) && places.is_sorted() {
         return Ok(starts);
+    }
+    if let Some(parts) = cx.parts_of_vectors(starts) {
+        let parts: Vec<ValueId> = places.iter().map(|&place| parts[place]).collect();
+        return match parts[..] {
+            [one] => Ok(one),
+            _ => Ok(cx.op("Concat", &parts, attrs! { axis: -1 })?),
+        };
     }
     let places: Vec<i64> = places.iter().map(|&place| place as i64).collect();
     let places = cx.i64s(&places);

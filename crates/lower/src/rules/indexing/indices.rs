@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use onnx::fold::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
+use tensor::bounds::at_least;
 use tensor::{DType, Dim, Tensor};
 
 use crate::rules::Result;
@@ -65,6 +67,9 @@ impl Starts {
             let value = comparable(cx, indices, &[])?;
             return Ok(Self { value, inside: None });
         }
+        if let Some(parts) = cx.parts_of_vectors(indices).filter(|parts| parts.len() > 1) {
+            return Self::of_parts(cx, &parts, limits, mode);
+        }
         let given = comparable(cx, indices, limits)?;
         let value = if mode == Mode::Inside { given } else { inside(cx, given, limits)? };
         if mode == Mode::Clip || value == given {
@@ -81,6 +86,53 @@ impl Starts {
         };
         Ok(Self { value, inside: Some(inside) })
     }
+
+    /// As [`Self::new`], for vectors that were put together from their elements. Those that count within their
+    /// axis, and those that are known, are inside.
+    fn of_parts(
+        cx: &mut Context<'_>,
+        parts: &[ValueId],
+        limits: &[Dim],
+        mode: Mode,
+    ) -> Result<Self> {
+        let mut starts = Vec::with_capacity(parts.len());
+        let mut insides: Option<ValueId> = None;
+        for (part, limit) in parts.iter().zip(limits) {
+            let limit = std::slice::from_ref(limit);
+            let start = match is_counted_within(cx, *part, &limit[0]) {
+                true => Self { value: *part, inside: None },
+                false => Self::new(cx, *part, limit, mode)?,
+            };
+            insides = match (insides, start.inside) {
+                (Some(a), Some(b)) => Some(cx.op("And", &[a, b], Attrs::new())?),
+                (a, b) => a.or(b),
+            };
+            starts.push(start.value);
+        }
+        let is_narrow = starts.iter().all(|start| cx.dtype(*start) == DType::I32);
+        let dtype = if is_narrow { DType::I32 } else { DType::I64 };
+        for start in &mut starts {
+            *start = cx.cast(*start, dtype)?;
+        }
+        let value = cx.op("Concat", &starts, attrs! { axis: -1 })?;
+        Ok(Self { value, inside: insides })
+    }
+}
+
+/// Whether the numbers in `part` count within `0..=limit`.
+fn is_counted_within(cx: &Context<'_>, part: ValueId, limit: &Dim) -> bool {
+    let found = cx.progressions(part).and_then(|found| found.into_iter().next().flatten());
+    found.is_some_and(|found| is_within(&found, cx.shape(part), limit))
+}
+
+/// Whether places that count along axes of the given sizes lie within `0..=limit`, whatever these are.
+pub(crate) fn is_within(places: &Progression, sizes: &[Dim], limit: &Dim) -> bool {
+    let (mut low, mut high) = (places.first.clone(), places.first.clone());
+    for (&step, size) in places.steps.iter().zip(sizes) {
+        let end = if step < 0 { &mut low } else { &mut high };
+        *end = end.clone() + Dim::Known(step) * (size.clone() - Dim::Known(1));
+    }
+    at_least(&low, 0) && at_least(&(limit.clone() - high), 0)
 }
 
 fn is_inside(values: &[i64], limits: &[Dim]) -> bool {

@@ -1,6 +1,8 @@
 //! scatter, scatter-add, … (x, indices, updates) → ScatterND; updates that lie outside write
 //! nothing: they add the identity, or go to a place past the end of the operand that is cut off
-//! again
+//! again. One number that is written to known places of inner axes, as in `x.at[:, 0].set(0.)` → Where
+
+use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr, JaxprId, Params};
 use onnx::{Attrs, ValueId, attrs};
@@ -12,6 +14,9 @@ use crate::rules::reduction::monoid::Monoid;
 use crate::rules::windows::window::inverse;
 use crate::rules::{Equation, Result};
 use crate::{Context, Parts, RuleError};
+
+/// How many places a mask may have that is stored.
+const LARGEST_MASK: usize = 1 << 20;
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);
@@ -75,7 +80,18 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
         return Ok(vec![*operand]);
     }
     let scatter = Scatter::read(cx, *operand, *indices, *updates)?;
-    let starts = Starts::new(cx, *indices, &scatter.limits, Mode::read(cx, Mode::FillOrDrop)?)?;
+    let mode = Mode::read(cx, Mode::FillOrDrop)?;
+    if let Some(mask) = scatter.known_places(cx, *operand, *indices, mode, monoid)
+        && let Some(number) = cx.repeated_number(*updates)?
+    {
+        let mask = cx.constant(mask);
+        let new = match monoid {
+            Some(monoid) => monoid.combine(cx, Parts::Real(*operand), Parts::Real(number))?.re(),
+            None => number,
+        };
+        return Ok(vec![cx.op("Where", &[mask, new, *operand], Attrs::new())?]);
+    }
+    let starts = Starts::new(cx, *indices, &scatter.limits, mode)?;
     let updates = scatter.arrange_updates(cx, *updates)?;
     let indexed = &scatter.indexed;
     if indexed.is_empty() && scatter.index_shape.iter().all(|size| *size == ONE) {
@@ -151,6 +167,61 @@ impl Scatter {
             operand_batch,
             sizes,
         })
+    }
+
+    /// Which places of inner axes are written to, if that is known and each of them is once. The mask has axes of
+    /// size one for those that windows fill.
+    fn known_places(
+        &self,
+        cx: &Context<'_>,
+        operand: ValueId,
+        indices: ValueId,
+        mode: Mode,
+        monoid: Option<Monoid>,
+    ) -> Option<Tensor> {
+        let known = |dims: Vec<Dim>| dims.iter().map(Dim::as_known).collect::<Option<Vec<i64>>>();
+        let shape = cx.shape(operand);
+        let is_inner = |axis: &usize| self.sizes[*axis] != shape[*axis];
+        let inner: Vec<usize> = (0..shape.len()).filter(is_inner).collect();
+        // What is written to the first axes is written as a whole.
+        if inner.iter().enumerate().all(|(i, axis)| i == *axis) || !self.operand_batch.is_empty() {
+            return None;
+        }
+        let starts = cx.known(indices)?.to_i64s()?;
+        let extents = known(inner.iter().map(|&axis| shape[axis].clone()).collect())?;
+        let windows = known(inner.iter().map(|&axis| self.sizes[axis].clone()).collect())?;
+        let limits = known(self.limits.clone())?;
+        let size = extents.iter().try_fold(1, |size: i64, n| size.checked_mul(*n))?;
+        let mut mask = vec![0_u8; usize::try_from(size).ok().filter(|size| *size <= LARGEST_MASK)?];
+        let all = windows.iter().try_fold(1, |size: i64, n| size.checked_mul(*n))?;
+        for vector in starts.chunks(self.map.len().max(1)) {
+            let is_inside = |(start, limit): (&i64, &i64)| (0..=*limit).contains(start);
+            if !vector.iter().zip(&limits).all(is_inside) {
+                match mode {
+                    Mode::FillOrDrop => continue,
+                    Mode::Clip | Mode::Inside => return None,
+                }
+            }
+            for mut offset in 0..all {
+                let (mut place, mut stride) = (0, 1);
+                for (i, axis) in inner.iter().enumerate().rev() {
+                    let start = self.map.iter().position(|mapped| mapped == axis);
+                    let start = start.map_or(0, |element| vector[element]);
+                    place += stride * (start + offset % windows[i]);
+                    offset /= windows[i];
+                    stride *= extents[i];
+                }
+                let place = mask.get_mut(usize::try_from(place).ok()?)?;
+                if *place != 0 && monoid.is_some() {
+                    return None;
+                }
+                *place = 1;
+            }
+        }
+        let of = |axis: usize| inner.iter().position(|i| *i == axis).map_or(1, |i| extents[i]);
+        let sizes = (0..shape.len()).map(of).map(usize::try_from);
+        let sizes = sizes.collect::<std::result::Result<Vec<_>, _>>().ok()?;
+        Tensor::new(DType::Bool, &sizes, Arc::new(mask)).ok()
     }
 
     /// Whether the updates have the operand's `axis`.

@@ -127,9 +127,36 @@ fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::legalize::testing::assert_integers;
+    use crate::legalize::testing::{assert_integers, show};
+    use crate::legalize::{Target, legalize};
+    use crate::testing::graph;
     use onnx::attrs;
+    use provenance::Origins;
     use tensor::DType::{I8, I16, I32, I64, U8, U32, U64};
+
+    #[test]
+    fn counts_are_summed_up_as_they_are() {
+        let cut = "ReduceSum:f64 Cast:i64 BitwiseAnd:i64 Cast:i32";
+        for (size, operand, nodes) in [
+            ("3", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
+            ("T", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
+            ("3", "c = Clip (x, low, high)", "Clip:i32 ReduceSum:i32".to_owned()),
+            ("1100000", "c = Clip (x, low, high)", format!("Clip:i32 Cast:f64 {cut}")),
+            ("3", "c = Neg (x)", format!("Neg:i32 Cast:f64 {cut}")),
+        ] {
+            let text = format!(
+                "g (bool[2,{size}] b, int32[2,{size}] x) => (int32[2,1] y) {{
+                    low = Constant <value = int32 {{-2000}}> ()
+                    high = Constant <value = int32 {{1000}}> ()
+                    a = Constant <value_ints = [1]> ()
+                    {operand} y = ReduceSum (c, a) }}"
+            );
+            let mut origins = Origins::default();
+            let mut graph = graph(&text, &mut origins);
+            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            assert_eq!(show(&graph), nodes, "{size} {operand}");
+        }
+    }
 
     #[test]
     fn sums_wrap_around() {

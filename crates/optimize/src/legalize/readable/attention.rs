@@ -1,0 +1,398 @@
+//! Attention as onnxruntime's transformer optimiser looks for it: scores are divided behind their product, and a
+//! mask of tokens is `(1 - mask) * lowest`, with the axes of heads and queries one by one.
+
+use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
+use tensor::{DType, Dim, Tensor, Type};
+
+use crate::bounded::is_finite;
+use crate::rewrites::Scores;
+
+/// Spells what `id` has to do with attention.
+pub(super) fn spell(graph: &mut Graph, id: NodeId) {
+    if graph.get(id).is_none() {
+        return;
+    }
+    scale_of_scores(graph, id);
+    chosen_mask(graph, id);
+    axes_of_mask(graph, id);
+}
+
+/// Scores of attention are divided where they are multiplied by a power of two: the optimiser looks for the
+/// division. Both are exact, and runtimes move either into the product.
+fn scale_of_scores(graph: &mut Graph, id: NodeId) {
+    if let Some(divisor) = divisor_of_scores(graph, id) {
+        let divisor = graph.intern_constant(divisor);
+        graph.set_input(id, 1, Some(divisor));
+        graph.node_mut(id).op = Op::onnx("Div");
+    }
+}
+
+/// What to divide scores by that `id` multiplies by a power of two.
+fn divisor_of_scores(graph: &Graph, id: NodeId) -> Option<Tensor> {
+    let node = graph.node(id);
+    let (scores, scale) = (node.input(0)?, graph.constant(node.input(1)?)?);
+    let is_product = graph.producer(scores).is_some_and(|id| graph.node(id).is("MatMul"));
+    let result = *node.outputs.first()?;
+    let sum = only_reader(graph, result).filter(|reader| reader.is("Add"));
+    let sum = sum.and_then(|sum| sum.outputs.first().copied());
+    let is_softmax = |place| matches!(place, Use::Operand(id, _) if graph.node(id).is("Softmax"));
+    let is_read = graph.value(sum.unwrap_or(result)).uses().all(is_softmax);
+    if !node.is("Mul") || !is_product || !is_read || !scale.shape().is_empty() {
+        return None;
+    }
+    let number = scale.splat().filter(|number| is_power_of_two(number.recip()))?;
+    Tensor::scalar(scale.dtype(), number.recip())
+}
+
+/// Whether a number is 2, 4, … 1024: one over it is exact in every floating-point type.
+fn is_power_of_two(number: f64) -> bool {
+    (1..=10).any(|exponent| number == 2.0_f64.powi(exponent))
+}
+
+/// A mask of tokens that is chosen, `Where(mask, 0, lowest)`, is computed: the same number, or zero with a sign, is
+/// added to the scores. It is small beside them, and all layers share it.
+fn chosen_mask(graph: &mut Graph, id: NodeId) {
+    let Some(chosen) = Chosen::of(graph, id) else { return };
+    for scores in &chosen.scores {
+        scores.divide_behind(graph);
+    }
+    let Chosen { shown, moved, test, lowest, result, .. } = chosen;
+    let Type { shape, .. } = graph.ty(shown).clone();
+    let [examples, tokens] = shape.as_slice() else { return };
+    let block = graph.node(id).block();
+    // Each part stays what its line computes.
+    let add = |graph: &mut Graph, of: NodeId, op: &'static str, inputs: &[ValueId], attrs, ty| {
+        let inputs = inputs.iter().copied().map(Some).collect();
+        let (parts, origin) = ((Op::onnx(op), inputs, attrs), graph.node(of).origin);
+        let node = graph.add_node(block, Some(id), parts, vec![ty], origin);
+        graph.node(node).outputs[0]
+    };
+    let mut shown = shown;
+    if let Some(test) = test {
+        let node = graph.node(test);
+        let (op, node_attrs) = (node.op.name, node.attrs.clone());
+        let mut inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
+        inputs[0] = shown;
+        shown = add(graph, test, op, &inputs, node_attrs, Type::new(DType::Bool, shape.clone()));
+    }
+    let one = Dim::Known(1);
+    let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
+    let wider = vec![examples.clone(), one.clone(), tokens.clone()];
+    let widest = vec![examples.clone(), one.clone(), one, tokens.clone()];
+    let wider = Type::new(DType::Bool, wider);
+    let shown = add(graph, moved, "Unsqueeze", &[shown, heads], Attrs::new(), wider);
+    let flag = Type::new(DType::Bool, widest.clone());
+    let shown = add(graph, moved, "Unsqueeze", &[shown, queries], Attrs::new(), flag);
+    let number = Type::new(DType::F32, widest);
+    let shown = add(graph, id, "Cast", &[shown], attrs! { to: DType::F32 }, number.clone());
+    let Some(all) = Tensor::scalar(DType::F32, 1.0) else { return };
+    let all = graph.intern_constant(all);
+    let hidden = add(graph, id, "Sub", &[all, shown], Attrs::new(), number.clone());
+    let added = add(graph, id, "Mul", &[hidden, lowest], Attrs::new(), number);
+    graph.value_mut(added).name = std::mem::take(&mut graph.value_mut(result).name);
+    graph.replace_uses(result, added);
+    let mut unread = Some(id);
+    while let Some(id) = unread.filter(|id| !is_read(graph, *id)) {
+        let source = graph.node(id).input(0);
+        graph.remove_node(id);
+        unread = source.and_then(|source| graph.producer(source));
+    }
+}
+
+fn is_read(graph: &Graph, id: NodeId) -> bool {
+    graph.node(id).outputs.iter().any(|value| graph.value(*value).is_used())
+}
+
+/// A mask that is chosen, and what it is added to.
+struct Chosen {
+    /// Which tokens of each example are shown, or what `test` asks.
+    shown: ValueId,
+    /// What gives them all axes.
+    moved: NodeId,
+    /// What is asked of them then.
+    test: Option<NodeId>,
+    lowest: ValueId,
+    result: ValueId,
+    scores: Vec<ScaledScores>,
+}
+
+impl Chosen {
+    fn of(graph: &Graph, id: NodeId) -> Option<Self> {
+        let node = graph.node(id);
+        let [Some(mask), Some(zero), Some(lowest)] = node.inputs[..] else { return None };
+        let result = *node.outputs.first()?;
+        let number = |value| graph.constant(value).filter(|c| c.shape().is_empty())?.splat();
+        let is_low = |number: f64| number < 0.0 && number.is_finite();
+        let is_mask = node.is("Where")
+            && graph.ty(result).dtype == DType::F32
+            && number(zero) == Some(0.0)
+            && number(lowest).is_some_and(is_low);
+        if !is_mask {
+            return None;
+        }
+        let producer = |value| graph.producer(value).map(|id| (id, graph.node(id)));
+        let (last, maker) = producer(mask)?;
+        let tests = ["Cast", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"];
+        let is_test = tests.iter().any(|op| maker.is(op));
+        let is_number = |value: &Option<ValueId>| value.is_some_and(|v| number(v).is_some());
+        let test = (is_test && maker.inputs[1..].iter().all(is_number)).then_some(last);
+        let wide = if test.is_some() { maker.input(0)? } else { mask };
+        let (moved, movement) = producer(wide)?;
+        let moves = movement.is("Reshape") || movement.is("Unsqueeze");
+        let shown = movement.input(0).filter(|_| moves)?;
+        if !is_beside_scores(graph, shown, wide) {
+            return None;
+        }
+        let scores: Option<Vec<_>> =
+            graph.value(result).uses().map(|place| ScaledScores::of(graph, place)).collect();
+        let scores = scores.filter(|scores| !scores.is_empty())?;
+        Some(Self { shown, moved, test, lowest, result, scores })
+    }
+}
+
+/// Whether `wide` has the examples and tokens of `mask`, and axes for heads and queries between them.
+fn is_beside_scores(graph: &Graph, mask: ValueId, wide: ValueId) -> bool {
+    let [examples, tokens] = graph.ty(mask).shape.as_slice() else { return false };
+    let one = Dim::Known(1);
+    *graph.ty(wide).shape == [examples.clone(), one.clone(), one, tokens.clone()]
+}
+
+/// Scores that are divided by the root of the size of a head: the optimiser takes that for granted.
+struct ScaledScores {
+    product: NodeId,
+    /// The division of the queries, if they are divided and not the scores.
+    queries: Option<NodeId>,
+}
+
+impl ScaledScores {
+    /// What the mask is added to at `place`.
+    fn of(graph: &Graph, place: Use) -> Option<Self> {
+        let Use::Operand(sum, index) = place else { return None };
+        let sum = graph.node(sum);
+        let scores = sum.input(1_usize.checked_sub(index)?).filter(|_| sum.is("Add"))?;
+        let softmax = only_reader(graph, *sum.outputs.first()?).filter(|n| n.is("Softmax"))?;
+        let (mut id, mut factor) = (graph.producer(scores)?, 1.0);
+        if let Some((x, by)) = scale(graph, id) {
+            (id, factor) = (graph.producer(x)?, by);
+        }
+        let product = graph.node(id);
+        let (q, k) = (product.input(0)?, product.input(1)?);
+        if !product.is("MatMul") {
+            return None;
+        }
+        let mut heads = q;
+        let division = graph.producer(q).filter(|division| graph.node(*division).is("Div"));
+        if let Some(division) = division {
+            let (x, by) = scale(graph, division)?;
+            let is_exact = factor == 1.0 && is_power_of_two(by.recip());
+            let largest = Scores::of(graph, scores, softmax)?.largest / by;
+            let is_alone = only_reader(graph, q).is_some() && only_reader(graph, scores).is_some();
+            if !is_exact || !is_alone || !is_finite(largest, DType::F32) {
+                return None;
+            }
+            (heads, factor) = (x, by);
+        }
+        let size = graph.ty(heads).shape.last()?.as_known()?;
+        let is_usual = (factor * factor * size as f64 - 1.0).abs() < 1e-6;
+        let is_split = [heads, k].into_iter().all(|x| is_split_projection(graph, x));
+        (is_usual && is_split).then_some(Self { product: id, queries: division })
+    }
+
+    /// Divides the scores instead of the queries.
+    fn divide_behind(&self, graph: &mut Graph) {
+        let Some(division) = self.queries else { return };
+        let (node, product) = (graph.node(division).clone(), graph.node(self.product));
+        let scores = product.outputs[0];
+        let ty = graph.ty(scores).clone();
+        let Some(Use::Operand(sum, _)) = graph.value(scores).uses().next() else { return };
+        graph.set_input(self.product, 0, node.inputs[0]);
+        graph.remove_node(division);
+        let parts = (node.op, vec![None, node.inputs[1]], node.attrs);
+        let block = graph.node(sum).block();
+        let divided = graph.add_node(block, Some(sum), parts, vec![ty], node.origin);
+        let result = graph.node(divided).outputs[0];
+        graph.replace_uses(scores, result);
+        graph.set_input(divided, 0, Some(scores));
+    }
+}
+
+/// What `id` multiplies by a number, and the number.
+fn scale(graph: &Graph, id: NodeId) -> Option<(ValueId, f64)> {
+    let node = graph.node(id);
+    let number = graph.constant(node.input(1)?).filter(|c| c.shape().is_empty())?.splat()?;
+    let factor = match node.op.name {
+        "Div" => number.recip(),
+        "Mul" => number,
+        _ => return None,
+    };
+    Some((node.input(0)?, factor))
+}
+
+/// Whether `x` is a product with a bias whose features were split into heads.
+fn is_split_projection(graph: &Graph, x: ValueId) -> bool {
+    let step = |x: ValueId, op: &str, operand: usize| {
+        graph.producer(x).map(|id| graph.node(id)).filter(|node| node.is(op))?.input(operand)
+    };
+    let biased = step(x, "Transpose", 0).and_then(|x| step(x, "Reshape", 0));
+    biased.is_some_and(|x| {
+        let operands = [0, 1].map(|operand| step(x, "Add", operand));
+        operands.iter().flatten().any(|x| step(*x, "MatMul", 0).is_some())
+    })
+}
+
+/// The node that alone reads a value.
+fn only_reader(graph: &Graph, value: ValueId) -> Option<&onnx::Node> {
+    let mut uses = graph.value(value).uses();
+    match (uses.next(), uses.next()) {
+        (Some(Use::Operand(id, _)), None) => Some(graph.node(id)),
+        _ => None,
+    }
+}
+
+/// A mask of tokens gets the axes of heads and queries one by one, as it does where people index it with
+/// `None`.
+fn axes_of_mask(graph: &mut Graph, id: NodeId) {
+    let Some(mask) = graph.get(id).and_then(|_| mask_of_tokens(graph, id)) else { return };
+    let ty = graph.ty(mask).clone();
+    let [examples, tokens] = ty.shape.as_slice() else { return };
+    let [heads, queries] = [1, 2].map(|axis| graph.intern_constant(Tensor::i64s(&[axis])));
+    let (block, origin) = (graph.node(id).block(), graph.node(id).origin);
+    let unsqueeze = Op::onnx("Unsqueeze");
+    let parts = (unsqueeze, vec![Some(mask), Some(heads)], Attrs::new());
+    let wider = Type::new(ty.dtype, vec![examples.clone(), Dim::Known(1), tokens.clone()]);
+    let first = graph.add_node(block, Some(id), parts, vec![wider], origin);
+    let wider = graph.node(first).outputs[0];
+    graph.set_input(id, 0, Some(wider));
+    graph.set_input(id, 1, Some(queries));
+    let node = graph.node_mut(id);
+    node.op = unsqueeze;
+    node.attrs.clear();
+}
+
+/// The mask of examples and tokens that `id` puts beside scores: `(1 - mask) * lowest` is added to them.
+fn mask_of_tokens(graph: &Graph, id: NodeId) -> Option<ValueId> {
+    let node = graph.node(id);
+    let moves = node.is("Reshape") || node.is("Unsqueeze");
+    let (mask, result) = (node.input(0).filter(|_| moves)?, *node.outputs.first()?);
+    let read_by = |value: ValueId, op: &str| {
+        graph.value(value).uses().find_map(|place| match place {
+            Use::Operand(id, _) if graph.node(id).is(op) => graph.node(id).outputs.first().copied(),
+            _ => None,
+        })
+    };
+    let number = read_by(result, "Cast").unwrap_or(result);
+    let mut ways = ["Sub", "Mul", "Add", "Softmax"].iter();
+    let scores = ways.try_fold(number, |value, op| read_by(value, op));
+    scores.filter(|_| is_beside_scores(graph, mask, result)).map(|_| mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::is_spelled;
+
+    #[test]
+    fn a_mask_of_tokens_gets_its_axes_one_by_one() {
+        let scores = |axes: &str, last: &str| {
+            format!(
+                "g (int32[B, T] mask, float[B, 2, T, T] s) => (float[B, 2, T, T] y) {{
+                    one = Constant <value = float {{1}}> ()
+                    low = Constant <value = float {{-10000}}> ()
+                    {axes} f = Cast <to = 1> (m) d = Sub (one, f) w = Mul (d, low)
+                    a = Add (s, w) y = {last} (a) }}"
+            )
+        };
+        let reshaped = "k = Constant <value_ints = [0, 1, 1, -1]> () m = Reshape (mask, k)";
+        let one_by_one = "h = Constant <value_ints = [1]> () q = Constant <value_ints = [2]> ()
+            v1 = Unsqueeze (mask, h) m = Unsqueeze (v1, q)";
+        is_spelled(&scores(reshaped, "Softmax"), &scores(one_by_one, "Softmax"));
+        let other = scores(reshaped, "Tanh");
+        is_spelled(&other, &other);
+    }
+
+    #[test]
+    fn scores_are_divided_by_powers_of_two() {
+        let scores = |op: &str, number: &str, reader: &str| {
+            format!(
+                "g (float[2, 4] q, float[4, 3] k) => (float[2, 3] y) {{
+                    c = Constant <value = float {{{number}}}> ()
+                    s = MatMul (q, k) t = {op} (s, c) y = {reader} (t) }}"
+            )
+        };
+        is_spelled(&scores("Mul", "0.125", "Softmax"), &scores("Div", "8", "Softmax"));
+        let masked = |op: &str, number: &str| {
+            scores(op, number, "Softmax")
+                .replace("y = Softmax (t)", "u = Add (t, c) y = Softmax (u)")
+        };
+        is_spelled(
+            &masked("Mul", "0.125"),
+            &masked("Div", "8")
+                .replace("Add (t, c)", "Add (t, e)")
+                .replace("s = MatMul", "e = Constant <value = float {0.125}> () s = MatMul"),
+        );
+        for other in [scores("Mul", "0.3", "Softmax"), scores("Mul", "0.125", "Tanh")] {
+            is_spelled(&other, &other);
+        }
+    }
+
+    /// Attention of two heads of four features, whose queries or scores are divided, to the tokens that a mask shows.
+    fn attention(mask: &str, division: &str) -> String {
+        format!(
+            "g (float[B, T, 8] x, int32[B, T] tokens) => (float[B, 2, T, 4] y) {{
+                scale = Constant <value = float[8] {{1, 1, 1, 1, 1, 1, 1, 1}}> ()
+                w = Constant <value = float[8, 8] {{{}}}> ()
+                heads = Constant <value_ints = [0, 0, 2, 4]> ()
+                zero = Constant <value = float {{0}}> () one = Constant <value = float {{1}}> ()
+                low = Constant <value = float {{-1e30}}> ()
+                two = Constant <value = float {{2}}> () three = Constant <value = float {{3}}> ()
+                none = Constant <value = int32 {{0}}> ()
+                k = Constant <value_ints = [0, 1, 1, -1]> ()
+                a = Constant <value_ints = [1]> () b = Constant <value_ints = [2]> ()
+                z = LayerNormalization <axis = -1> (x, scale)
+                q1 = MatMul (z, w) q2 = Add (q1, scale)
+                q3 = Reshape (q2, heads) q = Transpose <perm = [0, 2, 1, 3]> (q3)
+                k1 = MatMul (z, w) k2 = Add (k1, scale)
+                k3 = Reshape (k2, heads) t = Transpose <perm = [0, 2, 3, 1]> (k3)
+                v1 = MatMul (z, w) v2 = Add (v1, scale)
+                v3 = Reshape (v2, heads) v = Transpose <perm = [0, 2, 1, 3]> (v3)
+                {mask} {division} p = Softmax <axis = -1> (m) y = MatMul (p, v) }}",
+            vec!["0.5"; 64].join(", ")
+        )
+    }
+
+    const CHOSEN: &str = "r = Reshape (tokens, k) c = Greater (r, none) add = Where (c, zero, low)";
+    const COMPUTED: &str = "v7 = Greater (tokens, none) v9 = Unsqueeze (v7, a)
+        v11 = Unsqueeze (v9, b) v12 = Cast <to = 1> (v11) v14 = Sub (one, v12) add = Mul (v14, low)";
+
+    #[test]
+    fn a_mask_that_is_chosen_is_computed() {
+        let behind = "s1 = MatMul (q, t) s = Div (s1, two) m = Add (s, add)";
+        is_spelled(&attention(CHOSEN, behind), &attention(COMPUTED, behind));
+    }
+
+    #[test]
+    fn queries_that_are_divided_by_a_power_of_two_are_scores_that_are() {
+        let before = "d = Div (q, two) s = MatMul (d, t) m = Add (s, add)";
+        let behind = "s = MatMul (q, t) v17 = Div (s, two) m = Add (v17, add)";
+        is_spelled(&attention(CHOSEN, before), &attention(COMPUTED, behind));
+    }
+
+    #[test]
+    fn what_would_be_something_else_stays() {
+        for division in [
+            "d = Div (q, three) s = MatMul (d, t) m = Add (s, add)",
+            "s1 = MatMul (q, t) s = Div (s1, three) m = Add (s, add)",
+            "s = MatMul (q, t) m = Add (s, add)",
+        ] {
+            let other = attention(CHOSEN, division);
+            is_spelled(&other, &other);
+        }
+        let behind = "s1 = MatMul (q, t) s = Div (s1, two) m = Add (s, add)";
+        for mask in [
+            CHOSEN.replace("-1e30", "-inf").replace("low)", "one)"),
+            CHOSEN.replace("zero, low", "low, zero"),
+        ] {
+            let other = attention(&mask, behind);
+            is_spelled(&other, &other);
+        }
+    }
+}

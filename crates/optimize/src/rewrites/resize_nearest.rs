@@ -1,0 +1,187 @@
+//! A `Gather` at `floor((i + 0.5) * m / n)` for all `i` below `n`, a multiple of a size `m` that is not known →
+//! `Resize`, which repeats each element: `jax.image.resize` by nearest neighbours. What guards such places changes nothing.
+//!
+//! In 32-bit floats these are the places up to four million elements along the axis.
+
+use onnx::{Node, ValueId, fold};
+use tensor::{DType, Dim, Tensor};
+
+use super::resize_pixels::resize;
+use crate::ranges::Range;
+use crate::recognize::check_kernel;
+use crate::{Form, Match, Rewrite, Skip};
+
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "resize_nearest", roots: &["Gather"], try_at };
+
+/// How often an element is repeated at most.
+const MOST: i64 = 64;
+
+/// The largest number that guards of casts to integers begin at.
+const GUARD: f64 = 2_147_483_520.0;
+
+fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let mut x = m.operand(0)?;
+    let mut counts = vec![1; m.ty(x).rank()];
+    let (axis, count) = repeats(m, m.root()).ok_or("other places are looked up")?;
+    counts[axis] = count;
+    // One `Resize` repeats along all axes.
+    if let Some(before) = m.producer(x, &["Resize"]).filter(|_| m.is_used_once(x))
+        && let Some((source, scales)) = repeated(m, before)
+    {
+        counts.iter_mut().zip(scales).for_each(|(count, scale)| *count *= scale);
+        x = source;
+    }
+    if m.forms().of("Resize") == Form::Elementary {
+        return Err("the elementary form was requested".into());
+    }
+    check_kernel(m.forms(), "Resize", m.ty(x).dtype)?;
+    Ok(vec![resize(m, x, &counts)?])
+}
+
+/// What a `Resize` repeats, and how often along each axis.
+fn repeated(m: &Match<'_>, node: &Node) -> Option<(ValueId, Vec<i64>)> {
+    let is = |name, value| node.string(name) == Some(value);
+    let repeats = is("mode", "nearest")
+        && is("coordinate_transformation_mode", "asymmetric")
+        && is("nearest_mode", "floor");
+    let scales = m.constant(node.input(2)?).filter(|_| repeats)?.to_f64s()?;
+    let whole = |scale: f64| (1..=MOST).find(|count| *count as f64 == scale);
+    Some((node.input(0)?, scales.into_iter().map(whole).collect::<Option<_>>()?))
+}
+
+/// The axis along which a `Gather` repeats each element, and how often.
+fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
+    let shape = &m.ty(node.input(0)?).shape;
+    let axis = fold::axis(node.int("axis", 0), shape.len()).ok()?;
+    let size = shape[axis].clone();
+    let places = node.input(1).filter(|places| m.ty(*places).rank() == 1)?;
+    let all = m.ty(places).shape[0].clone();
+    let times = |count: &i64| size.as_known().is_none() && size.clone() * Dim::Known(*count) == all;
+    let count = (2..=MOST).find(times)?;
+    let floor = m.producer(unguarded(m, places, &size)?, &["Floor"])?;
+    let ratio = m.producer(floor.input(0)?, &["Div"])?;
+    let scaled = m.producer(ratio.input(0)?, &["Mul"])?;
+    let holds = |value: Option<ValueId>, dim: &Dim| is_number(m, value, dim);
+    let center = match (scaled.input(0)?, scaled.input(1)?) {
+        (center, number) if holds(Some(number), &size) => center,
+        (number, center) if holds(Some(number), &size) => center,
+        _ => return None,
+    };
+    let counted = plus(m, center, 0.5)?;
+    let counted = plus(m, counted, 0.0).unwrap_or(counted);
+    let range = m.producer(m.producer(counted, &["Cast"])?.input(0)?, &["Range"])?;
+    let int = |index: usize| m.graph().content(range.input(index)?);
+    let counts =
+        int(0)? == [Dim::Known(0)] && int(1)? == [all.clone()] && int(2)? == [Dim::Known(1)];
+    let is_float = m.ty(counted).dtype == DType::F32;
+    (counts && is_float && holds(ratio.input(1), &all)).then_some((axis, count))
+}
+
+/// Whether a value is the size `dim` in floats.
+fn is_number(m: &Match<'_>, value: Option<ValueId>, dim: &Dim) -> bool {
+    let size = value.and_then(|value| m.producer(value, &["Cast"])).and_then(|cast| cast.input(0));
+    let content = size.and_then(|size| m.graph().content(size));
+    content.is_some_and(|content| content == std::slice::from_ref(dim))
+}
+
+/// What `number` is added to.
+fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
+    let add = m.producer(sum, &["Add"])?;
+    let is = |value: ValueId| m.constant(value).and_then(Tensor::splat) == Some(number);
+    match (add.input(0)?, add.input(1)?) {
+        (x, constant) if is(constant) => Some(x),
+        (constant, x) if is(constant) => Some(x),
+        _ => None,
+    }
+}
+
+/// What places are that lie within an axis of the given size, without what would move others inside.
+fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
+    let number = |value: Option<ValueId>| m.constant(value?)?.splat();
+    let zero = Dim::Known(0);
+    let last = size.clone() - Dim::Known(1);
+    for _ in 0..16 {
+        let Some(id) = m.graph().producer(value) else { return Some(value) };
+        let node = m.graph().node(id);
+        let (a, b) = (node.input(0)?, node.input(1));
+        let is_float = m.ty(a).dtype.is_float();
+        value = match node.op.name {
+            "Cast" if matches!(m.ty(node.outputs[0]).dtype, DType::I32 | DType::I64) => a,
+            "Reshape" | "Squeeze" | "Unsqueeze" => a,
+            "Clip" if is_float => {
+                let is_wide = number(b)? <= 0.0 && number(node.input(2))? >= GUARD;
+                is_wide.then_some(a)?
+            }
+            "Clip" => {
+                let (low, high) = (Range::of(m.graph(), b?), Range::of(m.graph(), node.input(2)?));
+                (low.is_at_most(&zero) && high.is_at_least(&last)).then_some(a)?
+            }
+            "Max" => Range::of(m.graph(), b?).is_at_most(&zero).then_some(a)?,
+            "Min" => Range::of(m.graph(), b?).is_at_least(&last).then_some(a)?,
+            "Where" => {
+                let test = m.producer(a, &["GreaterOrEqual", "IsNaN", "Less"])?;
+                let is_never = match test.op.name {
+                    "GreaterOrEqual" => number(test.input(1))? >= GUARD,
+                    "Less" => number(test.input(1))? <= 0.0,
+                    _ => true,
+                };
+                // It asks of these places, in floats or in integers.
+                let asked = unmoved(m, test.input(0)?);
+                let is_asked = asked == unmoved(m, node.input(2)?)
+                    || unguarded(m, test.input(0)?, size)? == unguarded(m, node.input(2)?, size)?;
+                (is_never && is_asked).then_some(node.input(2)?)?
+            }
+            _ => return Some(value),
+        };
+    }
+    None
+}
+
+fn unmoved(m: &Match<'_>, value: ValueId) -> ValueId {
+    let moved = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"]);
+    moved.and_then(|node| node.input(0)).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::REWRITE;
+    use crate::testing::{rewrites_to, stays};
+
+    fn text(places: &str, count: &str, half: &str) -> String {
+        format!(
+            "g (float[B,H,3] x) => (float[B,\"{count}*H\",3] y) {{
+                front = Constant <value_ints = [0]> () k = Constant <value_ints = [{count}]> ()
+                zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
+                half = Constant <value_float = {half}> () none = Constant <value_float = 0.0> ()
+                low = Constant <value_float = -2147483648.0> ()
+                high = Constant <value_float = 2147483520.0> ()
+                top = Constant <value_float = 2147483648.0> ()
+                most = Constant <value = int32 {{2147483647}}> ()
+                minus = Constant <value = int32 {{-1}}> ()
+                h = Shape <start = 1, end = 2> (x) n = Mul (h, k)
+                hs = Squeeze (h, front) ns = Squeeze (n, front)
+                hf = Cast <to = 1> (hs) nf = Cast <to = 1> (ns) hi = Cast <to = 6> (hs)
+                r = Range (zero, ns, one) c = Cast <to = 1> (r) d = Add (none, c) e = Add (d, half)
+                f = Mul (e, hf) g = Div (f, nf) v = Floor (g)
+                isnan = IsNaN (v) w = Where (isnan, none, v) cl = Clip (w, low, high)
+                i = Cast <to = 6> (cl) above = GreaterOrEqual (v, top) j = Where (above, most, i)
+                neg = Neg (hi) last = Add (hi, minus) q = Max (j, neg) p = Min (q, last)
+                y = Gather <axis = 1> (x, {places}) }}"
+        )
+    }
+
+    #[test]
+    fn pixels_are_repeated_whatever_the_size_is() {
+        rewrites_to(
+            &REWRITE,
+            &text("p", "2", "0.5"),
+            "g (float[B,H,3] x) => (float[B,\"2*H\",3] y) {
+                scales = Constant <value_floats = [1.0, 2.0, 1.0]> ()
+                y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, , scales)
+            }",
+        );
+        stays(&REWRITE, &text("p", "2", "0.25"));
+        stays(&REWRITE, &text("p", "1", "0.5").replace("\"1*H\"", "H"));
+        stays(&REWRITE, &text("r", "2", "0.5"));
+    }
+}

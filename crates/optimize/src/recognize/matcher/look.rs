@@ -25,8 +25,8 @@ const ANYTHING: Kinds = 1;
 const CONSTANT: Kinds = 2;
 
 fn kind(op: &str) -> Kinds {
-    let number = op.bytes().fold(0u32, |number, byte| number.wrapping_mul(31) + u32::from(byte));
-    4 << (number % 62)
+    let add = |number: u32, byte| number.wrapping_mul(31).wrapping_add(u32::from(byte));
+    4 << (op.bytes().fold(0, add) % 62)
 }
 
 fn kinds(ops: &[&str]) -> Kinds {

@@ -115,7 +115,10 @@ impl Rule for Recognizer {
     }
 
     fn may_apply(&self, graph: &Graph, node: &Node, seen: &Seen) -> bool {
-        self.operands.may_be(seen) && matcher::may_be(graph, node, &self.spelling.pattern)
+        let look = || matcher::may_be(graph, node, &self.spelling.pattern);
+        let may_be = self.operands.may_be(seen);
+        debug_assert!(may_be || !look(), "a glance at {} misses {}", node.op.name, self.op);
+        may_be && look()
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

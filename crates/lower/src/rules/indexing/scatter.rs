@@ -83,6 +83,7 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
     let mode = Mode::read(cx, Mode::FillOrDrop)?;
     if let Some(mask) = scatter.known_places(cx, *operand, *indices, mode, monoid)
         && let Some(number) = cx.repeated_number(*updates)?
+        && !may_be_negative_zero(cx, number, monoid)
     {
         let mask = cx.constant(mask);
         let new = match monoid {
@@ -98,6 +99,16 @@ fn scatter(cx: &mut Context<'_>, x: &[ValueId], monoid: Option<Monoid>) -> Resul
         return scatter.replace(cx, *operand, updates, starts.inside, monoid);
     }
     scatter.write(cx, *operand, updates, starts, monoid)
+}
+
+/// Whether what is written may be -0.0, which onnxruntime's `Where` turns into 0.0.
+fn may_be_negative_zero(cx: &Context<'_>, number: ValueId, monoid: Option<Monoid>) -> bool {
+    if !cx.dtype(number).is_float() {
+        return false;
+    }
+    let is_other = |number: f64| number != 0.0 || number.is_sign_positive();
+    let is_known = cx.known(number).and_then(|known| known.splat()).is_some_and(is_other);
+    !is_known || !matches!(monoid, None | Some(Monoid::Add))
 }
 
 #[derive(Debug)]

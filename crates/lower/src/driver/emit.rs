@@ -60,12 +60,17 @@ impl Context<'_> {
         fold::progressions(self.builder.graph, value)
     }
 
+    /// What a value repeats; itself if it repeats nothing.
+    fn repeated(&self, value: ValueId) -> ValueId {
+        let graph = &self.builder.graph;
+        let expand = graph.producer(value).map(|id| graph.node(id));
+        let expand = expand.filter(|node| node.is("Expand"));
+        expand.and_then(|expand| expand.input(0)).unwrap_or(value)
+    }
+
     /// Whether all elements of a value are known to be zero.
     pub(crate) fn is_zero(&self, value: ValueId) -> bool {
-        let graph = &self.builder.graph;
-        let expand =
-            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
-        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        let (graph, narrow) = (&self.builder.graph, self.repeated(value));
         // A person may give a parameter other elements.
         graph.value(narrow).name.is_empty()
             && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
@@ -73,14 +78,11 @@ impl Context<'_> {
 
     /// The number that all elements of a value are, as a scalar.
     pub(crate) fn repeated_number(&mut self, value: ValueId) -> Result<Option<ValueId>> {
-        let graph = &self.builder.graph;
-        let expand =
-            graph.producer(value).map(|id| graph.node(id)).filter(|node| node.is("Expand"));
-        let narrow = expand.and_then(|expand| expand.input(0)).unwrap_or(value);
+        let narrow = self.repeated(value);
         if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
             return Ok(Some(self.reshape(narrow, &[])?));
         }
-        let is_parameter = !graph.value(narrow).name.is_empty();
+        let is_parameter = !self.builder.graph.value(narrow).name.is_empty();
         let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
             let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
             let first = bytes.get(..width as usize)?.to_vec();
@@ -110,13 +112,7 @@ impl Context<'_> {
 
     /// The single elements that the vectors in the last axis of a value were put together from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
-        let graph = &self.builder.graph;
-        let concat = graph.node(graph.producer(value)?);
-        let (axis, rank) = (concat.int("axis", 0), self.rank(value) as i64);
-        let is_of_vectors = concat.is("Concat") && (axis == -1 || axis + 1 == rank);
-        let parts: Option<Vec<ValueId>> = concat.inputs.iter().copied().collect();
-        let is_single = |part: &ValueId| self.shape(*part).last() == Some(&Dim::Known(1));
-        parts.filter(|parts| is_of_vectors && parts.iter().all(is_single))
+        fold::parts_of_vectors(self.builder.graph, value)
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.

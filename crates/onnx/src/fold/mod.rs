@@ -15,7 +15,7 @@ mod reduce;
 mod scatter;
 
 pub use known::{elements, known};
-pub use progression::{Progression, progressions};
+pub use progression::{Progression, parts_of_vectors, progressions};
 
 use tensor::{DType, Tensor};
 

@@ -53,9 +53,7 @@ fn elements(
         return Some(());
     }
     let node = graph.node(graph.producer(value)?);
-    let is_of_vectors =
-        || axis(node.int("axis", 0), shape.len()).is_ok_and(|axis| axis == before.len());
-    if node.is("Concat") && is_of_vectors() {
+    if joins_vectors(node, shape.len()) {
         for part in node.inputs.iter().copied().flatten() {
             elements(graph, part, depth, found)?;
         }
@@ -65,6 +63,20 @@ fn elements(
         true => elements(graph, node.input(0)?, depth, found),
         false => None,
     }
+}
+
+/// Whether a node joins vectors in the last of that many axes.
+fn joins_vectors(node: &Node, rank: usize) -> bool {
+    node.is("Concat") && axis(node.int("axis", 0), rank).is_ok_and(|axis| axis + 1 == rank)
+}
+
+/// The single elements that the vectors in the last axis of a value were put together from.
+pub fn parts_of_vectors(graph: &Graph, value: ValueId) -> Option<Vec<ValueId>> {
+    let node = graph.node(graph.producer(value)?);
+    let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
+    let is_single = |part: &ValueId| graph.ty(*part).shape.last() == Some(&ONE);
+    let joins = joins_vectors(node, graph.ty(value).rank());
+    parts.filter(|parts| joins && parts.iter().all(is_single))
 }
 
 /// Whether a value has a type in which sizes are counted, so that its numbers are far from where it wraps around.

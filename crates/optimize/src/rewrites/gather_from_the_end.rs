@@ -2,7 +2,7 @@
 //! negative indices from the end by itself, also those that are elements of vectors or say where to write. Likewise for
 //! the test whether an index was inside.
 
-use onnx::{NodeId, Use, ValueId, attrs};
+use onnx::{NodeId, Use, ValueId, attrs, fold};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
@@ -81,12 +81,7 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
 
 /// Whether a node puts vectors together from single elements.
 fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
-    let node = m.graph().node(id);
-    let (axis, rank) = (node.int("axis", 0), m.ty(node.outputs[0]).rank() as i64);
-    let is_single = |part: &Option<ValueId>| {
-        part.is_some_and(|part| m.ty(part).shape.last() == Some(&Dim::Known(1)))
-    };
-    node.is("Concat") && (axis == -1 || axis + 1 == rank) && node.inputs.iter().all(is_single)
+    fold::parts_of_vectors(m.graph(), m.graph().node(id).outputs[0]).is_some()
 }
 
 /// Whether `a` is `b`, or what `b` is with axes of size one in front.

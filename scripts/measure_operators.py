@@ -32,13 +32,11 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import onnxruntime as ort
+import tables
 
 import jax2onnx
 
 TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
-DOCS = Path(__file__).parent.parent / "docs/operators.md"
-# What surrounds the table of errors there.
-BEGIN, END = "<!-- errors: made by scripts/measure_operators.py -->\n", "<!-- end of errors -->\n"
 # As many times as large as that of the elementary form may an error be.
 MOST_ERROR = 1.2
 DTYPES = {
@@ -460,10 +458,7 @@ def write_errors(found: Iterable[tuple[str, str, str, float]]) -> None:
             cells.append(f"**{text}**" if error is not None and error > MOST_ERROR else text)
         title = f"`{operator}`, {variant}" if variant else f"`{operator}`"
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    before, _, rest = DOCS.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    table = "\n".join(lines)
-    DOCS.write_text(f"{before}{BEGIN}\n{table}\n\n{END}{after}")
+    tables.write("errors", __file__, "\n".join(lines) + "\n")
 
 
 def main() -> int:

@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+import tables
 from onnx import TensorProto, helper, numpy_helper
 
-DOCS = Path(__file__).parent.parent / "docs/operators.md"
-# What surrounds the table there.
-BEGIN = "<!-- pointwise: made by scripts/measure_pointwise.py -->\n"
-END = "<!-- end of pointwise -->\n"
 BLOCKS, SECONDS, EPSILON = 3, 10, 1e-6
 # Channels and rows: the stages of ConvNeXt-T, channels that are not in blocks, and few pixels.
 SIZES = ((96, 56), (192, 28), (384, 14), (768, 7), (390, 14), (774, 7), (384, 2), (384, 1))
@@ -220,12 +216,9 @@ def table() -> str:
 
 
 def main() -> None:
-    text = DOCS.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
     made = table()
     print(made)
-    DOCS.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+    tables.write("pointwise", __file__, made)
 
 
 if __name__ == "__main__":

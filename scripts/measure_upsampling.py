@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+import tables
 from onnx import TensorProto, helper, numpy_helper
 
-DOCS = Path(__file__).parent.parent / "docs/operators.md"
-# What surrounds the table there.
-BEGIN = "<!-- upsampling: made by scripts/measure_upsampling.py -->\n"
-END = "<!-- end of upsampling -->\n"
 SIZE, CHANNELS, FACTOR = 32, 64, 2
 ROUNDS = 300
 LAYOUTS = {"channels last": (1, 2), "channels second": (2, 3)}
@@ -148,12 +144,9 @@ def table() -> str:
 
 
 def main() -> None:
-    text = DOCS.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
     made = table()
     print(made)
-    DOCS.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+    tables.write("upsampling", __file__, made)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,14 @@
+"""Tables in docs/operators.md that scripts make."""
+
+from pathlib import Path
+
+_DOCS = Path(__file__).parent.parent / "docs/operators.md"
+
+
+def write(name: str, script: str, made: str) -> None:
+    """Puts what the file `script` made in the place that is marked with `name`."""
+    begin = f"<!-- {name}: made by scripts/{Path(script).name} -->\n"
+    end = f"<!-- end of {name} -->\n"
+    before, rest = _DOCS.read_text().split(begin)
+    _, after = rest.split(end)
+    _DOCS.write_text(f"{before}{begin}\n{made}\n{end}{after}")

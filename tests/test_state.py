@@ -161,6 +161,35 @@ def test_a_model_that_has_learnt_is_exported_as_it_is_now() -> None:
     assert any(not np.array_equal(a, b) for a, b in zip(before, constants(), strict=True))
 
 
+class _Link(nnx.Module):
+    def __init__(self, inner: Any) -> None:
+        self.weight = nnx.Param(jnp.ones(3))
+        self.inner = inner
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x * self.weight[...] * self.inner.weight[...]
+
+
+def test_a_chain_of_modules_may_be_long() -> None:
+    model = _Link(None)
+    for _ in range(3000):
+        model = _Link(model)
+    assert len(traced(model).consts) == 2
+
+
+def test_copies_are_gone_without_a_collection() -> None:
+    model = _Link(_Link(None))
+    traced(model)
+    gc.collect()
+    gc.disable()
+    try:
+        traced(model)
+        links = [obj for obj in gc.get_objects() if type(obj) is _Link]
+    finally:
+        gc.enable()
+    assert len(links) == 2
+
+
 def test_the_garbage_collector_is_as_it_was():
     before = gc.get_threshold()
     during = []

@@ -31,9 +31,9 @@ class Abstract:
     """
 
     def __init__(self, tree: Tree) -> None:
-        structs = [s for s in tree.objects.values() if isinstance(s, jax.ShapeDtypeStruct)]
+        structs = [s for s in tree.objects if isinstance(s, jax.ShapeDtypeStruct)]
         self.structs = structs
-        self._holders = list(tree.objects.values())
+        self._holders = tree.objects
         self._functions = tree.functions
         self.parameters = [_described(struct, tree.name_of(struct)) for struct in structs]
         self._check_separate(tree)
@@ -92,7 +92,7 @@ def explained(fn: Any) -> Iterator[None]:
     except Exception as error:
         if "ShapeDtypeStruct" in str(error):
             tree = tree_of(fn, abstract=True)
-            objects = tree.objects.values()
+            objects = tree.objects
             structs = (obj for obj in objects if isinstance(obj, jax.ShapeDtypeStruct))
             if name := next(filter(None, map(tree.name_of, structs)), None):
                 error.add_note(f"\nthe parameter `{name}` has no values\n  help: {_INSTEAD}")

@@ -8,17 +8,22 @@ from typing import Any, Final, NoReturn, Protocol, Self, final
 import numpy as np
 
 __all__ = [
+    "Attributes",
+    "Copier",
+    "Copies",
     "Frame",
     "GraphListing",
     "LoweringContext",
     "Model",
     "Primitive",
+    "Reader",
     "Results",
     "Safetensors",
     "Source",
     "SourceMap",
     "Tensors",
     "Value",
+    "Walker",
     "Weight",
     "__version__",
     "assumptions",
@@ -40,6 +45,112 @@ __all__ = [
     "targets",
 ]
 __version__: Final[str]
+
+@final
+class Attributes:
+    """The attributes that objects of a type store, in their dictionary or in slots.
+
+    `slots` are names and what gets their values. Attributes in `unnamed` add nothing to a path, and
+    those in `ignored` are not read, nor are others than the unnamed ones with `only_unnamed`.
+    """
+
+    def __new__(
+        cls,
+        has_dict: bool,
+        slots: Sequence[tuple[str, Callable[[Any], Any]]],
+        *,
+        unnamed: frozenset[str],
+        ignored: frozenset[str],
+        only_unnamed: bool = False,
+    ) -> Self: ...
+
+@final
+class Copier:
+    """How objects of a type are copied: `make` makes one that stores nothing yet, given the type.
+    `slots` are what gets the value of each, and what sets it.
+    """
+
+    def __new__(
+        cls,
+        make: Callable[[type], object],
+        has_dict: bool,
+        slots: Sequence[tuple[Callable[[Any], Any], Callable[[Any, Any], None]]],
+    ) -> Self: ...
+
+@final
+class Copies:
+    """Copies of objects and of the containers in which they keep others, each made once, so that
+    what is shared stays shared. `learn` says how objects of a type are copied; None is not to copy
+    them. The object `one` stands for all objects of its type.
+    """
+
+    def __new__(cls, learn: Callable[[type], Copier | None], one: object = None) -> Self: ...
+    def of(self, object: Any) -> Any:
+        """The copy of an object; the object itself if it is not copied."""
+
+    def has_copied(self, objects: list[Any]) -> bool:
+        """Whether one of some objects was copied."""
+
+    def others(self, objects: list[Any]) -> list[Any]:
+        """Those of some objects that are not copies."""
+
+@final
+class Reader:
+    """How a walk handles objects of a type that can hold others, or are arrays.
+
+    `contents` says what they hold: None for nothing, `dict` for entries, `list` for elements,
+    `Attributes`, or a function that returns pairs of a name and an object. Objects own the
+    containers that they hold if `is_object`. Their name is part of the paths below them if
+    `is_step`. `own_name` gives a name that they have whatever their path is, and `array_prefix` one
+    that arrays among their attributes are named after.
+    """
+
+    def __new__(
+        cls,
+        contents: object,
+        *,
+        is_array: bool = False,
+        is_module: bool = False,
+        is_object: bool = False,
+        is_step: bool = True,
+        own_name: Callable[[Any], str | None] | None = None,
+        array_prefix: Callable[[Any], str | None] | None = None,
+    ) -> Self: ...
+
+@final
+class Walker:
+    """Walks objects, each at most once. `learn` says how to read objects of a type; None is not to
+    read them.
+    """
+
+    def __new__(cls, learn: Callable[[type], Reader | None]) -> Self: ...
+    def walk(self, root: object) -> tuple[list[tuple[Any, str, bool]], list[tuple[Any, str, bool]]]:
+        """Walks an object breadth first, so that what can be reached in several ways gets a short
+        path. Returns the arrays and the modules, each with its path, and whether that is a name
+        which is complete.
+        """
+
+    @property
+    def objects(self) -> list[Any]:
+        """Every array and every object that can hold others, in the order of the walk."""
+
+    @property
+    def loose(self) -> set[int]:
+        """The ids of the containers that belong to no object but are variables of functions, or
+        parts of such variables.
+        """
+
+    @property
+    def fingerprint(self) -> tuple[object, ...]:
+        """Types, ids of arrays and plain values in the order of the walk. It differs if anything
+        differs that a traced function could depend on.
+        """
+
+    @property
+    def classes(self) -> list[type]:
+        """The classes that objects refer to, as the description of a model does that is merged
+        with parameters later.
+        """
 
 @final
 class Model:

@@ -21,7 +21,7 @@ def layers_of(tree: Tree) -> list[type]:
     search = _Search()
     search.add(tree.functions)
     search.add(tree.classes)
-    for obj in tree.objects.values():
+    for obj in tree.objects:
         search.add([obj if isinstance(obj, types.FunctionType) else type(obj)])
     return search.run()
 

@@ -9,7 +9,7 @@ import os
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ from jax2onnx import _frameworks, _jax
 from jax2onnx._checkpoint import Weights
 from jax2onnx._names import Names, argument_names, signature_of
 from jax2onnx._objects import INSTALLED, global_variables, held, once_per_type
-from jax2onnx._walk import Branch, OwnName, Walker, call_definitions, join
+from jax2onnx._walk import Found, call_definitions, join, walker
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
@@ -29,7 +29,7 @@ class Tree:
 
     Attributes:
         modules: Every module (an object with a Python `__call__`) with its path.
-        objects: Every array and every object that can hold others, by its id.
+        objects: Every array and every object that can hold others.
         loose: The ids of containers that are variables of functions, not parts of other objects.
         functions: The functions that the callable consists of.
         classes: The classes that objects refer to.
@@ -38,7 +38,7 @@ class Tree:
     """
 
     modules: list[tuple[Any, str]]
-    objects: dict[int, Any]
+    objects: list[Any]
     loose: set[int]
     functions: list[types.FunctionType]
     classes: list[type]
@@ -56,9 +56,14 @@ class Tree:
         for name, array in new:
             self.arrays.setdefault(_identity(array), name)
 
-    def holds(self, objects: Iterable[Any]) -> bool:
-        """Whether one of the objects is among what the callable holds."""
-        return not self.objects.keys().isdisjoint(map(id, objects))
+
+class _Branch(NamedTuple):
+    """What was found below one of the objects that a callable refers to."""
+
+    name: str
+    root: Any
+    arrays: Found
+    modules: Found
 
 
 class SharedParameters:
@@ -83,26 +88,25 @@ class SharedParameters:
 
 def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
     """Walks `fn` and everything that it refers to. With `abstract`, parameters may lack values."""
-    walker = Walker(abstract=abstract)
+    walk = walker(abstract=abstract)
     roots = _Roots(fn)
-    branches = [(name, obj, walker.walk(obj)) for name, obj in list(roots)]
+    branches = [_Branch(name, obj, *walk.walk(obj)) for name, obj in list(roots)]
     alone = _the_model(branches)
     modules: list[tuple[Any, str]] = []
     arrays: dict[object, str] = {}
     names = Names()
-    for index, (name, obj, branch) in enumerate(branches):
-        prefix = "" if index == alone else name
-        collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(obj) else ""
-        modules.extend((module, join(prefix, path)) for module, path in branch.modules)
-        for array, path in branch.arrays:
-            if isinstance(path, OwnName):
-                full: str = path
-            else:
+    for index, branch in enumerate(branches):
+        prefix = "" if index == alone else branch.name
+        collection = f"{_frameworks.PARAMETERS}." if _frameworks.has_parameters(branch.root) else ""
+        modules.extend((module, join(prefix, path)) for module, path, _ in branch.modules)
+        for array, path, is_name in branch.arrays:
+            full = path
+            if not is_name:
                 full = join(prefix, path.removeprefix(collection)).replace("/", ".")
             arrays.setdefault(_identity(array), names.unique(full or "parameter"))
-    key = hash((_code(fn), tuple(path for _, path in modules), tuple(walker.fingerprint)))
+    key = hash((_code(fn), tuple(path for _, path in modules), walk.fingerprint))
     return Tree(
-        modules, walker.seen, walker.loose, roots.functions, walker.classes, f"{key:x}", arrays
+        modules, walk.objects, walk.loose, roots.functions, walk.classes, f"{key:x}", arrays
     )
 
 
@@ -112,19 +116,20 @@ def function_of(fn: Any) -> tuple[str, str, int] | None:
     return code and (code.co_filename, code.co_qualname, code.co_firstlineno)
 
 
-def _the_model(branches: list[tuple[str, Any, Branch]]) -> int | None:
+def _the_model(branches: list[_Branch]) -> int | None:
     """The variable whose name is omitted from paths, because it is the only model."""
 
     def single(holds: list[bool]) -> int | None:
         return holds.index(True) if holds.count(True) == 1 else None
 
     # A variable that is itself an array has an empty path, so its name is needed.
-    holds = [any(path for _, path in b.arrays) for _, _, b in branches]
-    modules = [bool(b.modules) for _, _, b in branches]
-    if not any(b.arrays for _, _, b in branches):
+    holds = [any(path for _, path, _ in branch.arrays) for branch in branches]
+    modules = [bool(branch.modules) for branch in branches]
+    if not any(branch.arrays for branch in branches):
         return single(modules)
     # Beside the parameters there may be a state, such as batch statistics, in another variable.
-    for marks in (holds, modules, [name == _frameworks.PARAMETERS for name, *_ in branches]):
+    parameters = [branch.name == _frameworks.PARAMETERS for branch in branches]
+    for marks in (holds, modules, parameters):
         index = single([a and b for a, b in zip(holds, marks, strict=True)])
         if index is not None:
             return index

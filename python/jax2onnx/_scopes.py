@@ -13,7 +13,7 @@ from jax2onnx import _frameworks
 from jax2onnx._calls import bound, observed
 from jax2onnx._functions import Functions
 from jax2onnx._parameters import Tree
-from jax2onnx._walk import Walker, call_definitions, join
+from jax2onnx._walk import call_definitions, join, walker
 
 _NO_SCOPE = nullcontext()
 
@@ -90,10 +90,11 @@ class Scopes:
 
 def _settings(module: Any) -> tuple[tuple[object, ...], list[tuple[Any, str]]]:
     """What a module consists of besides arrays, and the modules in it."""
-    walker = Walker()
-    branch = walker.walk(module)
-    arrays = {id(array) for array, _ in branch.arrays}
-    return tuple(part for part in walker.fingerprint if part not in arrays), branch.modules
+    walk = walker()
+    arrays, modules = walk.walk(module)
+    ids = {id(array) for array, *_ in arrays}
+    settings = tuple(part for part in walk.fingerprint if part not in ids)
+    return settings, [(module, path) for module, path, _ in modules]
 
 
 def _relative(path: str, caller: str) -> str:

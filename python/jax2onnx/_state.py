@@ -4,7 +4,7 @@ A module in training mode updates its batch statistics and random counters when 
 tracing these updates are tracers, which must not be left behind.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from operator import is_
 from typing import Any, NamedTuple
@@ -40,24 +40,20 @@ def _mutable_parts(kind: type) -> _Parts | None:
 
 
 class Snapshot:
-    """The shallow contents of some objects, by their id. Those that are `loose` are variables of
-    functions, which other code may use at the same time. Nobody uses those that are `temporary`
-    afterwards, so they are not restored.
+    """The shallow contents of some objects. Those whose ids are in `loose` are variables of
+    functions, which other code may use at the same time.
     """
 
-    def __init__(
-        self, objects: Mapping[int, Any], loose: Set[int], temporary: Set[int] = frozenset()
-    ) -> None:
+    def __init__(self, objects: Iterable[Any], loose: Set[int]) -> None:
         self._containers: list[tuple[Any, Any, bool]] = []
         self._slots: list[tuple[Any, Any, Any]] = []
         self._marks: list[tuple[Callable[[Any], None], str, Any]] = []
-        for identity, obj in objects.items():
+        for obj in objects:
             parts = _mutable_parts(type(obj))
             if parts is None:
                 continue
+            identity = id(obj)
             self._note_marks(obj, parts)
-            if identity in temporary:
-                continue
             for container in parts.containers:
                 self._containers.append((obj, container.copy(obj), identity in loose))
             if parts.has_dict and (stored := instance_dict(obj)):

@@ -4,7 +4,7 @@ import functools
 import inspect
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,8 @@ def trace(
     # that `fn` holds may have changed since.
     def call(*args: Any, **kwargs: Any) -> Any:
         snapshot.adopt()
+        for step in isolation:
+            step.adopt()
         if abstract is None:
             return own(*args, **kwargs)
         values, args = args[0], args[1:]
@@ -73,11 +75,14 @@ def trace(
     functions = functions or Functions(modules=False)
     with _one_at_a_time, ExitStack() as stack:
         stack.enter_context(collected_rarely())
-        own, tree, copies = _isolated(fn, abstract=checkpoint is not None)
+        own, tree, isolation = _isolated(fn, abstract=checkpoint is not None)
         abstract = None if checkpoint is None else Abstract(tree)
         stack.enter_context(explained(own))
-        # With flags, the function is traced several times on the same copies.
-        snapshot = Snapshot(tree.objects, tree.loose, frozenset() if flags else copies)
+        objects = tree.objects
+        if not flags:  # with them, the function is traced several times on the same copies
+            for step in isolation:
+                objects = step.copies.others(objects)
+        snapshot = Snapshot(objects, tree.loose)
         scopes = Scopes(tree, functions)
         stack.enter_context(_jax.precision(double=double))
         key = tree.key + functions.key
@@ -111,16 +116,16 @@ def _with_weights(
     return type(closed)(jaxpr, [*weights, *closed.consts])
 
 
-def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, Set[int]]:
-    """`fn` on copies of what it updates, which nobody else sees, what it holds, and the ids of the
-    copies.
+def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, list[_frameworks.Isolated]]:
+    """`fn` on copies of what it updates, which nobody else sees, what it holds, and the steps that
+    isolated it.
     """
-    own, copies = _frameworks.isolated(fn)
+    own, steps = _frameworks.isolated(fn)
     tree = tree_of(own, abstract=abstract)
     # An object that is there in two forms would be updated in one of them only.
-    if tree.holds(original for original, _ in copies):
-        return fn, tree_of(fn, abstract=abstract), frozenset()
-    return own, tree, {id(copy) for _, copy in copies}
+    if any(step.copies.has_copied(tree.objects) for step in steps):
+        return fn, tree_of(fn, abstract=abstract), []
+    return own, tree, steps
 
 
 @contextmanager

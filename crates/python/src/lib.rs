@@ -5,6 +5,7 @@
 
 mod calls;
 mod convert;
+mod copies;
 mod error;
 mod expand;
 mod forms;
@@ -12,11 +13,13 @@ mod graph;
 mod jax_names;
 mod memory;
 mod model;
+mod objects;
 mod primitive;
 mod read;
 mod results;
 mod rules;
 mod source_map;
+mod walk;
 mod weight;
 
 use std::collections::HashMap;
@@ -37,6 +40,8 @@ mod _core {
     #[pymodule_export]
     use super::convert::convert;
     #[pymodule_export]
+    use super::copies::{Copier, Copies};
+    #[pymodule_export]
     use super::forms::{
         assumptions, element_types, is_precision, is_weight_format, operators, targets,
     };
@@ -52,6 +57,8 @@ mod _core {
     use super::rules::{LoweringContext, Value};
     #[pymodule_export]
     use super::source_map::{Frame, Source, SourceMap};
+    #[pymodule_export]
+    use super::walk::{Attributes, Reader, Walker};
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]

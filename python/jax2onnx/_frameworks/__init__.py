@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from jax2onnx._frameworks.equinox import Equinox
-from jax2onnx._frameworks.framework import Framework, Run
+from jax2onnx._frameworks.framework import Framework, Isolated, Run
 from jax2onnx._frameworks.haiku import Haiku
 from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
@@ -22,6 +22,7 @@ __all__ = [
     "HOLDERS",
     "PARAMETERS",
     "TRACE_MARKS",
+    "Isolated",
     "bare",
     "has_parameters",
     "interceptions",
@@ -128,12 +129,13 @@ def has_parameters(root: Any) -> bool:
     return any(isinstance(v[PARAMETERS], Mapping) for v in mappings)
 
 
-def isolated(fn: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+def isolated(fn: Any) -> tuple[Any, list[Isolated]]:
     """`fn` with copies in place of the objects that it updates while it is traced, as far as these
-    can be copied, and these objects, each with its copy.
+    can be copied, and the steps to it.
     """
-    copies: list[tuple[Any, Any]] = []
+    steps: list[Isolated] = []
     for framework in ALL:
-        fn, copied = framework.isolated(fn)
-        copies += copied
-    return fn, copies
+        if (step := framework.isolated(fn)) is not None:
+            steps.append(step)
+            fn = step.fn
+    return fn, steps

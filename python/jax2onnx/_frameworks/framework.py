@@ -3,13 +3,29 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+from jax2onnx._core import Copies
 
 # Runs a call. It takes the module, the method, whether it may be the model itself, and arguments.
 Run = Callable[..., Any]
 
 Holders = Mapping[tuple[str, str], frozenset[str]]
 Marks = Mapping[str, Callable[[Any], Any]]
+
+
+class Isolated(NamedTuple):
+    """A callable on copies of the objects that it updates, which nobody else sees.
+
+    Attributes:
+        fn: The callable.
+        copies: The copies, and what they are copies of.
+        adopt: Lets the current trace update the copies.
+    """
+
+    fn: Any
+    copies: Copies
+    adopt: Callable[[], None]
 
 
 class Framework:
@@ -85,8 +101,8 @@ class Framework:
         """The name of an object of such a class."""
         return None
 
-    def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:
-        """`fn` with copies in place of the objects that it updates while it is traced, and these
-        objects, each with its copy.
+    def isolated(self, _fn: Any, /) -> Isolated | None:
+        """A callable with copies in place of the objects that it updates while it is traced, if
+        they can be copied.
         """
-        return fn, []
+        return None

@@ -3,13 +3,13 @@
 import functools
 import sys
 import types
-from collections.abc import Callable
 from operator import is_
 from typing import Any, ClassVar, NamedTuple
 
-from jax2onnx._frameworks.framework import Framework, Marks
+from jax2onnx._core import Copier, Copies
+from jax2onnx._frameworks.framework import Framework, Isolated, Marks
 from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
-from jax2onnx._objects import has_dict, instance_dict, slots
+from jax2onnx._objects import has_dict, slots
 
 
 class NNX(Framework):
@@ -21,7 +21,7 @@ class NNX(Framework):
     trace_marks: ClassVar[Marks] = {"_trace_state": lambda mark: type(mark)()}
     rebuilds = True
 
-    def isolated(self, fn: Any, /) -> tuple[Any, list[tuple[Any, Any]]]:
+    def isolated(self, fn: Any, /) -> Isolated | None:
         """A model, a method of one, or a function that reads one, on a copy of the model.
 
         While it is traced, a model in training mode holds tracers, which another thread that calls
@@ -32,34 +32,28 @@ class NNX(Framework):
         nnx: Any = sys.modules.get(self.module)
         base = getattr(nnx, "Pytree", None) or getattr(nnx, "Object", None)
         if base is None:
-            return fn, []
-        copies = _Copies((base, nnx.Variable))
-        return copies.callable(fn), copies.pairs
+            return None
+        # All copies have one mark, so that one call lets another trace update them.
+        mark = sys.modules["flax.nnx.tracers"].TraceState()
+        copies = Copies(functools.partial(_copier_of, bases=(base, nnx.Variable)), mark)
+        own = _Functions((base, nnx.Variable), copies).callable(fn)
+        return Isolated(own, copies, mark.__init__)
 
 
-class _Copies:
-    """Copies of modules and variables, each made once, so that what is shared stays shared.
+class _Functions:
+    """Functions on copies of the modules and variables that they refer to."""
 
-    Attributes:
-        pairs: What was copied, and the copies. The references keep the ids valid.
-    """
-
-    def __init__(self, kinds: tuple[type, ...]) -> None:
-        self._kinds = kinds
+    def __init__(self, bases: tuple[type, ...], copies: Copies) -> None:
+        self._bases = bases
+        self._copies = copies
         self._made: dict[int, Any] = {}
-        self._copiers: dict[type, Callable[[Any], Any] | None] = {
-            dict: self._dict,
-            list: self._list,
-            tuple: self._tuple,
-        }
-        self.pairs: list[tuple[Any, Any]] = []
 
     def callable(self, fn: Any) -> Any:
         """A callable that refers to copies in place of what it refers to directly."""
         if self._has(type(fn)):
-            return self._of(fn)
+            return self._copies.of(fn)
         if isinstance(fn, types.MethodType) and self._has(type(fn.__self__)):
-            return types.MethodType(fn.__func__, self._of(fn.__self__))
+            return types.MethodType(fn.__func__, self._copies.of(fn.__self__))
         if type(fn) is functools.partial:
             keywords = {name: self.callable(value) for name, value in fn.keywords.items()}
             return functools.partial(
@@ -70,8 +64,7 @@ class _Copies:
         return fn
 
     def _has(self, kind: type) -> bool:
-        """Whether objects of a type are modules or variables, rather than pass for them."""
-        return any(base in kind.__mro__ for base in self._kinds)
+        return _is_any(kind, self._bases)
 
     def _function(self, fn: types.FunctionType) -> Any:
         if id(fn) in self._made:
@@ -117,7 +110,7 @@ class _Copies:
         for function, namespace in zip(functions, namespaces, strict=True):
             for name, value in globals_of(function):
                 if self._has(type(value)):
-                    namespace[name] = self._of(value)
+                    namespace[name] = self._copies.of(value)
                 elif isinstance(value, types.FunctionType):
                     namespace[name] = self._made.get(id(value), value)
 
@@ -128,72 +121,6 @@ class _Copies:
             return cell
         copy = self.callable(value)
         return cell if copy is value else types.CellType(copy)
-
-    def _of(self, obj: Any) -> Any:
-        """The copy of an object. Objects of the framework are copied, and the containers in which
-        they keep others.
-        """
-        kind = type(obj)
-        copier = self._copiers[kind] if kind in self._copiers else self._learn(kind)
-        if copier is None:
-            return obj
-        if id(obj) in self._made:
-            return self._made[id(obj)]
-        return copier(obj)
-
-    def _learn(self, kind: type) -> Callable[[Any], Any] | None:
-        """How objects of a type are copied; None if they are not."""
-        copied = self._has(kind) or _is_mark(kind)
-        return self._copiers.setdefault(kind, self._copier(kind) if copied else None)
-
-    def _note(self, obj: Any, copy: Any) -> None:
-        self._made[id(obj)] = copy
-        self.pairs.append((obj, copy))
-
-    def _tuple(self, obj: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(map(self._of, obj))
-
-    def _list(self, obj: list[Any]) -> list[Any]:
-        copy: list[Any] = []
-        self._note(obj, copy)
-        copy.extend(map(self._of, obj))
-        return copy
-
-    def _dict(self, obj: dict[Any, Any]) -> dict[Any, Any]:
-        copy: dict[Any, Any] = {}
-        self._note(obj, copy)
-        self._fill(copy, obj)
-        return copy
-
-    def _fill(self, copy: dict[Any, Any], stored: dict[Any, Any]) -> None:
-        """Most values are not copied, so the others replace them in a copy of the whole."""
-        copy.update(stored)
-        copiers = self._copiers
-        for key, value in stored.items():
-            if copiers.get(type(value), self) is not None:
-                copy[key] = self._of(value)
-
-    def _copier(self, kind: type) -> Callable[[Any], Any]:
-        """Copies objects of a type. A model has thousands, so what they share is asked once."""
-        made, pairs, copiers = self._made, self.pairs, self._copiers
-        new, fills = object.__new__, has_dict(kind)
-        members = [(slot.__get__, slot.__set__) for slot in slots(kind)]
-
-        def copier(obj: Any) -> Any:
-            copy: Any = new(kind)
-            made[id(obj)] = copy
-            pairs.append((obj, copy))
-            if fills:
-                self._fill(instance_dict(copy), instance_dict(obj))
-            for get, put in members:
-                try:
-                    value = get(obj)
-                except AttributeError:  # not assigned yet
-                    continue
-                put(copy, value if copiers.get(type(value), self) is None else self._of(value))
-            return copy
-
-        return copier
 
 
 class _Held(NamedTuple):
@@ -216,6 +143,20 @@ def _copy(fn: types.FunctionType, namespace: dict[str, Any], held: _Held) -> typ
     copy.__kwdefaults__ = held.keywords
     copy.__dict__.update(fn.__dict__)
     return copy
+
+
+@functools.lru_cache(maxsize=1024)
+def _copier_of(kind: type, bases: tuple[type, ...]) -> Copier | None:
+    """How objects of a type are copied; None if they are not."""
+    if not _is_any(kind, bases) and not _is_mark(kind):
+        return None
+    members = [(slot.__get__, slot.__set__) for slot in slots(kind)]
+    return Copier(object.__new__, has_dict(kind), members)
+
+
+def _is_any(kind: type, bases: tuple[type, ...]) -> bool:
+    """Whether objects of a type are of one of some others, rather than pass for them."""
+    return any(base in kind.__mro__ for base in bases)
 
 
 def _is_mark(kind: type) -> bool:

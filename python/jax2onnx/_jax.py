@@ -4,7 +4,7 @@ The compiled part has a separate list of what it reads of a jaxpr.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import jax
@@ -31,10 +31,38 @@ def tracing_key(key: str) -> AbstractContextManager[Any]:
     context from `jax.make_user_context` would work too, but creating one discards all functions
     that the process has compiled so far.
     """
+    from jax._src import config
+
+    state: Any = getattr(config, "xla_metadata_context_manager", None)
+    if hasattr(state, "swap_local"):
+        return _with_metadata(state, key)
     from jax.experimental.xla_metadata import set_xla_metadata
 
     context: AbstractContextManager[Any] = set_xla_metadata(jax2onnx=key)
     return context
+
+
+class _Metadata(str):
+    """XLA metadata as a text. JAX compares what is current thousands of times while it traces, and
+    its own class does that in Python.
+
+    Attributes:
+        val: The metadata as JAX reads it.
+    """
+
+    val: dict[str, Any]
+
+
+@contextmanager
+def _with_metadata(state: Any, key: str) -> Iterator[None]:
+    outer = getattr(state.value, "val", None) or {}
+    metadata = _Metadata(f"{key} {sorted(outer.items())}")
+    metadata.val = {**outer, "jax2onnx": key}
+    previous = state.swap_local(metadata)
+    try:
+        yield
+    finally:
+        state.set_local(previous)
 
 
 def without_mesh() -> AbstractContextManager[Any]:

@@ -40,7 +40,7 @@ pub(crate) mod attr {
         // named tuples, dataclasses
         _fields, __dataclass_fields__,
         // numpy
-        asarray, ascontiguousarray, nbytes, reshape, view,
+        asarray, ascontiguousarray, item, nbytes, reshape, view,
         // modules
         __dict__, __file__,
         // PRNG keys: element types, implementations, jax.random

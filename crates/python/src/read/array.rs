@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
 use tensor::{DType, Storage, Tensor, Type};
 
 use super::{Element, Reader, Result, address};
@@ -73,26 +74,24 @@ impl<'py> Reader<'_, 'py> {
 
     /// A literal, whose type is the one its variable would have.
     pub(super) fn literal(&mut self, value: &Bound<'py, PyAny>, ty: &Type) -> Result<Tensor> {
-        if ty.shape.is_empty() {
-            if let Ok(value) = value.cast_exact::<pyo3::types::PyFloat>()
-                && let Some(tensor) = Tensor::scalar(ty.dtype, value.extract()?)
-            {
-                return Ok(tensor);
-            }
-            if let Ok(value) = value.cast_exact::<pyo3::types::PyInt>()
-                && let Ok(int) = value.extract::<i128>()
-                && let Some(tensor) = Tensor::int_scalar(ty.dtype, int)
-            {
-                return Ok(tensor);
-            }
+        if ty.shape.is_empty()
+            && let Some(tensor) = scalar(value, ty.dtype)
+        {
+            return Ok(tensor);
         }
         if let Some(dtype) = value.getattr_opt(attr::dtype(self.py))?
             && let Element { dtype, axes } = self.element(&dtype)?
             && dtype == ty.dtype
             && axes.is_empty()
-            && let Some(tensor) = as_it_lies(value, dtype)
         {
-            return Ok(tensor);
+            // An array without axes does not show its memory.
+            let found = match ty.shape.is_empty() {
+                true => scalar(&value.call_method0(attr::item(self.py))?, dtype),
+                false => as_it_lies(value, dtype),
+            };
+            if let Some(tensor) = found {
+                return Ok(tensor);
+            }
         }
         self.view(value, Some(ty.dtype))
     }
@@ -129,6 +128,18 @@ impl<'py> Reader<'_, 'py> {
             .map(Some)
             .map_err(ReadError::Malformed)
     }
+}
+
+/// A number of Python, if it has one of Python's own types.
+fn scalar(value: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
+    if let Ok(value) = value.cast_exact::<PyFloat>() {
+        return Tensor::scalar(dtype, value.value());
+    }
+    if let Ok(value) = value.cast_exact::<PyBool>() {
+        return Tensor::scalar(dtype, f64::from(u8::from(value.is_true())));
+    }
+    let value = value.cast_exact::<PyInt>().ok()?;
+    Tensor::int_scalar(dtype, value.extract().ok()?)
 }
 
 /// An array that shows its memory, without the help of NumPy: a model has thousands of them.

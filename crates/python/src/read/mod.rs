@@ -137,8 +137,9 @@ struct Reader<'a, 'py> {
     /// Whether the constraints on dimension variables have been read.
     knows_constraints: bool,
     jaxprs: FxHashMap<Address, JaxprId>,
-    types: FxHashMap<Address, (Type, bool)>,
-    dtypes: FxHashMap<Address, DType>,
+    /// Types of arrays and elements by their objects, with references that keep the addresses valid.
+    types: FxHashMap<Address, (Type, bool, Bound<'py, PyAny>)>,
+    dtypes: FxHashMap<Address, (DType, Bound<'py, PyAny>)>,
     primitives: FxHashMap<Address, Arc<str>>,
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
@@ -362,7 +363,7 @@ impl<'py> Reader<'_, 'py> {
     /// The type of an array, and whether it consists of PRNG keys. If so, it is the type of the
     /// integers that they are made of.
     fn aval(&mut self, aval: &Bound<'py, PyAny>) -> Result<(Type, bool)> {
-        if let Some((ty, key)) = self.types.get(&address(aval)) {
+        if let Some((ty, key, _)) = self.types.get(&address(aval)) {
             return Ok((ty.clone(), *key));
         }
         let Some(dtype) = aval.getattr_opt(attr::dtype(self.py))? else {
@@ -375,7 +376,7 @@ impl<'py> Reader<'_, 'py> {
         let key = !axes.is_empty();
         shape.extend(axes);
         let ty = Type::new(dtype, shape);
-        self.types.insert(address(aval), (ty.clone(), key));
+        self.types.insert(address(aval), (ty.clone(), key, aval.clone()));
         Ok((ty, key))
     }
 
@@ -412,6 +413,9 @@ impl<'py> Reader<'_, 'py> {
     /// An element type as the numbers it is made of.
     fn element(&mut self, dtype: &Bound<'py, PyAny>) -> Result<Element> {
         let py = self.py;
+        if let Some((dtype, _)) = self.dtypes.get(&address(dtype)) {
+            return Ok(Element { dtype: *dtype, axes: Shape::new() });
+        }
         match dtype.getattr_opt(attr::_impl(py))? {
             None => Ok(Element { dtype: self.dtype(dtype)?, axes: Shape::new() }),
             Some(keys) => {
@@ -423,12 +427,12 @@ impl<'py> Reader<'_, 'py> {
     }
 
     fn dtype(&mut self, dtype: &Bound<'py, PyAny>) -> Result<DType> {
-        if let Some(known) = self.dtypes.get(&address(dtype)) {
+        if let Some((known, _)) = self.dtypes.get(&address(dtype)) {
             return Ok(*known);
         }
         let name: String = dtype.getattr(attr::name(self.py))?.extract()?;
         let known = DType::from_numpy_name(&name).ok_or(ReadError::DType(name))?;
-        self.dtypes.insert(address(dtype), known);
+        self.dtypes.insert(address(dtype), (known, dtype.clone()));
         Ok(known)
     }
 

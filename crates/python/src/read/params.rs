@@ -122,10 +122,13 @@ impl<'py> Reader<'_, 'py> {
             Kind::Enum => {
                 Param::Enum(value.getattr(attr::name(self.py))?.extract::<String>()?.into())
             }
-            Kind::Sequence => {
-                let items = value.try_iter()?.map(|item| self.param(&item?));
-                Param::List(items.collect::<Result<_>>()?)
-            }
+            // Nearly all of them are tuples, which tell their length faster than iterators.
+            Kind::Sequence => Param::List(match value.cast_exact::<PyTuple>() {
+                Ok(tuple) => tuple.iter().map(|item| self.param(&item)).collect::<Result<_>>()?,
+                Err(_) => {
+                    value.try_iter()?.map(|item| self.param(&item?)).collect::<Result<_>>()?
+                }
+            }),
             Kind::NamedTuple => {
                 let names: Vec<String> = value.getattr(attr::_fields(self.py))?.extract()?;
                 self.fields(value, names)?

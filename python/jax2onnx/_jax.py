@@ -67,8 +67,11 @@ def _with_metadata(state: Any, key: str) -> Iterator[None]:
 
 def without_mesh() -> AbstractContextManager[Any]:
     """Hides the mesh of `jax.set_mesh`. Equations of a jaxpr say themselves where arrays lie."""
+    from jax._src import mesh
+
+    namespace: Any = jax.sharding if hasattr(jax.sharding, "use_abstract_mesh") else mesh  # JAX 0.7
     context: AbstractContextManager[Any]
-    context = jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
+    context = namespace.use_abstract_mesh(jax.sharding.AbstractMesh((), ()))
     return context
 
 

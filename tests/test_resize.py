@@ -179,7 +179,22 @@ def test_nearest_neighbours_at_other_places(length):
         return jax.image.resize(x, (length(x.shape[0]), 2), "nearest")
 
     model = to_onnx(fn, [("T", 2)])
+    # Places are numbers of the axis, so nothing guards them but against rounding.
     assert "Resize" not in op_types(model)
-    for size in (2, 3, 8, 40):
+    assert not {"Clip", "IsNaN", "Max", "Where"} & set(op_types(model))
+    for size in (1, 2, 3, 8, 40, 999):
         x = np.random.default_rng(0).normal(size=(size, 2)).astype(np.float32)
         np.testing.assert_array_equal(run(model, [x])[0], fn(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 1), (1, 9), (9, 1), (7, 12), (12, 7), (4096, 4097), (3, 9000)]
+)
+def test_nearest_neighbours_between_any_sizes(sizes):
+    def fn(x, like):
+        return jax.image.resize(x, like.shape, "nearest")
+
+    model = to_onnx(fn, [("M",), ("N",)])
+    assert len(op_types(model)) <= 15
+    x, like = np.arange(sizes[0], dtype=np.float32), np.zeros(sizes[1], np.float32)
+    np.testing.assert_array_equal(run(model, [x, like])[0], fn(jnp.asarray(x), like))

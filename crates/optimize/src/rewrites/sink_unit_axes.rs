@@ -37,6 +37,8 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
         "Log",
         "LogSoftmax",
         "MatMul",
+        "Max",
+        "Min",
         "Mul",
         "Neg",
         "Not",
@@ -241,6 +243,10 @@ fn without(
 ) -> Result<ValueId, Skip> {
     let shape = m.ty(value).shape.clone();
     let shift = rank - shape.len();
+    // One element is broadcast to whatever is left.
+    if shape.len() + gone.len() <= rank && shape.iter().all(|dim| *dim == Dim::Known(1)) {
+        return Ok(value);
+    }
     let gone: Vec<usize> = gone.iter().filter_map(|axis| axis.checked_sub(shift)).collect();
     if gone.is_empty() {
         return Ok(value);
@@ -314,6 +320,19 @@ mod tests {
                 b = Constant <value_ints = [2, 3, 1, 1]> ()
                 y = Reshape (z, b)
             }",
+        );
+    }
+
+    #[test]
+    fn one_element_needs_no_other_shape() {
+        rewrites_to(
+            &REWRITE,
+            "g (int64[N] i, int64[1] last) => (int64[N] y) {
+                to = Constant <value_ints = [0, 1]> () end = Constant <value_ints = [1]> ()
+                r = Reshape (i, to) m = Min (r, last) y = Squeeze (m, end) }",
+            "g (int64[N] i, int64[1] last) => (int64[N] y) {
+                v0 = Min (i, last) to = Constant <value_ints = [0, 1]> ()
+                m = Reshape (v0, to) end = Constant <value_ints = [1]> () y = Squeeze (m, end) }",
         );
     }
 

@@ -1,7 +1,7 @@
 //! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
 //! size one that are inserted before a softmax and removed after it disappear.
 
-use onnx::{Attr, NodeId, Use, ValueId, fold};
+use onnx::{Attr, Node, NodeId, Use, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::Dim;
 
@@ -78,6 +78,9 @@ enum Kind {
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
+    if !is_sinkable(m, m.root()) {
+        return Err("it may belong to a softmax".into());
+    }
     let inputs: SmallVec<[ValueId; 4]> = m.root().inputs.iter().flatten().copied().collect();
     let kind = kind(m, m.id()).ok_or("the axes are not known")?;
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
@@ -273,6 +276,13 @@ fn without(
     emit(m, source, &[Step::Reshape(from, to)], &old)
 }
 
+/// Whether axes may be moved behind `node`. Of floats, a maximum that guards a softmax is dropped later.
+fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
+    let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
+    let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
+    node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name) && !is_guard
+}
+
 /// Whether whatever reads `value` leads to nothing but movements.
 fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
     let graph = m.graph();
@@ -286,10 +296,9 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
         if is_movement(node) {
             return true;
         }
-        let is_sinkable = node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name);
         let [result] = *node.outputs else { return false };
         let is_broadcast = !m.ty(result).shape.contains(&Dim::Known(1));
-        is_sinkable && !is_broadcast && is_taken_in(m, result, left)
+        is_sinkable(m, node) && !is_broadcast && is_taken_in(m, result, left)
     })
 }
 

@@ -1,6 +1,6 @@
 //! dot_general[dimension_numbers](x, y) → MatMul of (batch…, free, contracted) and
 //! (batch…, contracted, free), with Transpose and Reshape where the axes are in another order; Mul and
-//! ReduceSum of rows that belong together, which onnxruntime computes 2 to 25 times as fast and more exactly
+//! ReduceSum of rows that belong together, which onnxruntime computes up to 25 times as fast
 
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim};

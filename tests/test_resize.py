@@ -179,7 +179,185 @@ def test_nearest_neighbours_at_other_places(length):
         return jax.image.resize(x, (length(x.shape[0]), 2), "nearest")
 
     model = to_onnx(fn, [("T", 2)])
+    # Places are numbers of the axis, so nothing guards them but against rounding.
     assert "Resize" not in op_types(model)
-    for size in (2, 3, 8, 40):
+    assert not {"Clip", "IsNaN", "Max", "Where"} & set(op_types(model))
+    for size in (1, 2, 3, 8, 40, 999):
         x = np.random.default_rng(0).normal(size=(size, 2)).astype(np.float32)
         np.testing.assert_array_equal(run(model, [x])[0], fn(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1, 1), (1, 9), (9, 1), (7, 12), (12, 7), (4096, 4097), (3, 9000)]
+)
+def test_nearest_neighbours_between_any_sizes(sizes):
+    def fn(x, like):
+        return jax.image.resize(x, like.shape, "nearest")
+
+    model = to_onnx(fn, [("M",), ("N",)])
+    assert len(op_types(model)) <= 15
+    x, like = np.arange(sizes[0], dtype=np.float32), np.zeros(sizes[1], np.float32)
+    np.testing.assert_array_equal(run(model, [x, like])[0], fn(jnp.asarray(x), like))
+
+
+SIZES = [
+    ((1, 1), (1, 1)),
+    ((1, 7), (5, 1)),
+    ((10, 12), (20, 24)),
+    ((31, 17), (8, 40)),
+    ((16, 3), (15, 4)),
+]
+
+
+def image_of(size, channels=3):
+    return np.random.default_rng(0).normal(size=(2, *size, channels)).astype(np.float32)
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_images_of_any_size(method, antialias):
+    """Weights are the identity, resized: NaN spreads as in a product."""
+
+    def fn(x, like):
+        return image.resize(x, like.shape, method, antialias=antialias)
+
+    model = to_onnx(fn, [("B", "H", "W", 3), ("B", "K", "L", 3)])
+    ops = op_types(model)
+    is_formula = method == "cubic" and not antialias
+    assert ops.count("Resize") == (0 if is_formula else 2)
+    assert len(ops) <= (57 if is_formula else 17)
+    for old, new in SIZES:
+        x, like = image_of(old), np.zeros((2, *new, 3), np.float32)
+        for value in (1.0, np.nan, np.inf):
+            x[0, old[0] // 2, old[1] // 2, 1] = value
+            # Rounding decides whether some weights are zero, which an infinity would show.
+            if value != np.inf or new == (20, 24):
+                assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_rows_of_any_size(method, antialias):
+    """Few rows are multiplied faster than a matrix is resized."""
+
+    def fn(x, like):
+        return image.resize(x, (2, like.shape[0]), method, antialias=antialias)
+
+    model = to_onnx(fn, [(2, "M"), ("N",)])
+    assert "Resize" not in op_types(model)
+    assert len(op_types(model)) <= (29 if method == "cubic" else 19)
+    for old, new in [(1, 1), (1, 9), (9, 1), (7, 12), (12, 7), (33, 34), (5, 100), (300, 7)]:
+        x = np.random.default_rng(0).normal(size=(2, old)).astype(np.float32)
+        x[1, -1] = np.nan
+        like = np.zeros(new, np.float32)
+        if old != new:  # JAX has nothing to do there
+            assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
+
+
+@pytest.mark.parametrize(
+    "length", [lambda n: 2 * n, lambda n: n // 2, lambda n: 3 * n + 1, lambda n: (n + 1) // 2]
+)
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_sizes_that_follow_from_others(length, method):
+    def rows(x):
+        return image.resize(x, (2, length(x.shape[1])), method)
+
+    def images(x):
+        size = (x.shape[0], length(x.shape[1]), length(x.shape[2]), 2)
+        return image.resize(x, size, method)
+
+    flat, full = to_onnx(rows, [(2, "M")]), to_onnx(images, [("B", "H", "W", 2)])
+    assert op_types(full).count("Resize") == 2
+    for size in (1, 2, 3, 8, 17):
+        x = np.random.default_rng(0).normal(size=(2, size)).astype(np.float32)
+        y = image_of((size, 3), 2)
+        if length(size):
+            assert_close(run(flat, [x]), [rows(jnp.asarray(x))])
+            assert_close(run(full, [y]), [images(jnp.asarray(y))])
+        else:  # where JAX divides by zero
+            assert run(flat, [x])[0].shape == (2, 0)
+            assert run(full, [y])[0].shape == (2, 0, 1, 2)
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_one_size_is_known(method):
+    def smaller(x):
+        return image.resize(x, (x.shape[0], 9, 11, 2), method)
+
+    def larger(x, like):
+        return image.resize(x, (2, *like.shape, 2), method)
+
+    one, other = to_onnx(smaller, [("B", "H", "W", 2)]), to_onnx(larger, [(2, 6, 5, 2), ("K", "L")])
+    assert len(op_types(one)) <= 15
+    for size in [(1, 1), (4, 40), (9, 12), (30, 25)]:
+        x, like = image_of(size, 2), np.zeros(size, np.float32)
+        assert_close(run(one, [x]), [smaller(jnp.asarray(x))])
+        y = image_of((6, 5), 2)
+        assert_close(run(other, [y, like]), [larger(jnp.asarray(y), like)])
+
+
+@pytest.mark.parametrize("choice", [{"operators": "native"}, {"assume": ["finite"]}])
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_images_of_any_size_are_resized_by_one_node(method, choice):
+    def fn(x, like):
+        return image.resize(x, like.shape, method)
+
+    for shapes in (
+        [("B", "H", "W", 3), ("B", "K", "L", 3)],
+        [("B", 3, "H", "W"), ("B", 3, "K", "L")],
+    ):
+        model = to_onnx(fn, shapes, **choice)
+        assert set(op_types(model)) <= {"Resize", "Transpose", "Shape", "Concat"}
+        assert op_types(model).count("Resize") == 1
+        for old, new in SIZES:
+            x, like = image_of(old), np.zeros((2, *new, 3), np.float32)
+            if shapes[0][1] == 3:
+                x, like = x.transpose(0, 3, 1, 2), like.transpose(0, 3, 1, 2)
+            assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
+
+
+def test_what_may_be_empty_is_not_resized_by_one_node():
+    def fn(x):
+        size = (x.shape[0], x.shape[1] // 2, x.shape[2], 3)
+        return image.resize(x, size, "linear")
+
+    model = to_onnx(fn, [("B", "H", "W", 3)], assume=["finite"])
+    assert "MatMul" in op_types(model)
+    assert run(model, [image_of((1, 4))])[0].shape == (2, 0, 4, 3)
+
+
+@pytest.mark.parametrize("choice", [{"opset": 17}, {"operators": "elementary"}])
+def test_weights_without_resize(choice):
+    def fn(x, like):
+        return image.resize(x, like.shape, "linear")
+
+    model = to_onnx(fn, [("B", "H", "W", 3), ("B", "K", "L", 3)], **choice)
+    assert "Resize" not in op_types(model)
+    for old, new in SIZES:
+        x, like = image_of(old), np.zeros((2, *new, 3), np.float32)
+        assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_small_floats_of_any_size(dtype):
+    def fn(x, like):
+        return image.resize(x.astype(dtype), like.shape, "linear").astype(jnp.float32)
+
+    model = to_onnx(fn, [("B", "H", "W", 3), ("B", "K", "L", 3)])
+    assert len(op_types(model)) <= 40
+    for old, new in SIZES:
+        x, like = image_of(old), np.zeros((2, *new, 3), np.float32)
+        np.testing.assert_allclose(run(model, [x, like])[0], fn(x, like), atol=0.05)
+
+
+def test_shifted_places_of_any_size():
+    """New elements may lie outside, where they are zero."""
+
+    def fn(x, like):
+        scale, translation = jnp.array([2.0]), jnp.array([1.5])
+        return image.scale_and_translate(x, like.shape, (1,), scale, translation, "linear")
+
+    model = to_onnx(fn, [("B", "H"), ("B", "K")])
+    for old, new in [(3, 9), (5, 2)]:
+        x, like = np.ones((2, old), np.float32), np.zeros((2, new), np.float32)
+        assert_close(run(model, [x, like]), [fn(jnp.asarray(x), like)])

@@ -163,6 +163,16 @@ def resized(*size: Any, method: str = "linear", antialias: bool = True) -> Calla
     return lambda x: image.resize(x, (x.shape[0], *size), method, antialias=antialias)
 
 
+def doubled(method: str = "linear", antialias: bool = True) -> Callable[..., Any]:
+    """Twice as many elements along all axes but the first and that of channels."""
+
+    def fn(x: Any) -> Any:
+        size = (x.shape[0], *(2 * n for n in x.shape[1:3]), *x.shape[3:])
+        return image.resize(x, size, method, antialias=antialias)
+
+    return fn
+
+
 def shifted(x: Any) -> Any:
     """Stays products: pixels are in other places than those of `Resize`."""
     scale, translation = jnp.array([2.0, 2.0]), jnp.array([0.5, 0.25])
@@ -182,6 +192,11 @@ RESIZED: Programs = {
     "dot_general.resized_batches": (resized(6, 8, 2), RESIZE, symbolic("b, 3, 4, 2")),
     "dot_general.resized_by_lanczos": (resized(6, 4, 2, method="lanczos3"), RESIZE, NHWC),
     "dot_general.shifted_image": (shifted, RESIZE, NHWC),
+    "dot_general.resized_images_of_any_size": (doubled(), RESIZE, symbolic("b, h, w, 2")),
+    "dot_general.weights_of_any_size": (resized(6, 8, 2), {}, symbolic("b, h, w, 2")),
+    "dot_general.weights_that_double": (doubled(), {}, symbolic("b, h, w, 2")),
+    "dot_general.weights_of_rows": (resized(8), {}, symbolic("b, n")),
+    "dot_general.weights_of_rows_by_cubes": (doubled("cubic"), {}, symbolic("b, n")),
 }
 
 

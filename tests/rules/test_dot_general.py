@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import assert_close, check_model, run
+from checking import assert_close, check_model, op_types, run
 from jax2onnx import to_onnx
 
 INTEGERS = [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32]
@@ -109,3 +109,31 @@ def test_turned_operands_that_are_cast(dtype, side):
     found = run(to_onnx(fn, args), args)
     np.testing.assert_allclose(found[0], fn(*args)[0], rtol=2e-2, atol=2e-2)
     np.testing.assert_allclose(found[1], fn(*args)[1], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "nodes"),
+    [
+        ("btd,btd->bt", [("b", "t", "d"), ("b", "t", "d")], ["Mul", "ReduceSum"]),
+        ("btd,bdt->bt", [("b", "t", "d"), ("b", "d", "t")], ["Transpose", "Mul", "ReduceSum"]),
+        ("bij,bij->b", [("b", 2, 3), ("b", 2, 3)], ["Mul", "ReduceSum"]),
+        ("bt,bt->bt", [("b", "t"), ("b", "t")], ["Mul"]),
+        ("d,d->", [("d",), ("d",)], ["MatMul"]),
+    ],
+)
+def test_rows_that_belong_together(equation, shapes, nodes):
+    """They are multiplied and added up: a product of matrices for each of them is slow."""
+
+    def fn(a, b):
+        return jnp.einsum(equation, a, b)
+
+    model = to_onnx(fn, shapes)
+    assert [op for op in op_types(model) if op not in ("Reshape", "Squeeze")] == nodes
+    for sizes in ({"b": 2, "t": 3, "d": 5}, {"b": 1, "t": 1, "d": 1}, {"b": 0, "t": 2, "d": 4}):
+        rng = np.random.default_rng(0)
+        arrays = [
+            rng.normal(size=[sizes.get(n, n) for n in shape]).astype(np.float32) for shape in shapes
+        ]
+        if sizes["b"] == 2:
+            arrays[0].flat[0] = np.nan
+        assert_close(run(model, arrays), [fn(*arrays)])

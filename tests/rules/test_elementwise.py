@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from checking import check_model, check_sizes, op_types, run
+from checking import assert_close, check_model, check_sizes, op_types, run
 from every_number import FLOATS, INF, NAN, assert_near, floats, precision, results
 from jax2onnx import to_onnx
 
@@ -250,3 +250,15 @@ def test_what_holds_first(choose):
     x = jnp.array([[-2, -1, -0.5], [-0.0, 0, 0.7], [1, 2, jnp.nan], [jnp.inf, -jnp.inf, 3]])
     check_model(choose, [x])
     check_sizes(choose, [("B", 3)], [x], [x[1:2]])
+
+
+def test_choices_between_equals():
+    """`jnp.piecewise` gives every function what it is called with, chosen from itself."""
+
+    def fn(x):
+        return jnp.piecewise(x, [x < 0, x >= 1], [lambda x: -x, lambda x: x * x, lambda x: x + 1])
+
+    model = to_onnx(fn, [("b", 3)])
+    assert len(op_types(model)) <= 19
+    x = np.array([[-1, 0, 0.5], [1, 2, np.nan], [-np.inf, np.inf, -0.0]], np.float32)
+    assert_close(run(model, [x]), [fn(x)])

@@ -158,6 +158,36 @@ def test_products_along_symbolic_axes_wrap_around(dtype, axes):
         )
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axes", [0, 1, -1, (0, 1), (0, 2), (1, 2), None])
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
+def test_sums_along_symbolic_axes_wrap_around(dtype, axes, keepdims):
+    rows, columns = jax.export.symbolic_shape("rows, columns")
+    wide = dtype.endswith("64")
+    info = np.iinfo(dtype)
+    make = np.random.default_rng(0)
+    with jax.enable_x64(wide):
+        specs = [jax.ShapeDtypeStruct((rows, columns, 3), dtype)]
+        shapes = [(5, 7, 3), (1, 2, 3), (0, 4, 3), (2, 0, 3), (1, 2000, 3)]
+        runs = [[make.integers(info.min, info.max, shape, dtype)] for shape in shapes]
+        check_sizes(
+            lambda x: jnp.sum(x, axes, dtype=dtype, keepdims=keepdims),
+            specs,
+            *runs,
+            enable_double_precision=wide,
+        )
+
+
+def test_sums_of_integers_are_products_with_ones():
+    spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, t"), np.int32)
+    for axis, expected in ((-1, 5), (0, 3), (None, 4)):
+        model = to_onnx(lambda mask, axis=axis: mask.sum(axis), [spec])
+        assert len(op_types(model)) == expected, op_types(model)
+    assert op_types(to_onnx(lambda x: x.sum(-1), [jax.ShapeDtypeStruct((4, 8), np.int32)])) == [
+        "MatMul"
+    ]
+
+
 def _shifted(x, axis=-1):
     return jnp.exp(x - jnp.max(x, axis, keepdims=True))
 

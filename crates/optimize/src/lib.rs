@@ -10,6 +10,7 @@ mod by_operator;
 pub mod compute;
 mod edit;
 mod error;
+mod floats;
 mod index_vectors;
 pub mod legalize;
 mod loops;

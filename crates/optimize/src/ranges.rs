@@ -1,10 +1,11 @@
-//! What is known of integers without running the model: where they lie, and which comparisons of
-//! them always come out one way.
+//! What is known of integers without running the model: where they lie, and which comparisons, of
+//! floats too, always come out one way.
 
 use onnx::{Graph, Node, Producer, ValueId, fold};
 use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
+use crate::floats::Floats;
 use crate::movement::is_movement;
 
 /// How deep a value's operands are followed.
@@ -158,9 +159,9 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
         "ArgMax" | "ArgMin" => places(size(0, node.int("axis", 0))?),
         "TopK" if index == 1 => places(size(0, node.int("axis", -1))?),
         "Cast" => {
-            let from = graph.ty(node.input(0)?).dtype;
-            if !from.is_integer() && from != DType::Bool {
-                return None;
+            let from = graph.ty(node.input(0)?);
+            if from.dtype.is_float() {
+                return truncated(&Floats::of(graph, node.input(0)?, &from.shape), dtype);
             }
             operand(0)?.within(dtype)
         }
@@ -251,6 +252,16 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
     })
 }
 
+/// Floats as integers, if all of them have one.
+#[expect(clippy::cast_possible_truncation, reason = "the numbers lie within 32 bits")]
+fn truncated(floats: &Floats, dtype: DType) -> Option<Range> {
+    const LARGEST: f64 = 2_147_483_647.0;
+    let (low, high) = (floats.low.trunc(), floats.high.trunc());
+    let is_small = !floats.nan && low >= -LARGEST && high <= LARGEST;
+    let range = is_small.then(|| Range::new(Dim::Known(low as i64), Dim::Known(high as i64)))?;
+    range.fits(dtype).then_some(range)
+}
+
 /// How many elements each result of a reduction is made of, if its axes are known.
 pub(crate) fn sum_terms(graph: &Graph, node: &Node) -> Option<Dim> {
     let shape = &graph.ty(node.input(0)?).shape;
@@ -274,10 +285,11 @@ fn checked(op: fn(Dim, Dim) -> Dim, a: Dim, b: Dim) -> Option<Dim> {
 
 /// Whether all elements of a boolean value are known to be the same, and which.
 pub(crate) fn truth(graph: &Graph, value: ValueId) -> Option<bool> {
-    decided(graph, value, DEPTH)
+    // Where a size is zero there is no element.
+    decided(graph, value, &graph.ty(value).shape, DEPTH)
 }
 
-fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
+fn decided(graph: &Graph, value: ValueId, nonempty: &[Dim], depth: u32) -> Option<bool> {
     if graph.value(value).name.is_empty()
         && let Some(tensor) = graph.constant(value)
     {
@@ -288,7 +300,7 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
         return None;
     }
     let (a, b) = (node.input(0)?, node.input(1));
-    let one = |value| decided(graph, value, depth - 1);
+    let one = |value| decided(graph, value, nonempty, depth - 1);
     match node.op.name {
         "Not" => return one(a).map(|holds| !holds),
         "And" => {
@@ -313,18 +325,16 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
         "Equal" if graph.ty(a).dtype == DType::Bool => {
             return Some(one(a)? == one(b?)?);
         }
+        "IsNaN" => return (!Floats::of(graph, a, nonempty).nan).then_some(false),
         "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => {}
         _ => return None,
     }
     let b = b?;
-    let (x, y) = match graph.ty(a).dtype.is_integer() {
-        true => (range(graph, a, depth - 1), range(graph, b, depth - 1)),
-        false => match (small(graph, a), small(graph, b)) {
-            (Some(x), None) => (x, counted(graph, b, depth - 1)?),
-            (None, Some(y)) => (counted(graph, a, depth - 1)?, y),
-            _ => return None,
-        },
-    };
+    if graph.ty(a).dtype.is_float() {
+        let [x, y] = [a, b].map(|value| Floats::of(graph, value, nonempty));
+        return compared(node.op.name, &x, &y);
+    }
+    let (x, y) = (range(graph, a, depth - 1), range(graph, b, depth - 1));
     // Whether every element of the first lies at most at, or strictly below, those of the second.
     let at_most = |x: &Range, y: &Range| y.low.as_ref().is_some_and(|low| x.is_at_most(low));
     let below = |x: &Range, y: &Range| {
@@ -344,22 +354,20 @@ fn decided(graph: &Graph, value: ValueId, depth: u32) -> Option<bool> {
     }
 }
 
-/// A constant float that is a small integer, so that every type has it and its neighbours.
-fn small(graph: &Graph, value: ValueId) -> Option<Range> {
-    let number = graph.constant(value).filter(|_| graph.value(value).name.is_empty())?.splat()?;
-    if number.fract() != 0.0 || number.abs() > 128.0 {
-        return None;
+/// Whether a comparison of floats always comes out one way. One with NaN does not hold.
+fn compared(op: &str, x: &Floats, y: &Floats) -> Option<bool> {
+    let (holds, fails) = match op {
+        "Less" => (x.high < y.low, y.high <= x.low),
+        "LessOrEqual" => (x.high <= y.low, y.high < x.low),
+        "Greater" => (x.low > y.high, y.low >= x.high),
+        "GreaterOrEqual" => (x.low >= y.high, y.low > x.high),
+        _ => (x.low == y.high && x.high == y.low, x.high < y.low || y.high < x.low),
+    };
+    match (holds && !x.nan && !y.nan, fails) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
     }
-    #[expect(clippy::cast_possible_truncation, reason = "it is small")]
-    let number = Dim::Known(number as i64);
-    Some(Range::new(number.clone(), number))
-}
-
-/// Where the integers lie that a float was converted from. They may be rounded, but not past a small integer.
-fn counted(graph: &Graph, value: ValueId, depth: u32) -> Option<Range> {
-    let cast = graph.node(graph.producer(value)?);
-    let from = cast.input(0).filter(|_| cast.is("Cast"))?;
-    graph.ty(from).dtype.is_integer().then(|| range(graph, from, depth))
 }
 
 #[cfg(test)]
@@ -518,9 +526,10 @@ mod tests {
             ("LessOrEqual", "-2.0", Some(false)),
             ("Equal", "0.0", Some(false)),
             ("Equal", "2.0", None),
-            ("Greater", "0.5", None),
-            ("Greater", "-1000.0", None),
-            ("Less", "nan", None),
+            ("Greater", "0.5", Some(true)),
+            ("Greater", "-1000.0", Some(true)),
+            ("Less", "60000.0", None),
+            ("Less", "nan", Some(false)),
         ] {
             let text = format!(
                 "g (float[B] x) => (bool[1] z) {{

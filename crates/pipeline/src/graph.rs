@@ -61,8 +61,10 @@ fn attempt(
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
     // Measured in onnxruntime, for floats of 32 bits. Weights in blocks are those of products.
-    let convolves = target == Target::OnnxRuntime && !narrows && !options.weights.has_blocks();
-    let mut forms = Forms { opset: usable, narrows, finite, convolves, ..options.forms.clone() };
+    let timed = target == Target::OnnxRuntime;
+    let convolves = timed && !narrows && !options.weights.has_blocks();
+    let chosen = options.forms.clone();
+    let mut forms = Forms { opset: usable, narrows, finite, convolves, timed, ..chosen };
     for op in target.leaves_to_cpu() {
         forms.named.entry((*op).to_owned()).or_insert(Form::Elementary);
     }

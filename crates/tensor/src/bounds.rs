@@ -12,7 +12,7 @@ const BUDGET: u32 = 64;
 const BUDGET_WITH_CONSTRAINTS: u32 = 256;
 
 /// A lower bound of `dim`, if one is found.
-pub(crate) fn lower_bound(dim: &Dim) -> Option<i64> {
+pub fn lower_bound(dim: &Dim) -> Option<i64> {
     let plain = Proof { facts: Vec::new(), budget: BUDGET }.lower(dim);
     let Some(constraints) = dim.constraints().filter(|_| dim.as_known().is_none()) else {
         return plain;

@@ -55,13 +55,15 @@ pub struct Forms {
     pub finite: bool,
     /// Whether products between convolutions may become convolutions.
     pub convolves: bool,
+    /// Whether the model is for the runtime that times were measured in.
+    pub timed: bool,
 }
 
 impl Forms {
     /// The default, for models of the given opset.
     pub fn auto(opset: i64) -> Self {
         let (default, named) = (Form::Auto, BTreeMap::new());
-        Self { opset, default, named, narrows: false, finite: false, convolves: true }
+        Self { opset, default, named, narrows: false, finite: false, convolves: true, timed: true }
     }
 
     /// The forms that were chosen, as text: `*=elementary Gelu=native`; `None` if none was.

@@ -1,8 +1,10 @@
-//! `Cast(Cast(x))` → one `Cast`, or `x` itself, where the first one loses nothing.
+//! `Cast(Cast(x))` → one `Cast`, or `x` itself, where the first one loses nothing; `Cast(Floor(x))` → `Cast(x)` where no
+//! number is negative, since a cast to integers rounds towards zero.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Kind};
 
+use crate::floats::Floats;
 use crate::ranges::Range;
 use crate::{Match, Rewrite, Skip};
 
@@ -10,11 +12,23 @@ pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_casts", roots: &["
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
+    if let Some(x) = m.producer(inner, &["Floor"]).and_then(|node| node.input(0)) {
+        return cast_floor(m, x);
+    }
     let node = m.producer(inner, &["Cast"]).ok_or("the operand is not a Cast")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
     let fits =
         || from.is_integer() && through.is_integer() && Range::of(m.graph(), x).fits(through);
+    // What lies within the smaller type is the same in both.
+    if from.is_float() && through.is_integer() && to.is_integer() {
+        let found = Floats::of(m.graph(), x, &m.ty(inner).shape);
+        let inside = |dtype: DType| dtype.int_range().is_some_and(|range| found.lie_within(range));
+        return match inside(through) && inside(to) {
+            true => Ok(vec![m.op("Cast", &[x], attrs! { to: to })?]),
+            false => Err("the first cast may lose something".into()),
+        };
+    }
     if !is_exact(from, through) && !fits() {
         return Err("the first cast may lose something".into());
     }
@@ -23,6 +37,15 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     if !is_direct(from, through, to) {
         return Err("the casts do not compose".into());
+    }
+    Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
+}
+
+fn cast_floor(m: &mut Match<'_>, x: ValueId) -> Result<Vec<ValueId>, Skip> {
+    let (y, to) = (m.result()?, m.ty(m.result()?).dtype);
+    let found = Floats::of(m.graph(), x, &m.ty(y).shape);
+    if !to.is_integer() || found.nan || found.low < 0.0 {
+        return Err("it may round in another direction".into());
     }
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])
 }
@@ -168,5 +191,26 @@ mod tests {
             &REWRITE,
             "g (int32[2] x) => (int8[2] y) { t = Cast <to = 11> (x) y = Cast <to = 3> (t) }",
         );
+    }
+
+    #[test]
+    fn small_floats_become_integers_in_one_step() {
+        let text = |low: &str, high: &str, body: &str| {
+            format!(
+                "g (int32[2] n) => (int64[2] y) {{
+                    low = Constant <value = int32 {{{low}}}> () high = Constant <value = int32 {{{high}}}> ()
+                    c = Clip (n, low, high) f = Cast <to = 1> (c)
+                    half = Constant <value_float = 0.5> () x = Mul (f, half) {body} }}"
+            )
+        };
+        let (rounded, plain) =
+            ("r = Floor (x) t = Cast <to = 3> (r) y = Cast <to = 7> (t)", "y = Cast <to = 7> (x)");
+        rewrites_to(&REWRITE, &text("0", "100", rounded), &text("0", "100", plain));
+        // Rounding down is not rounding towards zero.
+        let cast = "r = Floor (x) t = Cast <to = 3> (r) y = Cast <to = 7> (t)";
+        let once = "r = Floor (x) y = Cast <to = 7> (r)";
+        rewrites_to(&REWRITE, &text("-3", "100", cast), &text("-3", "100", once));
+        // An 8-bit integer wraps around.
+        stays(&REWRITE, &text("0", "1000", "t = Cast <to = 3> (x) y = Cast <to = 7> (t)"));
     }
 }

@@ -1,4 +1,4 @@
-//! `Where(true, a, b)` → `a`, `Where(false, a, b)` → `b`, for a constant condition.
+//! `Where(true, a, b)` → `a`, `Where(false, a, b)` → `b`, for a constant condition; `Where(c, a, a)` → `a`.
 //!
 //! onnxruntime's `Where` returns `0.0` for a chosen `-0.0`; what is chosen here keeps its sign, as
 //! the specification has it.
@@ -11,9 +11,14 @@ pub(crate) static REWRITE: Rewrite =
     Rewrite { name: "drop_constant_where", roots: &["Where"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
-    let condition = m.constant(m.operand(0)?).ok_or("the condition is not a constant")?;
-    let holds = condition.splat().ok_or("the condition varies")?;
-    let chosen = m.operand(if holds == 0.0 { 2 } else { 1 })?;
+    let chosen = match m.constant(m.operand(0)?) {
+        _ if m.operand(1)? == m.operand(2)? => m.operand(1)?,
+        None => return Err("the condition is not a constant".into()),
+        Some(condition) => {
+            let holds = condition.splat().ok_or("the condition varies")?;
+            m.operand(if holds == 0.0 { 2 } else { 1 })?
+        }
+    };
     if m.ty(chosen) != m.ty(m.result()?) {
         return Err("the choice is broadcast".into());
     }
@@ -38,6 +43,19 @@ mod tests {
                 y = Sub (u, v)
             }",
             "g (float[2] a, float[2] b) => (float[2] y) { y = Sub (a, b) }",
+        );
+    }
+
+    #[test]
+    fn there_is_no_choice_between_equals() {
+        rewrites_to(
+            &REWRITE,
+            "g (bool[2] c, float[2] a) => (float[2] y) { w = Where (c, a, a) y = Neg (w) }",
+            "g (bool[2] c, float[2] a) => (float[2] y) { y = Neg (a) }",
+        );
+        stays(
+            &REWRITE,
+            "g (bool[2] c, float a) => (float[2] y) { w = Where (c, a, a) y = Neg (w) }",
         );
     }
 

@@ -1,19 +1,24 @@
-//! Drops what guards against integers that cannot occur: `Clip`, `Max` and `Min` that change
+//! Drops what guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` that change
 //! nothing, and a `Where` whose condition always comes out one way.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
 
+use crate::floats::Floats;
 use crate::ranges::{Range, truth};
 use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_known_guard", roots: &["Clip", "Max", "Min", "Where"], try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite {
+    name: "drop_known_guard",
+    roots: &["Abs", "Clip", "Max", "Min", "Relu", "Where"],
+    try_at,
+};
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let kept = match m.root().op.name {
         "Where" => choice(m)?,
         "Clip" => clipped(m)?,
+        "Abs" | "Relu" => positive(m)?,
         _ => extreme(m)?,
     };
     if m.ty(kept) == m.ty(m.result()?) {
@@ -34,6 +39,15 @@ fn choice(m: &Match<'_>) -> Result<ValueId, Skip> {
 
 fn clipped(m: &Match<'_>) -> Result<ValueId, Skip> {
     let x = m.operand(0)?;
+    if m.ty(x).dtype.is_float() {
+        let found = floats(m, x)?;
+        let bounds = |index: usize| m.root().input(index).map(|bound| floats(m, bound)).transpose();
+        let (low, high) = (bounds(1)?, bounds(2)?);
+        let inside = low.is_none_or(|low| found.are_above(&low))
+            && high.is_none_or(|high| high.are_above(&found));
+        let outside = "an element may be out of bounds, or NaN";
+        return if inside && !found.nan { Ok(x) } else { Err(outside.into()) };
+    }
     let range = integers(m, x)?;
     let bound = |index: usize| match m.root().input(index) {
         None => Ok(None),
@@ -49,12 +63,22 @@ fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
     let [Some(a), Some(b)] = *m.root().inputs else {
         return Err("it does not have two operands".into());
     };
+    let is_max = m.root().is("Max");
+    if m.ty(a).dtype.is_float() {
+        let (x, y) = (floats(m, a)?, floats(m, b)?);
+        let (first, second) = if is_max { (x, y) } else { (y, x) };
+        return match (first.are_above(&second), second.are_above(&first)) {
+            // NaN stays NaN, whichever side it is on.
+            (true, _) if is_max || !first.nan => Ok(a),
+            (_, true) if is_max || !second.nan => Ok(b),
+            _ => Err("either operand may be chosen".into()),
+        };
+    }
     let (x, y) = (integers(m, a)?, integers(m, b)?);
     let above = |x: &Range, y: &Range| {
         let least = |low: &Dim| y.is_at_most(low);
         x.low.as_ref().is_some_and(least)
     };
-    let is_max = m.root().is("Max");
     if above(&x, &y) {
         Ok(if is_max { a } else { b })
     } else if above(&y, &x) {
@@ -62,6 +86,19 @@ fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
     } else {
         Err("either operand may be chosen".into())
     }
+}
+
+fn positive(m: &Match<'_>) -> Result<ValueId, Skip> {
+    let x = m.operand(0)?;
+    match floats(m, x)?.are_positive_or_zero() {
+        true => Ok(x),
+        false => Err("an element may be negative".into()),
+    }
+}
+
+/// What is known of floats where there are any results.
+fn floats(m: &Match<'_>, value: ValueId) -> Result<Floats, Skip> {
+    Ok(Floats::of(m.graph(), value, &m.ty(m.result()?).shape))
 }
 
 fn integers(m: &Match<'_>, value: ValueId) -> Result<Range, Skip> {
@@ -149,5 +186,37 @@ mod tests {
                 y = Max (b, zero)
             }",
         );
+    }
+
+    #[test]
+    fn floats_are_guarded_where_they_need_it() {
+        let text = |number: &str, body: &str| {
+            format!(
+                "g (float[B,H] x) => (float[H] y) {{
+                    front = Constant <value_ints = [0]> () zero = Constant <value_int = 0> ()
+                    one = Constant <value_int = 1> () c = Constant <value = float {{{number}}}> ()
+                    none = Constant <value_float = 0.0> ()
+                    high = Constant <value_float = 2147483520.0> ()
+                    h = Shape <start = 1> (x) hs = Squeeze (h, front) n = Cast <to = 1> (hs)
+                    r = Range (zero, hs, one) f = Cast <to = 1> (r) s = Add (f, c)
+                    q = Div (s, n) {body} }}"
+            )
+        };
+        for guarded in [
+            "g = Abs (q) y = Exp (g)",
+            "g = Relu (q) y = Exp (g)",
+            "g = Max (none, q) y = Exp (g)",
+            "g = Clip (q, none, high) y = Exp (g)",
+            "i = IsNaN (q) g = Where (i, none, q) y = Exp (g)",
+            "i = GreaterOrEqual (q, none) g = Where (i, q, none) y = Exp (g)",
+        ] {
+            rewrites_to(&REWRITE, &text("0.5", guarded), &text("0.5", "y = Exp (q)"));
+            if !guarded.contains("IsNaN") {
+                stays(&REWRITE, &text("-0.5", guarded));
+            }
+            if guarded.contains("Clip") || guarded.contains("IsNaN") {
+                stays(&REWRITE, &text("nan", guarded));
+            }
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! `x + 0 → x`, `x * 1 → x`, `max(x, -∞) → x` and their like; what is neutral in every place may be
 //! spread out by an `Expand`, which `x` then takes over if it is what decides the shape. Of floats, only what keeps the sign of
-//! zero: `x + 0.0` turns `-0.0` into `0.0`, `x + -0.0` and `x - 0.0` do not.
+//! zero: `x + 0.0` turns `-0.0` into `0.0`, if there can be one, `x + -0.0` and `x - 0.0` do not.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::expand_what_is_moved::repeats;
+use crate::floats::Floats;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -20,10 +21,21 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         return Err("it does not have two operands".into());
     };
     let op = node.op.name;
-    let is_neutral = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
-    let (x, neutral) = if is_neutral(b) {
+    let shape = &m.ty(y).shape;
+    let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
+    // What is computed is neutral if it is zero and stays so.
+    let is_zero = |v, other| match op {
+        "Sub" => Floats::of(m.graph(), v, shape).are(0.0),
+        "Add" => {
+            Floats::of(m.graph(), v, shape).are(0.0)
+                && !Floats::of(m.graph(), other, shape).minus_zero
+        }
+        _ => false,
+    };
+    let is_neutral = |v, other| is_constant(v) || is_zero(v, other);
+    let (x, neutral) = if is_neutral(b, a) {
         (a, b)
-    } else if is_neutral(a) && !matches!(op, "Div" | "Sub") {
+    } else if !matches!(op, "Div" | "Sub") && is_neutral(a, b) {
         (b, a)
     } else {
         return Err("neither operand is neutral".into());
@@ -131,6 +143,23 @@ mod tests {
                 m = Expand (n, s)
             }",
         );
+    }
+
+    #[test]
+    fn zero_is_neutral_beside_what_is_not_a_negative_zero() {
+        let text = |body: &str| {
+            format!(
+                "g (int32[B] n, float[B] x) => (float[B] y) {{
+                    zero = Constant <value = float {{0}}> () a = Cast <to = 1> (n) {body} }}"
+            )
+        };
+        rewrites_to(&REWRITE, &text("b = Add (zero, a) y = Exp (b)"), &text("y = Exp (a)"));
+        stays(&REWRITE, &text("b = Mul (a, x) c = Add (zero, b) y = Exp (c)"));
+        // What is computed is zero, unless there is nothing.
+        let size = "s = Shape (x) k = Cast <to = 1> (s) z = Mul (zero, k)";
+        let minus = |body: &str| text(&format!("{size} {body}"));
+        rewrites_to(&REWRITE, &minus("b = Sub (x, z) y = Exp (b)"), &text("y = Exp (x)"));
+        stays(&REWRITE, &minus("b = Mul (zero, x) c = Sub (x, b) y = Exp (c)"));
     }
 
     #[test]

@@ -55,6 +55,7 @@ mod take_from_concat;
 mod write_into_buffers;
 
 use crate::Rewrite;
+use crate::recognize::resample::weights;
 
 pub(crate) use arrange_product::Arranged;
 pub(crate) use fold_constants::Folded;
@@ -113,6 +114,7 @@ pub(crate) static FUSE: &[&Rewrite] = &[
     &write_into_buffers::REWRITE,
     &repeat_pixels::REWRITE,
     &resize_nearest::REWRITE,
+    &weights::REWRITE,
     &matmul_add_to_gemm::REWRITE,
 ];
 

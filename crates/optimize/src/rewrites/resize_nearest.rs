@@ -1,5 +1,5 @@
-//! A `Gather` at `floor((i + 0.5) * m / n)` for all `i` below `n`, a multiple of a size `m` that is not known →
-//! `Resize`, which repeats each element: `jax.image.resize` by nearest neighbours. What guards such places changes nothing.
+//! A `Gather` at `(i + 0.5) * m / n`, rounded down, for all `i` below `n`, a multiple of a size `m` that is not known →
+//! `Resize`, which repeats each element: `jax.image.resize` by nearest neighbours. What keeps such places inside changes nothing.
 //!
 //! In 32-bit floats these are the places up to four million elements along the axis.
 
@@ -15,9 +15,6 @@ pub(crate) static REWRITE: Rewrite = Rewrite { name: "resize_nearest", roots: &[
 
 /// How often an element is repeated at most.
 const MOST: i64 = 64;
-
-/// The largest number that guards of casts to integers begin at.
-const GUARD: f64 = 2_147_483_520.0;
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let mut x = m.operand(0)?;
@@ -58,8 +55,7 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     let all = m.ty(places).shape[0].clone();
     let times = |count: &i64| size.as_known().is_none() && size.clone() * Dim::Known(*count) == all;
     let count = (2..=MOST).find(times)?;
-    let floor = m.producer(unguarded(m, places, &size)?, &["Floor"])?;
-    let ratio = m.producer(floor.input(0)?, &["Div"])?;
+    let ratio = m.producer(unguarded(m, places, &size)?, &["Div"])?;
     let scaled = m.producer(ratio.input(0)?, &["Mul"])?;
     let holds = |value: Option<ValueId>, dim: &Dim| is_number(m, value, dim);
     let center = match (scaled.input(0)?, scaled.input(1)?) {
@@ -97,49 +93,25 @@ fn plus(m: &Match<'_>, sum: ValueId, number: f64) -> Option<ValueId> {
 
 /// What places are that lie within an axis of the given size, without what would move others inside.
 fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
-    let number = |value: Option<ValueId>| m.constant(value?)?.splat();
     let zero = Dim::Known(0);
     let last = size.clone() - Dim::Known(1);
     for _ in 0..16 {
         let Some(id) = m.graph().producer(value) else { return Some(value) };
         let node = m.graph().node(id);
         let (a, b) = (node.input(0)?, node.input(1));
-        let is_float = m.ty(a).dtype.is_float();
         value = match node.op.name {
             "Cast" if matches!(m.ty(node.outputs[0]).dtype, DType::I32 | DType::I64) => a,
-            "Reshape" | "Squeeze" | "Unsqueeze" => a,
-            "Clip" if is_float => {
-                let is_wide = number(b)? <= 0.0 && number(node.input(2))? >= GUARD;
-                is_wide.then_some(a)?
-            }
+            "Reshape" | "Squeeze" | "Unsqueeze" | "Floor" => a,
             "Clip" => {
                 let (low, high) = (Range::of(m.graph(), b?), Range::of(m.graph(), node.input(2)?));
                 (low.is_at_most(&zero) && high.is_at_least(&last)).then_some(a)?
             }
             "Max" => Range::of(m.graph(), b?).is_at_most(&zero).then_some(a)?,
             "Min" => Range::of(m.graph(), b?).is_at_least(&last).then_some(a)?,
-            "Where" => {
-                let test = m.producer(a, &["GreaterOrEqual", "IsNaN", "Less"])?;
-                let is_never = match test.op.name {
-                    "GreaterOrEqual" => number(test.input(1))? >= GUARD,
-                    "Less" => number(test.input(1))? <= 0.0,
-                    _ => true,
-                };
-                // It asks of these places, in floats or in integers.
-                let asked = unmoved(m, test.input(0)?);
-                let is_asked = asked == unmoved(m, node.input(2)?)
-                    || unguarded(m, test.input(0)?, size)? == unguarded(m, node.input(2)?, size)?;
-                (is_never && is_asked).then_some(node.input(2)?)?
-            }
             _ => return Some(value),
         };
     }
     None
-}
-
-fn unmoved(m: &Match<'_>, value: ValueId) -> ValueId {
-    let moved = m.producer(value, &["Reshape", "Squeeze", "Unsqueeze"]);
-    moved.and_then(|node| node.input(0)).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -153,18 +125,12 @@ mod tests {
                 front = Constant <value_ints = [0]> () k = Constant <value_ints = [{count}]> ()
                 zero = Constant <value_int = 0> () one = Constant <value_int = 1> ()
                 half = Constant <value_float = {half}> () none = Constant <value_float = 0.0> ()
-                low = Constant <value_float = -2147483648.0> ()
-                high = Constant <value_float = 2147483520.0> ()
-                top = Constant <value_float = 2147483648.0> ()
-                most = Constant <value = int32 {{2147483647}}> ()
                 minus = Constant <value = int32 {{-1}}> ()
                 h = Shape <start = 1, end = 2> (x) n = Mul (h, k)
                 hs = Squeeze (h, front) ns = Squeeze (n, front)
                 hf = Cast <to = 1> (hs) nf = Cast <to = 1> (ns) hi = Cast <to = 6> (hs)
                 r = Range (zero, ns, one) c = Cast <to = 1> (r) d = Add (none, c) e = Add (d, half)
-                f = Mul (e, hf) g = Div (f, nf) v = Floor (g)
-                isnan = IsNaN (v) w = Where (isnan, none, v) cl = Clip (w, low, high)
-                i = Cast <to = 6> (cl) above = GreaterOrEqual (v, top) j = Where (above, most, i)
+                f = Mul (e, hf) g = Div (f, nf) j = Cast <to = 6> (g)
                 neg = Neg (hi) last = Add (hi, minus) q = Max (j, neg) p = Min (q, last)
                 y = Gather <axis = 1> (x, {places}) }}"
         )

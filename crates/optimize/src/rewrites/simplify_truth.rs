@@ -1,9 +1,10 @@
 //! Truth that is spelled out: `b == true` → `b`, `b == false` → `Not(b)`, `Not(Not(b))` → `b`,
-//! `b && true` → `b`, the same of a mask that was made a number, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
+//! `b && true` → `b` for what is always true, the same of a mask that was made a number, and what JAX tests to round a quotient down: `r != 0 && r < 0` → `r < 0`.
 
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
+use crate::ranges::truth;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -50,6 +51,11 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             let shape = m.ty(y).static_shape().ok_or("a size is symbolic")?;
             let shape = m.i64s(&shape);
             return Ok(vec![m.op("Expand", &[other, shape], attrs! {})?]);
+        }
+    }
+    for (known, other) in [(a, b), (b, a)] {
+        if m.ty(other) == m.ty(y) && truth(m.graph(), known) == Some(true) {
+            return Ok(vec![other]);
         }
     }
     for (unequal, other) in [(a, b), (b, a)] {
@@ -100,6 +106,25 @@ fn splat(m: &Match<'_>, value: ValueId) -> Option<f64> {
 mod tests {
     use super::REWRITE;
     use crate::testing::{rewrites_to, stays};
+
+    #[test]
+    fn what_always_holds_needs_no_test() {
+        let text = |least: &str| {
+            format!(
+                "g (float[B] x, bool[B] p) => (bool[B] y) {{
+                    zero = Constant <value = float {{{least}}}> ()
+                    a = Abs (x) c = Less (a, zero) d = Not (c)
+                    n = Shape (x) f = Cast <to = 1> (n) e = GreaterOrEqual (f, zero)
+                    q = And (e, p) y = And (q, d) }}"
+            )
+        };
+        rewrites_to(
+            &REWRITE,
+            &text("0"),
+            "g (float[B] x, bool[B] p) => (bool[B] y) { y = Identity (p) }",
+        );
+        stays(&REWRITE, &text("2"));
+    }
 
     /// Flax's masks are numbers.
     #[test]

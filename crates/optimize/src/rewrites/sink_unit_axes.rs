@@ -1,7 +1,7 @@
 //! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
 //! size one that are inserted before a softmax and removed after it disappear.
 
-use onnx::{Attr, NodeId, Use, ValueId, fold};
+use onnx::{Attr, Node, NodeId, Use, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::Dim;
 
@@ -37,6 +37,8 @@ pub(crate) static REWRITE: Rewrite = Rewrite {
         "Log",
         "LogSoftmax",
         "MatMul",
+        "Max",
+        "Min",
         "Mul",
         "Neg",
         "Not",
@@ -76,6 +78,9 @@ enum Kind {
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;
+    if !is_sinkable(m, m.root()) {
+        return Err("it may belong to a softmax".into());
+    }
     let inputs: SmallVec<[ValueId; 4]> = m.root().inputs.iter().flatten().copied().collect();
     let kind = kind(m, m.id()).ok_or("the axes are not known")?;
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
@@ -241,6 +246,10 @@ fn without(
 ) -> Result<ValueId, Skip> {
     let shape = m.ty(value).shape.clone();
     let shift = rank - shape.len();
+    // One element is broadcast to whatever is left.
+    if shape.len() + gone.len() <= rank && shape.iter().all(|dim| *dim == Dim::Known(1)) {
+        return Ok(value);
+    }
     let gone: Vec<usize> = gone.iter().filter_map(|axis| axis.checked_sub(shift)).collect();
     if gone.is_empty() {
         return Ok(value);
@@ -267,6 +276,13 @@ fn without(
     emit(m, source, &[Step::Reshape(from, to)], &old)
 }
 
+/// Whether axes may be moved behind `node`. Of floats, a maximum that guards a softmax is dropped later.
+fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
+    let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
+    let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
+    node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name) && !is_guard
+}
+
 /// Whether whatever reads `value` leads to nothing but movements.
 fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
     let graph = m.graph();
@@ -280,10 +296,9 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
         if is_movement(node) {
             return true;
         }
-        let is_sinkable = node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name);
         let [result] = *node.outputs else { return false };
         let is_broadcast = !m.ty(result).shape.contains(&Dim::Known(1));
-        is_sinkable && !is_broadcast && is_taken_in(m, result, left)
+        is_sinkable(m, node) && !is_broadcast && is_taken_in(m, result, left)
     })
 }
 
@@ -314,6 +329,19 @@ mod tests {
                 b = Constant <value_ints = [2, 3, 1, 1]> ()
                 y = Reshape (z, b)
             }",
+        );
+    }
+
+    #[test]
+    fn one_element_needs_no_other_shape() {
+        rewrites_to(
+            &REWRITE,
+            "g (int64[N] i, int64[1] last) => (int64[N] y) {
+                to = Constant <value_ints = [0, 1]> () end = Constant <value_ints = [1]> ()
+                r = Reshape (i, to) m = Min (r, last) y = Squeeze (m, end) }",
+            "g (int64[N] i, int64[1] last) => (int64[N] y) {
+                v0 = Min (i, last) to = Constant <value_ints = [0, 1]> ()
+                m = Reshape (v0, to) end = Constant <value_ints = [1]> () y = Squeeze (m, end) }",
         );
     }
 

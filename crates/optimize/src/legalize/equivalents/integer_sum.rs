@@ -1,16 +1,22 @@
 //! Sums of integers that wrap around, where a runtime adds them up in double precision.
 //!
-//! Double precision is exact up to 2⁵³. Integers that are too wide for the number of terms are cut
+//! Products of integers wrap, so a sum over one of the last two axes is a product with ones. Elsewhere, double precision is exact up
+//! to 2⁵³. Integers that are too wide for the number of terms are cut
 //! into pieces whose sums are exact, and put together with arithmetic that wraps.
 
+use std::sync::Arc;
+
 use onnx::{Attrs, Builder, Node, Result, ValueId, attrs, fold};
-use tensor::{DType, Dim};
+use tensor::{DType, Dim, Tensor};
 
 use super::{Lack, Results, operand};
 
 pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     let x = operand(node, 0)?;
     let dtype = b.dtype(x);
+    if let Some(sum) = by_products(b, node, x)? {
+        return Ok(vec![sum]);
+    }
     let room = 53 - terms(b, node, x).map_or(37, |n| 64 - n.leading_zeros());
     if dtype.bits() <= room {
         let sum = in_double(b, node, x)?;
@@ -35,6 +41,110 @@ pub(super) fn sum(b: &mut Builder<'_>, node: &Node) -> Results {
     }
     let total = total.ok_or(Lack::Because("it has no bits"))?;
     Ok(vec![b.cast(total, dtype)?])
+}
+
+/// The sum by products with as many ones as an axis has elements, one for each axis.
+fn by_products(b: &mut Builder<'_>, node: &Node, x: ValueId) -> Result<Option<ValueId>> {
+    let (dtype, rank) = (b.dtype(x), b.rank(x));
+    let axes = axes_of(b, node, rank).filter(|_| matches!(dtype, DType::I32 | DType::I64));
+    let Some(axes) = axes.filter(|axes| !axes.is_empty()) else { return Ok(None) };
+    let (mut total, mut summed) = (x, axes.clone());
+    if axes.len() == rank && rank > 1 {
+        let flat = b.i64s(&[-1]);
+        (total, summed) = (b.op("Reshape", &[x, flat], Attrs::new())?, vec![0]);
+    }
+    let Some(steps) = steps(b.shape(total), &summed) else { return Ok(None) };
+    for (axis, step) in summed.iter().rev().zip(steps) {
+        let ones = ones(b, total, *axis, step, dtype)?;
+        let operands = match step {
+            Step::Rows => [ones, total],
+            Step::Columns | Step::MaybeNone => [total, ones],
+        };
+        total = b.op("MatMul", &operands, Attrs::new())?;
+        if step == Step::MaybeNone {
+            total = b.squeeze(total, &[*axis as i64])?;
+        }
+    }
+    if node.int("keepdims", 1) != 0 {
+        let axes: Vec<i64> = axes.iter().map(|axis| *axis as i64).collect();
+        total = b.unsqueeze(total, &axes)?;
+    }
+    Ok(Some(total))
+}
+
+/// How ones are multiplied with what has a certain axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The last axis, by a vector.
+    Columns,
+    /// The last axis of what may have no other elements, by a matrix: onnxruntime refuses a vector there.
+    MaybeNone,
+    /// The last axis but one, by a vector.
+    Rows,
+}
+
+/// How `axes` are summed up, the last one first. All but the last two axes must be left alone.
+fn steps(shape: &[Dim], axes: &[usize]) -> Option<Vec<Step>> {
+    let is_some = |dims: &[Dim]| dims.iter().all(|dim| dim.as_known().is_some_and(|n| n > 0));
+    let mut shape = shape.to_vec();
+    let mut steps = Vec::new();
+    for axis in axes.iter().rev() {
+        steps.push(match shape.len() - axis {
+            1 if is_some(&shape[..*axis]) => Step::Columns,
+            1 => Step::MaybeNone,
+            2 if is_some(&shape[..*axis]) => Step::Rows,
+            _ => return None,
+        });
+        shape.remove(*axis);
+    }
+    Some(steps)
+}
+
+/// Constants with more elements are computed.
+const LARGEST: usize = 1024;
+
+/// As many ones as `x` has elements along an axis.
+fn ones(b: &mut Builder<'_>, x: ValueId, axis: usize, step: Step, dtype: DType) -> Result<ValueId> {
+    let size = b.shape(x)[axis].as_known();
+    let is_matrix = step == Step::MaybeNone;
+    let one = |shape: &[usize]| {
+        let element = match dtype {
+            DType::I32 => 1i32.to_le_bytes().to_vec(),
+            _ => 1i64.to_le_bytes().to_vec(),
+        };
+        let count = shape.iter().product();
+        Tensor::new(dtype, shape, Arc::new(element.repeat(count))).ok()
+    };
+    let small = size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= LARGEST);
+    if let Some(count) = small
+        && let Some(ones) = if is_matrix { one(&[count, 1]) } else { one(&[count]) }
+    {
+        return Ok(b.constant(ones));
+    }
+    let start = axis as i64;
+    let mut sizes = match size {
+        Some(size) => b.i64s(&[size]),
+        None => b.op("Shape", &[x], attrs! { start: start, end: start + 1 })?,
+    };
+    if is_matrix {
+        let width = b.i64s(&[1]);
+        sizes = b.op("Concat", &[sizes, width], attrs! { axis: 0 })?;
+    }
+    let attrs = one(&[1]).map_or_else(Attrs::new, |one| attrs! { value: one });
+    b.op("ConstantOfShape", &[sizes], attrs)
+}
+
+/// The axes of a reduction, in order.
+fn axes_of(b: &Builder<'_>, node: &Node, rank: usize) -> Option<Vec<usize>> {
+    let axes: Vec<Dim> = match node.input(1) {
+        Some(axes) => b.graph.content(axes)?,
+        None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
+        None => (0..rank).map(Dim::from).collect(),
+    };
+    let place = |axis: &Dim| fold::axis(axis.as_known()?, rank).ok();
+    let mut axes = axes.iter().map(place).collect::<Option<Vec<_>>>()?;
+    axes.sort_unstable();
+    Some(axes)
 }
 
 /// The last of the running totals, for a target without double precision. They wrap around as sums of
@@ -114,14 +224,8 @@ fn cut(b: &mut Builder<'_>, x: ValueId, shift: u32, width: u32) -> Result<ValueI
 /// How many elements each result sums up, if that is known.
 fn terms(b: &Builder<'_>, node: &Node, x: ValueId) -> Option<u64> {
     let shape = b.shape(x);
-    let axes = match node.input(1) {
-        Some(axes) => b.graph.content(axes)?,
-        None => (0..shape.len()).map(Dim::from).collect(),
-    };
-    let size = |axis: &Dim| {
-        let axis = fold::axis(axis.as_known()?, shape.len()).ok()?;
-        u64::try_from(shape[axis].as_known()?).ok()
-    };
+    let size = |axis: &usize| u64::try_from(shape[*axis].as_known()?).ok();
+    let axes = axes_of(b, node, shape.len())?;
     axes.iter().try_fold(1u64, |product, axis| product.checked_mul(size(axis)?))
 }
 
@@ -136,13 +240,16 @@ mod tests {
 
     #[test]
     fn counts_are_summed_up_as_they_are() {
-        let cut = "ReduceSum:f64 Cast:i64 BitwiseAnd:i64 Cast:i32";
         for (size, operand, nodes) in [
             ("3", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
             ("T", "c = Cast <to = 6> (b)", "Cast:i32 ReduceSum:i32".to_owned()),
             ("3", "c = Clip (x, low, high)", "Clip:i32 ReduceSum:i32".to_owned()),
-            ("1100000", "c = Clip (x, low, high)", format!("Clip:i32 Cast:f64 {cut}")),
-            ("3", "c = Neg (x)", format!("Neg:i32 Cast:f64 {cut}")),
+            (
+                "1100000",
+                "c = Clip (x, low, high)",
+                "Clip:i32 ConstantOfShape:i32 MatMul:i32 Unsqueeze:i32".to_owned(),
+            ),
+            ("3", "c = Neg (x)", "Neg:i32 MatMul:i32 Unsqueeze:i32".to_owned()),
         ] {
             let text = format!(
                 "g (bool[2,{size}] b, int32[2,{size}] x) => (int32[2,1] y) {{
@@ -155,6 +262,41 @@ mod tests {
             let mut graph = graph(&text, &mut origins);
             legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
             assert_eq!(show(&graph), nodes, "{size} {operand}");
+        }
+    }
+
+    #[test]
+    fn sums_over_other_axes() {
+        let products = "MatMul:i32 MatMul:i32";
+        let pieces = "Cast:f64 ReduceSum:f64 Cast:i64 BitwiseAnd:i64 Cast:i32";
+        for (axes, nodes) in [
+            ("2", "MatMul:i32"),
+            ("1", "MatMul:i32"),
+            ("1, 2", products),
+            ("-1, 1", products),
+            ("0", pieces),
+            ("0, 2", products),
+            ("0, 1, 2", "Reshape:i32 MatMul:i32"),
+        ] {
+            let left = 3 - axes.split(',').count();
+            let shape = ["", "[N]", "[N,M]"][left];
+            let sizes = match axes {
+                "2" => "[2,3]",
+                "1" => "[2,4]",
+                "0" => "[3,4]",
+                "0, 2" => "[3]",
+                _ => shape,
+            };
+            let sizes = if sizes == "[N]" { "[2]" } else { sizes };
+            let text = format!(
+                "g (int32[2,3,4] x) => (int32{sizes} y) {{
+                    axes = Constant <value_ints = [{axes}]> ()
+                    y = ReduceSum <keepdims = 0> (x, axes) }}"
+            );
+            let mut origins = Origins::default();
+            let mut graph = graph(&text, &mut origins);
+            legalize(&mut graph, &mut origins, 23, Target::OnnxRuntime).unwrap();
+            assert_eq!(show(&graph), nodes, "{axes}");
         }
     }
 

@@ -5,16 +5,18 @@ use onnx::{Attrs, Graph, Node, ValueId, attrs};
 use rustc_hash::FxHashMap;
 use tensor::DType;
 
+use super::sized::{Sized, sized};
+
 /// How an axis is resampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     /// Whether the kernel is as wide as what becomes one element; `None` if that makes no difference.
-    antialias: Option<bool>,
+    pub(super) antialias: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
+pub(super) enum Kernel {
     Linear,
     Cubic,
 }
@@ -102,7 +104,9 @@ const LIMIT: usize = 1 << 22;
 /// The filter that multiplying by `matrix` is, on one side or on the other; `None` if it is something
 /// else, or a parameter.
 pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Filter> {
-    let shape = graph.ty(matrix).static_shape()?;
+    let Some(shape) = graph.ty(matrix).static_shape() else {
+        return sized_of(graph, matrix, is_left).map(|found| found.filter);
+    };
     let sizes: Vec<usize> = shape.iter().map_while(|n| usize::try_from(*n).ok()).collect();
     let [rows, columns] = *sizes.as_slice() else { return None };
     let (from, to) = if is_left { (columns, rows) } else { (rows, columns) };
@@ -131,6 +135,20 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
         choices.iter().map(move |antialias| Filter { kernel, antialias: *antialias })
     });
     filters.into_iter().find(is)
+}
+
+/// What a product with `matrix` does to an axis, if not all sizes are known.
+pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Option<Sized> {
+    let mut is_turned = false;
+    while let Some(node) = graph.producer(matrix).map(|id| graph.node(id)) {
+        match node.op.name {
+            "Cast" => {}
+            "Transpose" => is_turned = !is_turned,
+            _ => break,
+        }
+        matrix = node.input(0)?;
+    }
+    sized(graph, matrix).filter(|_| is_turned == is_left)
 }
 
 /// Numbers in rows and columns.
@@ -279,6 +297,23 @@ mod tests {
                 let column = filter.column(10, 20, new);
                 assert!((column.iter().sum::<f64>() - 1.0).abs() < 1e-12);
                 assert!(column.iter().filter(|w| **w != 0.0).count() <= 4);
+            }
+        }
+    }
+
+    /// So that nobody divides by zero, with and without a filter.
+    #[test]
+    fn weights_of_each_element_add_up_to_something() {
+        for (from, to) in (1..40).flat_map(|from| (1..40).map(move |to| (from, to))) {
+            let step = f64::from(from) / f64::from(to);
+            for (new, width) in (0..to).flat_map(|new| [(new, 1.0), (new, step.max(1.0))]) {
+                let at = (f64::from(new) + 0.5) * step - 0.5;
+                assert!(at > -0.5 && at < f64::from(from) - 0.5);
+                for kernel in [Kernel::Linear, Kernel::Cubic] {
+                    let weight = |old: i32| kernel.weight((at - f64::from(old)).abs() / width);
+                    let total: f64 = (0..from).map(weight).sum();
+                    assert!(total > 0.4, "{kernel:?}, {from} to {to}: {total}");
+                }
             }
         }
     }

@@ -1,11 +1,16 @@
 //! `Resize`: products with the matrices that `jax.image.resize` makes of two sizes, one for each axis.
 
 mod matrix;
+mod sized;
+pub(crate) mod weights;
 
 use onnx::{Attrs, Graph, Node, Use, ValueId, attrs};
+use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
-use self::matrix::{Filter, filter};
+use self::matrix::{Filter, filter, sized_of};
+use self::sized::Sized;
+use self::weights::vector;
 use super::choice::check_form;
 use crate::{Match, Rewrite, Skip};
 
@@ -20,8 +25,8 @@ struct Chain {
     x: ValueId,
     /// The axis of `x` that each axis of the result is.
     order: Vec<usize>,
-    /// The axes of `x` that are resized.
-    resized: Vec<usize>,
+    /// The axes of `x` that are resized, and what is known of those whose sizes are not.
+    resized: Vec<(usize, Option<Sized>)>,
     filter: Filter,
 }
 
@@ -54,7 +59,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
     let outer = Step::of(graph, value).ok_or("the matrix does not resample")?;
     let last = outer.order[outer.axis];
     let (x, order) = (outer.x, outer.order.to_vec());
-    let one = Chain { x, resized: vec![last], order, filter: outer.filter };
+    let one = Chain { x, resized: vec![(last, outer.sized.clone())], order, filter: outer.filter };
     let Some(inner) = Step::of(graph, outer.x).filter(|inner| inner.axis != last) else {
         return Ok(one);
     };
@@ -62,7 +67,7 @@ fn chain(graph: &Graph, value: ValueId) -> Result<Chain, Skip> {
         return Ok(one);
     };
     let order = outer.order.iter().map(|axis| inner.order[*axis]).collect();
-    let resized = vec![inner.order[last], inner.order[inner.axis]];
+    let resized = vec![(inner.order[last], outer.sized), (inner.order[inner.axis], inner.sized)];
     Ok(Chain { x: inner.x, order, resized, filter })
 }
 
@@ -74,6 +79,7 @@ struct Step {
     /// The axis of the product that was resampled.
     axis: usize,
     filter: Filter,
+    sized: Option<Sized>,
     /// Whether nothing else reads `x`.
     is_alone: bool,
 }
@@ -82,11 +88,16 @@ impl Step {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let node = graph.node(graph.producer(value)?);
         let as_it_is = std::array::from_fn(|axis| axis);
-        let (image, moved, axis, filter) = match node.op.name {
-            "MatMul" => (node.input(0)?, as_it_is, RANK - 1, filter(graph, node.input(1)?, false)?),
-            "Reshape" => from_the_left(graph, node)?,
+        let (image, moved, axis, matrix, is_left) = match node.op.name {
+            "MatMul" => (node.input(0)?, as_it_is, RANK - 1, node.input(1)?, false),
+            "Reshape" => {
+                let (image, order, matrix) = from_the_left(graph, node)?;
+                (image, order, 0, matrix, true)
+            }
             _ => return None,
         };
+        let filter = filter(graph, matrix, is_left)?;
+        let sized = sized_of(graph, matrix, is_left);
         if graph.ty(image).rank() != RANK || graph.ty(value).rank() != RANK {
             return None;
         }
@@ -94,19 +105,19 @@ impl Step {
         let turned = graph.producer(image).map(|id| graph.node(id)).filter(|n| n.is("Transpose"));
         let Some(turned) = turned else {
             let is_alone = is_read_once(image);
-            return Some(Self { x: image, order: moved, axis, filter, is_alone });
+            return Some(Self { x: image, order: moved, axis, filter, sized, is_alone });
         };
         let turns: [usize; RANK] = onnx::fold::permutation(turned, RANK).ok()?.try_into().ok()?;
         let order = moved.map(|axis| turns[axis]);
         let x = turned.input(0)?;
         let is_alone = is_read_once(image) && is_read_once(x);
-        Some(Self { x, order, axis, filter, is_alone })
+        Some(Self { x, order, axis, filter, sized, is_alone })
     }
 }
 
 /// A matrix times an image whose other axes are one meanwhile: the image, the axis of it that each axis of
-/// the result is, the axis that is resampled, and the filter.
-fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], usize, Filter)> {
+/// the result is, and the matrix.
+fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], ValueId)> {
     let product = graph.node(graph.producer(node.input(0)?)?);
     let (left, right) = (product.input(0)?, product.input(1)?);
     let flat = graph.node(graph.producer(right).filter(|_| product.is("MatMul"))?);
@@ -123,7 +134,7 @@ fn from_the_left(graph: &Graph, node: &Node) -> Option<(ValueId, [usize; RANK], 
     let fits = old.get(rows) == shape(right).first()
         && others.iter().map(|axis| &old[*axis]).eq(new.get(1..)?);
     let order = [&[rows], others.as_slice()].concat().try_into().ok().filter(|_| fits)?;
-    Some((image, order, 0, filter(graph, left, true)?))
+    Some((image, order, left))
 }
 
 /// Whether the other axis is resized by what reads `value`.
@@ -150,29 +161,52 @@ fn is_resized_further(graph: &Graph, value: ValueId) -> bool {
 impl Chain {
     fn emit(&self, m: &mut Match<'_>, result: ValueId, attrs: Attrs) -> Result<Vec<ValueId>, Skip> {
         // Rows and columns come last, in their order.
-        let mut perm: Vec<usize> = (0..RANK).filter(|a| !self.resized.contains(a)).collect();
-        perm.extend((0..RANK).filter(|a| self.resized.contains(a)));
+        let sized = |axis: usize| self.resized.iter().find(|(resized, _)| *resized == axis);
+        let mut perm: Vec<usize> = (0..RANK).filter(|a| sized(*a).is_none()).collect();
+        perm.extend((0..RANK).filter(|a| sized(*a).is_some()));
         let shape = &m.ty(result).shape;
         let size = |axis: &usize| {
             let at = self.order.iter().position(|from| from == axis)?;
-            shape.get(at)?.as_known()
+            shape.get(at).cloned()
         };
-        let sizes: Vec<Option<i64>> = perm.iter().map(size).collect();
+        let sizes: Option<Vec<Dim>> = perm.iter().map(size).collect();
+        let sizes = sizes.ok_or("an axis is lost")?;
+        // The runtime refuses to resize nothing, or to nothing.
+        let before = self.resized.iter().map(|(axis, _)| &m.ty(self.x).shape[*axis]);
+        let first = RANK - self.resized.len();
+        if !before.chain(&sizes[first..]).all(|size| at_least(size, 1)) {
+            return Err(Skip::Missed("an axis may be empty".to_owned()));
+        }
         let image = if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
             self.x
         } else {
             let axes: Vec<i64> = perm.iter().map(|axis| *axis as i64).collect();
             m.op("Transpose", &[self.x], attrs! { perm: axes })?
         };
-        let known: Option<Vec<i64>> = sizes.iter().copied().collect();
+        let known: Option<Vec<i64>> = sizes.iter().map(Dim::as_known).collect();
         let sizes = match known {
             Some(sizes) => m.i64s(&sizes),
             None => {
-                let last = sizes[2..].iter().copied().collect::<Option<Vec<i64>>>();
-                let last = last.ok_or_else(|| Skip::Missed("a size is unknown".to_owned()))?;
-                let first = m.op("Shape", &[image], attrs! { start: 0, end: 2 })?;
-                let last = m.i64s(&last);
-                m.op("Concat", &[first, last], attrs! { axis: 0 })?
+                let mut parts =
+                    vec![m.op("Shape", &[image], attrs! { start: 0, end: first as i64 })?];
+                let mut known = Vec::new();
+                for (axis, size) in perm.iter().zip(&sizes).skip(first) {
+                    if let Some(size) = size.as_known() {
+                        known.push(size);
+                        continue;
+                    }
+                    let found = sized(*axis).and_then(|(_, found)| found.as_ref());
+                    let found =
+                        found.ok_or_else(|| Skip::Missed("a size is unknown".to_owned()))?;
+                    if !known.is_empty() {
+                        parts.push(m.i64s(&std::mem::take(&mut known)));
+                    }
+                    parts.push(vector(m, found.to, size)?);
+                }
+                if !known.is_empty() {
+                    parts.push(m.i64s(&known));
+                }
+                m.op("Concat", &parts, attrs! { axis: 0 })?
             }
         };
         let resized = m.op_many("Resize", vec![Some(image), None, None, Some(sizes)], attrs, 1)?[0];

@@ -1,0 +1,285 @@
+//! The matrices of axes whose sizes are not known when the model is written: what `jax.image.resize` computes from two sizes.
+//!
+//! Everything is matched as it is left by clean-ups. What JAX guards against cannot occur when an axis is resized, since no new
+//! element lies outside: the weights of each add up to more than 0.4, whatever the sizes are.
+
+use onnx::{Graph, Node, ValueId};
+use tensor::bounds::at_least;
+use tensor::{Dim, Tensor};
+
+use super::matrix::{Filter, Kernel};
+
+/// A matrix that resamples an axis.
+#[derive(Clone, Debug)]
+pub(super) struct Sized {
+    pub(super) filter: Filter,
+    /// The size of the axis, and the new one, as floats.
+    pub(super) from: ValueId,
+    pub(super) to: ValueId,
+}
+
+/// What the weights may add up to at least, for JAX to divide by it.
+const LEAST: f64 = 1e-3;
+
+/// The filter that a product with `matrix` is, and the sizes.
+pub(super) fn sized(graph: &Graph, matrix: ValueId) -> Option<Sized> {
+    let [rows, columns] = graph.ty(matrix).shape.as_slice() else { return None };
+    if rows.as_known().is_some() && columns.as_known().is_some() {
+        return None;
+    }
+    let look = Look { graph, rows, columns };
+    let (mut value, mut tests) = (matrix, Vec::new());
+    while let Some((test, chosen)) = look.or_zero(value) {
+        look.flatten(test, &mut tests);
+        value = chosen;
+    }
+    let [weights, divisor] = look.operands(value, "Div")?;
+    let (kernel, x) = look.kernel(weights)?;
+    let (distance, wide) = match look.operands(x, "Div") {
+        Some([distance, width]) => (distance, Some(width)),
+        None => (x, None),
+    };
+    let place = look.distance(distance)?;
+    let (step, from, to) = look.place(place)?;
+    let is_width = |[a, b]: [ValueId; 2]| {
+        a == step && look.number(b) == Some(1.0) || b == step && look.number(a) == Some(1.0)
+    };
+    if wide.is_some_and(|width| !look.operands(width, "Max").is_some_and(is_width)) {
+        return None;
+    }
+    let total = look.total(divisor, weights)?;
+    let kinds: Option<Vec<Test>> =
+        tests.into_iter().map(|test| look.test(test, place, from, total)).collect();
+    let kinds = kinds?;
+    // Without these it is a part of the matrix.
+    if !kinds.contains(&Test::Inside) || !kinds.contains(&Test::Positive) {
+        return None;
+    }
+    let grows = at_least(&(columns.clone() - rows.clone()), 0);
+    let antialias = (!grows).then_some(wide.is_some());
+    Some(Sized { filter: Filter { kernel, antialias }, from, to })
+}
+
+/// What JAX tests of each new element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    /// Whether it is not behind the last element, or before the first.
+    Inside,
+    /// Whether its weights add up to something.
+    Positive,
+}
+
+struct Look<'g> {
+    graph: &'g Graph,
+    /// The size of the axis.
+    rows: &'g Dim,
+    /// The new size.
+    columns: &'g Dim,
+}
+
+impl<'g> Look<'g> {
+    fn node(&self, value: ValueId, op: &str) -> Option<&'g Node> {
+        let node = self.graph.node(self.graph.producer(value)?);
+        (node.op.domain.is_empty() && node.op.name == op).then_some(node)
+    }
+
+    fn operand(&self, value: ValueId, op: &str) -> Option<ValueId> {
+        self.node(value, op)?.input(0)
+    }
+
+    fn operands(&self, value: ValueId, op: &str) -> Option<[ValueId; 2]> {
+        let node = self.node(value, op)?;
+        Some([node.input(0)?, node.input(1)?])
+    }
+
+    fn constant(&self, value: ValueId) -> Option<&'g Tensor> {
+        self.graph.constant(value).filter(|_| self.graph.value(value).name.is_empty())
+    }
+
+    fn number(&self, value: ValueId) -> Option<f64> {
+        self.constant(value)?.splat()
+    }
+
+    /// What `value` is of what `number` is added to.
+    fn shifted(&self, value: ValueId, number: f64) -> Option<ValueId> {
+        if let Some([x, by]) = self.operands(value, "Sub") {
+            return (self.number(by) == Some(-number)).then_some(x);
+        }
+        let [a, b] = self.operands(value, "Add")?;
+        match (self.number(a), self.number(b)) {
+            (_, Some(by)) if by == number => Some(a),
+            (Some(by), _) if by == number => Some(b),
+            _ => None,
+        }
+    }
+
+    /// A choice between something and zero.
+    fn or_zero(&self, value: ValueId) -> Option<(ValueId, ValueId)> {
+        let node = self.node(value, "Where")?;
+        let zero = self.number(node.input(2)?)?;
+        (zero == 0.0).then_some((node.input(0)?, node.input(1)?))
+    }
+
+    /// All that must hold for `test` to hold.
+    fn flatten(&self, test: ValueId, all: &mut Vec<ValueId>) {
+        let test = self.unmoved(test);
+        match self.operands(test, "And") {
+            Some(both) => both.into_iter().for_each(|one| self.flatten(one, all)),
+            None => all.push(test),
+        }
+    }
+
+    fn unmoved(&self, mut value: ValueId) -> ValueId {
+        while let Some(source) =
+            ["Reshape", "Squeeze", "Unsqueeze"].into_iter().find_map(|op| self.operand(value, op))
+        {
+            value = source;
+        }
+        value
+    }
+
+    /// The sum of `weights` for each new element, which may be guarded against zero.
+    fn total(&self, divisor: ValueId, weights: ValueId) -> Option<ValueId> {
+        let total = match self.node(divisor, "Where") {
+            Some(node) => {
+                let total = node.input(1)?;
+                let equal = self.operand(node.input(0)?, "Not")?;
+                let [a, b] = self.operands(equal, "Equal")?;
+                let asks = a == total && self.number(b) == Some(0.0);
+                (asks && self.number(node.input(2)?) == Some(1.0)).then_some(total)?
+            }
+            None => divisor,
+        };
+        let sum = self.node(total, "ReduceSum")?;
+        let is_first = self.constant(sum.input(1)?)?.to_i64s()? == [0];
+        let keeps = sum.int("keepdims", 1) == 1;
+        (is_first && keeps && sum.input(0) == Some(weights)).then_some(total)
+    }
+
+    fn test(&self, test: ValueId, place: ValueId, from: ValueId, total: ValueId) -> Option<Test> {
+        let of_place = |value| self.unmoved(value) == self.unmoved(place);
+        if let Some([a, least]) = self.operands(test, "GreaterOrEqual") {
+            return (of_place(a) && self.number(least) == Some(-0.5)).then_some(Test::Inside);
+        }
+        if let Some([a, most]) = self.operands(test, "LessOrEqual") {
+            let is_last = self.shifted(most, -0.5) == Some(from)
+                || self.number(most).zip(self.number(from)).is_some_and(|(a, b)| a == b - 0.5);
+            return (of_place(a) && is_last).then_some(Test::Inside);
+        }
+        let [a, least] = self.operands(test, "Greater")?;
+        let a = self.operand(a, "Abs").unwrap_or(a);
+        let is_small = self.number(least).is_some_and(|least| (0.0..LEAST).contains(&least));
+        (self.unmoved(a) == total && is_small).then_some(Test::Positive)
+    }
+
+    /// The kernel that gives `weights`, and the distances that it is applied to.
+    fn kernel(&self, weights: ValueId) -> Option<(Kernel, ValueId)> {
+        let cut = self.operand(weights, "Relu").or_else(|| {
+            let [a, b] = self.operands(weights, "Max")?;
+            match (self.number(a), self.number(b)) {
+                (Some(0.0), _) => Some(b),
+                (_, Some(0.0)) => Some(a),
+                _ => None,
+            }
+        });
+        if let Some(cut) = cut {
+            let [one, x] = self.operands(cut, "Sub")?;
+            let x = self.operand(x, "Abs").filter(|x| self.node(*x, "Div").is_some()).unwrap_or(x);
+            return (self.number(one) == Some(1.0)).then_some((Kernel::Linear, x));
+        }
+        let (x, far, near) = self.choice(weights, 2.0)?;
+        let (same, outer, inner) = self.choice(near, 1.0)?;
+        let is = |value, wanted: &[f64]| self.polynomial(value, x).is_some_and(|p| p == wanted);
+        let fits = same == x
+            && self.number(far) == Some(0.0)
+            && is(outer, &[2.0, -4.0, 2.5, -0.5])
+            && is(inner, &[1.0, 0.0, -2.5, 1.5]);
+        fits.then_some((Kernel::Cubic, x))
+    }
+
+    /// `x`, what is chosen where it is at least `number`, and what elsewhere.
+    fn choice(&self, value: ValueId, number: f64) -> Option<(ValueId, ValueId, ValueId)> {
+        let node = self.node(value, "Where")?;
+        let [x, least] = self.operands(node.input(0)?, "GreaterOrEqual")?;
+        let choice = (x, node.input(1)?, node.input(2)?);
+        (self.number(least) == Some(number)).then_some(choice)
+    }
+
+    /// The coefficients of `value` as a polynomial of `x`, the constant one first.
+    fn polynomial(&self, value: ValueId, x: ValueId) -> Option<Vec<f64>> {
+        if value == x {
+            return Some(vec![0.0, 1.0]);
+        }
+        if let Some(number) = self.number(value) {
+            return Some(vec![number]);
+        }
+        let node = self.graph.node(self.graph.producer(value)?);
+        let [a, b] = self.operands(value, node.op.name)?.map(|operand| self.polynomial(operand, x));
+        let (a, b) = (a?, b?);
+        let at = |of: &[f64], power: usize| of.get(power).copied().unwrap_or(0.0);
+        let powers = 0..a.len().max(b.len());
+        Some(match node.op.name {
+            "Add" => powers.map(|power| at(&a, power) + at(&b, power)).collect(),
+            "Sub" => powers.map(|power| at(&a, power) - at(&b, power)).collect(),
+            "Mul" => {
+                let term = |power: usize| (0..=power).map(|i| at(&a, i) * at(&b, power - i)).sum();
+                (0..a.len() + b.len() - 1).map(term).collect()
+            }
+            _ => return None,
+        })
+    }
+
+    /// The places of new elements whose distance from all old ones is `value`.
+    fn distance(&self, value: ValueId) -> Option<ValueId> {
+        let [place, old] = self.operands(self.operand(value, "Abs")?, "Sub")?;
+        let is_column = self.graph.ty(old).shape == [self.rows.clone(), Dim::Known(1)];
+        (is_column && self.counts(self.unmoved(old), self.rows, 0.0)).then_some(place)
+    }
+
+    /// How far apart new elements are, and the sizes that this follows from.
+    fn place(&self, value: ValueId) -> Option<(ValueId, ValueId, ValueId)> {
+        let [a, b] = self.operands(self.shifted(self.unmoved(value), -0.5)?, "Mul")?;
+        let is_center = |value| {
+            self.counts(value, self.columns, 0.5)
+                || self.shifted(value, 0.5).is_some_and(|v| self.counts(v, self.columns, 0.0))
+        };
+        let step = if is_center(a) { b } else { is_center(b).then_some(a)? };
+        let scale = match self.operands(step, "Div") {
+            Some([one, scale]) => (self.number(one) == Some(1.0)).then_some(scale)?,
+            None => self.operand(step, "Reciprocal")?,
+        };
+        let [to, from] = self.operands(scale, "Div")?;
+        let fits = self.is_size(to, self.columns) && self.is_size(from, self.rows);
+        fits.then_some((step, from, to))
+    }
+
+    /// Whether `value` is the size `dim` as a float.
+    fn is_size(&self, value: ValueId, dim: &Dim) -> bool {
+        if let (Some(number), Some(size)) = (self.number(value), dim.as_known()) {
+            return number == float(size);
+        }
+        let content = self.operand(value, "Cast").and_then(|size| self.graph.content(size));
+        content.is_some_and(|content| content == std::slice::from_ref(dim))
+    }
+
+    /// Whether `value` counts from `first` to the end of an axis of size `dim`.
+    fn counts(&self, value: ValueId, dim: &Dim, first: f64) -> bool {
+        if let Some(numbers) = self.constant(value).and_then(Tensor::to_f64s) {
+            let is_next = |(i, number): (i64, &f64)| *number == float(i) + first;
+            return dim.as_known() == i64::try_from(numbers.len()).ok()
+                && (0..).zip(&numbers).all(is_next);
+        }
+        let range = self.operand(value, "Cast").and_then(|range| self.node(range, "Range"));
+        let is = |index: usize, wanted: &Dim| {
+            let operand = range.and_then(|node| node.input(index));
+            let content = operand.and_then(|operand| self.graph.content(operand));
+            content.is_some_and(|content| content == std::slice::from_ref(wanted))
+        };
+        first == 0.0 && is(0, &Dim::Known(0)) && is(1, dim) && is(2, &Dim::Known(1))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of images are small")]
+pub(super) fn float(size: i64) -> f64 {
+    size as f64
+}

@@ -13,7 +13,7 @@ use crate::ranges::Range;
 const DEPTH: u32 = 16;
 
 /// How many nodes are looked at for one value.
-const NODES: u32 = 128;
+const NODES: u32 = 32;
 
 /// Constants with more elements are not looked at.
 const ELEMENTS: usize = 4096;

@@ -23,8 +23,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let op = node.op.name;
     let shape = &m.ty(y).shape;
     let is_constant = |v| m.constant(spread_from(m, v)).is_some_and(|t| is_neutral(op, t));
-    // What is computed is neutral if it is zero and stays so.
+    // What is computed is neutral if it is zero and stays so. Few things are: to look closer takes long.
     let is_zero = |v, other| match op {
+        _ if !is_multiple_of_zero(m, v) => false,
         "Sub" => Floats::of(m.graph(), v, shape).are(0.0),
         "Add" => {
             Floats::of(m.graph(), v, shape).are(0.0)
@@ -76,6 +77,14 @@ fn is_neutral(op: &str, tensor: &Tensor) -> bool {
         "Or" => dtype == DType::Bool && value == 0.0,
         _ => false,
     }
+}
+
+/// Whether `value` is a constant zero, or a product with one, which is zero if the other factor is finite.
+fn is_multiple_of_zero(m: &Match<'_>, value: ValueId) -> bool {
+    let is_zero = |v: &ValueId| m.constant(*v).is_some_and(|t| t.splat() == Some(0.0));
+    let value = spread_from(m, value);
+    let product = m.producer(value, &["Mul"]);
+    is_zero(&value) || product.is_some_and(|node| node.inputs.iter().flatten().any(is_zero))
 }
 
 #[cfg(test)]

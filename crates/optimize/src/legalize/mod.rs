@@ -5,6 +5,7 @@
 //! operator does with its elements, or is replaced by an equivalent.
 
 mod algebra;
+mod biased_gru;
 mod casts;
 mod complement;
 mod equivalents;
@@ -25,6 +26,7 @@ pub use error::Error;
 pub use placement::{Fallback, fallbacks};
 pub use target::Target;
 
+use crate::Forms;
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding};
@@ -88,10 +90,14 @@ pub fn avoid_bugs(
     origins: &mut Origins,
     opset: i64,
     target: Target,
+    forms: &Forms,
 ) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target };
     let before = work.graph.value_count();
     runtime_bugs::avoid(&mut work)?;
+    if target.has_code_of(Target::OnnxRuntime) {
+        biased_gru::guard(&mut work, forms)?;
+    }
     // What is written instead may be of any element type, too.
     if work.graph.value_count() > before { work.adapt() } else { Ok(()) }
 }

@@ -348,13 +348,11 @@ impl Round {
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        if is_biased && m.forms().of(op) == Form::Native {
+        // onnxruntime loses NaN when it adds biases, so they are weights of a further input. One that a gate
+        // multiplies cannot be; legalisation knows.
+        if is_biased && (rb.is_something() || m.forms().of(op) == Form::Native) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {
-            // onnxruntime loses NaN when it adds biases, so they are weights of a further input.
-            if rb.is_something() {
-                return Err(missed("the runtime would lose NaN where it adds a bias to the state"));
-            }
             let weights = std::mem::take(&mut parts[0].1);
             parts[0] = ("W", weights.beside(&b.numbers, features), vec![1, rows, features + 1]);
             let pads = m.i64s(&[0, 0, 0, 0, 0, 1]);

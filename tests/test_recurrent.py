@@ -294,15 +294,46 @@ def masked_with_outputs(x):
     return lax.scan(step, (zeros(x), (zeros(x), zeros(x) + 1)), x)
 
 
-def multiplied_before(x):
-    def step(state, x):
-        hidden, cell = state
-        i, f, g, o = jnp.split(x + hidden @ R + B, 4, axis=-1)
-        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
-        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
-        return (hidden, cell), hidden
+def lstm_step_after_product(state, x):
+    hidden, cell = state
+    i, f, g, o = jnp.split(x + hidden @ R + B, 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+    return (hidden, cell), hidden
 
-    return lax.scan(step, (zeros(x), zeros(x)), x @ W)
+
+def gru_step_after_product(hidden, x):
+    hs = hidden @ R[:, UNITS:] + B[:-UNITS]
+    (z, r, n), (hz, hr, hn) = jnp.split(x[:, UNITS:], 3, axis=-1), jnp.split(hs, 3, axis=-1)
+    update = jax.nn.sigmoid(z + hz)
+    hidden = (1 - update) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + update * hidden
+    return hidden, hidden
+
+
+def multiplied_before_and_read(x):
+    product = x @ W
+    return lax.scan(lstm_step_after_product, (zeros(x), zeros(x)), product), product
+
+
+@pytest.mark.parametrize("sizes", [(BATCH, LENGTH, FEATURES), ("B", "T", FEATURES)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_all_steps_may_be_multiplied_at_once(op, reverse, sizes):
+    step = {"LSTM": lstm_step_after_product, "GRU": gru_step_after_product}[op]
+
+    def fn(x):
+        zero = jnp.zeros((x.shape[0], UNITS), x.dtype)
+        state = (zero, zero) if op == "LSTM" else zero
+        steps = jnp.swapaxes(x @ W + B, 0, 1) + B * 2
+        return jnp.swapaxes(lax.scan(step, state, steps, reverse=reverse)[1], 0, 1)
+
+    model = to_onnx(fn, [sizes])
+    assert len(of_type(model, op)) == 1
+    assert not of_type(model, "MatMul")
+    for value in (0.5, np.nan, np.inf, -3e38):
+        special = X.copy()
+        special[0, 2, 1] = value
+        assert_close(run(model, [special]), [fn(special)])
 
 
 def peephole(x):
@@ -330,7 +361,7 @@ def cells(x):
         (masked, "a mask keeps its old state in some steps"),
         (masked_by_length, "a mask keeps its old state in some steps"),
         (masked_with_outputs, "a mask keeps its old state in some steps"),
-        (multiplied_before, "its input is multiplied by weights before the scan"),
+        (multiplied_before_and_read, "its input is multiplied by weights before the scan"),
         (reset, "its state is reset in some steps"),
         (peephole, "a gate is more than a sum of products"),
         (cells, "it returns the cell state of every step"),

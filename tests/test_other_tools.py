@@ -164,16 +164,18 @@ def test_the_transformer_optimiser_fuses_masked_attention(tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("sizes", [("B", "T"), (2, 7)])
+@pytest.mark.parametrize(("sizes", "target"), [(("B", "T"), "onnxruntime"), ((2, 7), "any")])
 @pytest.mark.parametrize("framework", ["linen", "nnx", "equinox", "haiku"])
-def test_the_transformer_optimiser_fuses_bert(framework: str, sizes: Any, tmp_path: Path) -> None:
+def test_the_transformer_optimiser_fuses_bert(
+    framework: str, sizes: Any, target: Any, tmp_path: Path
+) -> None:
     """As much as of a model that torch.onnx wrote, and the result is the same."""
     optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
     pytest.importorskip(catalogue.FRAMEWORKS[framework])
     fn = getattr(bert, framework)()
     path = str(tmp_path / "m.onnx")
     specs = [jax.ShapeDtypeStruct(sizes, jnp.int32)] * 3
-    to_onnx(fn, specs, return_mode="file", output_path=path)
+    to_onnx(fn, specs, return_mode="file", output_path=path, target=target)
     options = {"num_heads": bert.HEADS, "hidden_size": bert.WIDTH, "opt_level": 0}
     optimised = optimizer.optimize_model(path, "bert", **options)
     found = optimised.get_fused_operator_statistics()

@@ -209,8 +209,9 @@ def test_long_data_is_not_walked() -> None:
     assert tree.name_of(w) == "w"
 
 
-def test_a_module_may_have_the_name_of_a_standard_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["code", "jaxmodels", "jax_models"])
+def test_a_module_may_have_the_name_of_another(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = """
 class Model:
@@ -220,11 +221,11 @@ class Model:
     def __call__(self, x):
         return x * self.w
 """
-    (tmp_path / "code.py").write_text(source)
+    (tmp_path / f"{name}.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "code", raising=False)
-    module: Any = importlib.import_module("code")
-    monkeypatch.setitem(sys.modules, "code", module)  # undone afterwards
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module: Any = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, module)  # undone afterwards
     model = module.Model(jnp.ones(3))
     assert names(model) == ["w"]
 

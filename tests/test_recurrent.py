@@ -98,7 +98,7 @@ def test_layers_of_libraries_are_one_node(name):
 
 
 # A bias that is multiplied by the reset gate cannot be a weight, and onnxruntime loses NaN with it.
-LOSES_NAN = {"linen.GRUCell", "eqx.GRUCell", "eqx.GRUCell in vmap"}
+GUARDED = {"linen.GRUCell", "eqx.GRUCell", "eqx.GRUCell in vmap"}
 
 
 @pytest.mark.slow
@@ -106,12 +106,49 @@ LOSES_NAN = {"linen.GRUCell", "eqx.GRUCell", "eqx.GRUCell in vmap"}
 def test_by_default_layers_keep_nan(name):
     op, fn, x = LAYERS[name]()
     model = to_onnx(fn, [x])
-    ops = op_types(model)
-    assert (op in ops) == (op != "RNN" and name not in LOSES_NAN)
+    assert len(of_type(model, op)) == (op != "RNN")
+    assert len(of_type(model, "If")) == (name in GUARDED)
     for value in (0.5, np.nan, np.inf, -np.inf, 3e38):
         special = x.copy()
         special.reshape(-1, FEATURES)[2, 1] = value
         assert_close(run(model, [special]), jax.tree.leaves(fn(special)))
+
+
+def gru_step(hidden, x):
+    xs, hs = x @ W[:, UNITS:] + B[UNITS:], hidden @ R[:, UNITS:] + B[:-UNITS]
+    (z, r, n), (hz, hr, hn) = jnp.split(xs, 3, axis=-1), jnp.split(hs, 3, axis=-1)
+    update = jax.nn.sigmoid(z + hz)
+    hidden = (1 - update) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + update * hidden
+    return hidden, hidden
+
+
+@pytest.mark.parametrize("opset", [13, 23])
+@pytest.mark.parametrize("reverse", [False, True, None], ids=["forwards", "backwards", "both"])
+def test_a_guarded_layer_keeps_what_is_not_a_number(reverse, opset):
+    def fn(h, x):
+        one = lax.scan(gru_step, h, x, reverse=bool(reverse))
+        other = lax.scan(gru_step, h, x, reverse=True)
+        return one if reverse is not None else jnp.concatenate([one[1], other[1]], -1)
+
+    model = to_onnx(fn, [("B", UNITS), ("T", "B", FEATURES)], opset=opset)
+    assert len(of_type(model, "GRU")) == len(of_type(model, "If")) == 1
+    for value in (0.5, np.nan, np.inf, -3e38):
+        for place in range(2):
+            args = [np.array(random(BATCH, UNITS)), TIME_FIRST.copy()]
+            args[place][..., 0, 1] = value
+            assert_close(run(model, args), jax.tree.leaves(fn(*args)))
+
+
+def test_a_layer_with_infinite_weights_stays_a_scan():
+    def fn(x):
+        def step(hidden, x):
+            return gru_step(hidden, x * jnp.inf)
+
+        return lax.scan(step, zeros(x), x)
+
+    model = to_onnx(fn, [TIME_FIRST])
+    assert not of_type(model, "GRU")
+    assert_close(run(model, [TIME_FIRST]), jax.tree.leaves(fn(TIME_FIRST)))
 
 
 W, R, B = random(FEATURES, 4 * UNITS), random(UNITS, 4 * UNITS, seed=2), random(4 * UNITS, seed=3)
@@ -257,15 +294,46 @@ def masked_with_outputs(x):
     return lax.scan(step, (zeros(x), (zeros(x), zeros(x) + 1)), x)
 
 
-def multiplied_before(x):
-    def step(state, x):
-        hidden, cell = state
-        i, f, g, o = jnp.split(x + hidden @ R + B, 4, axis=-1)
-        cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
-        hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
-        return (hidden, cell), hidden
+def lstm_step_after_product(state, x):
+    hidden, cell = state
+    i, f, g, o = jnp.split(x + hidden @ R + B, 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+    return (hidden, cell), hidden
 
-    return lax.scan(step, (zeros(x), zeros(x)), x @ W)
+
+def gru_step_after_product(hidden, x):
+    hs = hidden @ R[:, UNITS:] + B[:-UNITS]
+    (z, r, n), (hz, hr, hn) = jnp.split(x[:, UNITS:], 3, axis=-1), jnp.split(hs, 3, axis=-1)
+    update = jax.nn.sigmoid(z + hz)
+    hidden = (1 - update) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + update * hidden
+    return hidden, hidden
+
+
+def multiplied_before_and_read(x):
+    product = x @ W
+    return lax.scan(lstm_step_after_product, (zeros(x), zeros(x)), product), product
+
+
+@pytest.mark.parametrize("sizes", [(BATCH, LENGTH, FEATURES), ("B", "T", FEATURES)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_all_steps_may_be_multiplied_at_once(op, reverse, sizes):
+    step = {"LSTM": lstm_step_after_product, "GRU": gru_step_after_product}[op]
+
+    def fn(x):
+        zero = jnp.zeros((x.shape[0], UNITS), x.dtype)
+        state = (zero, zero) if op == "LSTM" else zero
+        steps = jnp.swapaxes(x @ W + B, 0, 1) + B * 2
+        return jnp.swapaxes(lax.scan(step, state, steps, reverse=reverse)[1], 0, 1)
+
+    model = to_onnx(fn, [sizes])
+    assert len(of_type(model, op)) == 1
+    assert not of_type(model, "MatMul")
+    for value in (0.5, np.nan, np.inf, -3e38):
+        special = X.copy()
+        special[0, 2, 1] = value
+        assert_close(run(model, [special]), [fn(special)])
 
 
 def peephole(x):
@@ -293,7 +361,7 @@ def cells(x):
         (masked, "a mask keeps its old state in some steps"),
         (masked_by_length, "a mask keeps its old state in some steps"),
         (masked_with_outputs, "a mask keeps its old state in some steps"),
-        (multiplied_before, "its input is multiplied by weights before the scan"),
+        (multiplied_before_and_read, "its input is multiplied by weights before the scan"),
         (reset, "its state is reset in some steps"),
         (peephole, "a gate is more than a sum of products"),
         (cells, "it returns the cell state of every step"),

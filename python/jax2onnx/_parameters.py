@@ -21,6 +21,7 @@ from jax2onnx._objects import INSTALLED, global_variables, held, once_per_type
 from jax2onnx._walk import Found, call_definitions, join, walker
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
+_JAX = frozenset({"jax", "jaxlib"})
 
 
 @dataclass
@@ -192,7 +193,7 @@ class _Roots:
             yield from self._variables(value.__func__, own=own)
         elif own and (inner := getattr(value, "__wrapped__", None)) is not None:
             yield from self._of(name, inner, own=own)
-        elif type(value).__module__.startswith("jax") and callable(value):
+        elif type(value).__module__.partition(".")[0] in _JAX and callable(value):
             yield from self._of(name, getattr(value, "__wrapped__", None))
         else:
             yield name, value

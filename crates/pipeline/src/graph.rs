@@ -94,7 +94,7 @@ fn attempt(
         let clean_up = optimize::Options { fuel, fuse: false, verify, opset, ..Default::default() };
         optimize::optimize(graph, origins, &clean_up)?;
     }
-    avoid_bugs(graph, origins, opset, target)?;
+    avoid_bugs(graph, origins, opset, target, &clean_up.forms)?;
     let unmatched = Unmatched {
         compute: unmatched,
         weights: optimize::weights::shrink(graph, origins, &options.weights, opset)?,

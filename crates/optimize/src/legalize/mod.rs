@@ -5,6 +5,7 @@
 //! operator does with its elements, or is replaced by an equivalent.
 
 mod algebra;
+mod biased_gru;
 mod casts;
 mod complement;
 mod equivalents;
@@ -17,6 +18,7 @@ mod readable;
 mod runtime_bugs;
 mod shifted_exponentials;
 mod single_signals;
+mod sums_before_norms;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -25,6 +27,7 @@ pub use error::Error;
 pub use placement::{Fallback, fallbacks};
 pub use target::Target;
 
+use crate::Forms;
 use equivalents::{Equivalent, Lack};
 
 use onnx::schema::{self, Binding};
@@ -82,16 +85,23 @@ pub fn required_opset(graph: &Graph, target: Target) -> Result<i64, Error> {
     Ok(onnx::required_opset(graph, floor, |id| !dispensable.contains(&id))?)
 }
 
-/// Avoids what `target` gets wrong. Comes last: a clean-up may put things together again.
+/// Avoids what `target` gets wrong or does slowly. Comes last: a clean-up may put things together again.
 pub fn avoid_bugs(
     graph: &mut Graph,
     origins: &mut Origins,
     opset: i64,
     target: Target,
+    forms: &Forms,
 ) -> Result<(), Error> {
     let mut work = Work { graph, origins, opset, target };
     let before = work.graph.value_count();
     runtime_bugs::avoid(&mut work)?;
+    if target.has_code_of(Target::OnnxRuntime) {
+        biased_gru::guard(&mut work, forms)?;
+    }
+    if target == Target::OnnxRuntime {
+        sums_before_norms::keep_apart(&mut work)?;
+    }
     // What is written instead may be of any element type, too.
     if work.graph.value_count() > before { work.adapt() } else { Ok(()) }
 }

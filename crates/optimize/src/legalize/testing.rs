@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Type};
 
 use super::{Error, Target, avoid_bugs, legalize};
+use crate::Forms;
 use crate::testing::graph;
 
 pub(super) fn origin(origins: &mut Origins) -> OriginId {
@@ -75,7 +76,7 @@ fn legal(text: &str, target: Target) -> Graph {
     let mut origins = Origins::default();
     let mut graph = graph(text, &mut origins);
     legalize(&mut graph, &mut origins, 23, target).unwrap();
-    avoid_bugs(&mut graph, &mut origins, 23, target).unwrap();
+    avoid_bugs(&mut graph, &mut origins, 23, target, &Forms::auto(23)).unwrap();
     onnx::verify(&graph, Some(23)).unwrap();
     graph
 }

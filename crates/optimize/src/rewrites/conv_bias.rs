@@ -1,14 +1,20 @@
 //! `Conv(x, w) + b` → `Conv(x, w, b)`, where `b` is one number for each output channel.
+//!
+//! What is subtracted is added with its sign changed if it is a constant without a name: a batch norm whose
+//! tensors are no parameters. Runtimes make sums and products part of a convolution, but no differences.
 
 use onnx::{Node, ValueId};
 use tensor::Dim;
 
-use super::channels::of_channels;
+use super::channels::{is_of_channels, of_channels};
 use crate::{Match, Rewrite, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "conv_bias", roots: &["Add"], try_at };
+pub(crate) static REWRITE: Rewrite = Rewrite { name: "conv_bias", roots: &["Add", "Sub"], try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    if m.root().is("Sub") {
+        return difference(m);
+    }
     let (a, b) = (m.operand(0)?, m.operand(1)?);
     let is_conv = |v| m.producer(v, &["Conv", "ConvTranspose"]).is_some();
     let (product, bias) = match (is_conv(a), is_conv(b)) {
@@ -34,6 +40,23 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     inputs.truncate(2);
     inputs.push(Some(bias));
     Ok(vec![m.like(&conv, inputs)?])
+}
+
+fn difference(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
+    let (product, subtracted) = (m.operand(0)?, m.operand(1)?);
+    if m.producer(product, &["Conv", "ConvTranspose"]).is_none() || !m.is_used_once(product) {
+        return Err("nothing is subtracted from a convolution".into());
+    }
+    if m.constant(subtracted).is_none() {
+        return Err("what is subtracted is not a constant".into());
+    }
+    let shape = &m.ty(product).shape;
+    let channels = shape.get(1).ok_or("the convolution has no channels")?;
+    if !is_of_channels(m, subtracted, shape.len(), 1, channels) {
+        return Err("an operand is not one number for each channel".into());
+    }
+    let added = m.op("Neg", &[subtracted], onnx::Attrs::new())?;
+    Ok(vec![m.op("Add", &[product, added], onnx::Attrs::new())?])
 }
 
 #[cfg(test)]
@@ -76,6 +99,34 @@ mod tests {
         };
         let plain = text("c = Conv (x, w) y = Add (b, c)");
         rewrites_to(&REWRITE, &plain, &text("y = Conv (x, w, b)"));
+    }
+
+    #[test]
+    fn a_constant_that_is_subtracted_is_added() {
+        let t = "t = Constant <value = float[2,1,1] {5, 6}> ()";
+        let bias = "s = Constant <value_ints = [2]> () v3 = Reshape (v1, s)";
+        for (conv, sum) in [
+            ("Conv (x, w)", format!("v1 = Neg (t) {bias} y = Conv (x, w, v3)")),
+            ("Conv (x, w, b)", "c = Conv (x, w, b) v1 = Neg (t) y = Add (c, v1)".to_owned()),
+        ] {
+            rewrites_to(
+                &REWRITE,
+                &text(&format!("{t} c = {conv} y = Sub (c, t)")),
+                &text(&format!("{t} {sum}")),
+            );
+        }
+    }
+
+    #[test]
+    fn other_differences_stay() {
+        for body in [
+            "t = Constant <value = float[4] {1, 2, 3, 4}> () c = Conv (x, w) y = Sub (c, t)",
+            "t = Constant <value = float[2,1,1] {5, 6}> () c = Conv (x, w) y = Sub (t, c)",
+            "s = Constant <value_ints = [2, 1, 1]> () r = Reshape (b, s) c = Conv (x, w) y = Sub (c, r)",
+            "t = Constant <value = float[2,1,1] {5, 6}> () c = Conv (x, w) d = Sub (c, t) y = Mul (c, d)",
+        ] {
+            stays(&REWRITE, &text(body));
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod compose_reshapes;
 pub(crate) mod compose_transposes;
 mod constant_reshape_target;
 mod conv_bias;
+mod conv_padding;
 mod cut_triangles;
 mod drop_batch_of_one;
 mod drop_choice_of_truth;
@@ -136,7 +137,7 @@ pub(crate) static MOVED: &[&Rewrite] = &[
 
 /// Rewrites that fuse operators around convolutions, once their layout is settled.
 pub(crate) static CONVOLVE: &[&Rewrite] =
-    &[&conv_bias::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
+    &[&conv_bias::REWRITE, &conv_padding::REWRITE, &batch_norm::REWRITE, &pool_average::REWRITE];
 
 /// What is done to parameters once everything is found that people look for by their names.
 pub(crate) static PARAMETERS: &[&Rewrite] =

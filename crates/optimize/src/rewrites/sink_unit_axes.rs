@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use tensor::Dim;
 
 use crate::movement::{Step, emit, is_movement, unit_axes};
+use crate::passes::layout;
 use crate::{Match, Rewrite, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -85,6 +86,9 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let kind = kind(m, m.id()).ok_or("the axes are not known")?;
     let operands = if matches!(kind, Kind::Elementwise) { &inputs[..] } else { &inputs[..1] };
     let rank = operands.iter().map(|value| m.ty(*value).rank()).max().unwrap_or(0);
+    if matches!(kind, Kind::Elementwise) && operands.iter().any(|value| is_laid_out(m, *value)) {
+        return Err("the layout between convolutions is chosen as a whole".into());
+    }
     // Axes are those of the broadcast operands.
     let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
     if !(0..rank).any(|axis| goes(&axis)) {
@@ -235,6 +239,11 @@ fn moved(m: &Match<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
         && elements(from) == elements(to);
     let axes = (0..to.len()).filter(|axis| is_one(&&to[*axis])).collect();
     moved.then_some((source, axes))
+}
+
+/// Whether `value` is what an operator with one layout computed, in another layout.
+fn is_laid_out(m: &Match<'_>, value: ValueId) -> bool {
+    moved(m, value).is_some_and(|(source, _)| m.producer(source, layout::ANCHORS).is_some())
 }
 
 /// `value` without axes of size one, where that takes no movement that was not there before.
@@ -434,6 +443,25 @@ mod tests {
                 y = ReduceMax <keepdims = 1> (x, last)
             }",
         );
+    }
+
+    #[test]
+    fn what_a_convolution_computes_keeps_its_axes() {
+        let text = |op: &str| {
+            format!(
+                "g (float[2,4,1,1] x, float[1,1,1,4] b) => (float[2,4,1,1] y) {{
+                    c = {op} (x)
+                    last = Constant <value_ints = [2, 1, 1, 4]> ()
+                    r = Reshape (c, last)
+                    s = Add (r, b)
+                    t = Sigmoid (s)
+                    p = Mul (s, t)
+                    first = Constant <value_ints = [2, 4, 1, 1]> ()
+                    y = Reshape (p, first)
+                }}"
+            )
+        };
+        stays(&REWRITE, &text("AveragePool <kernel_shape = [1, 1]>"));
     }
 
     #[test]

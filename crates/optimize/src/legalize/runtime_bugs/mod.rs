@@ -64,7 +64,7 @@ pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
 }
 
 /// Puts a `Sum` in the place of an `Add`: the same to the specification, and nothing that rewrites look for.
-fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
+pub(super) fn add_by_sum(work: &mut Work<'_>, add: NodeId) -> Result<(), Error> {
     let node = work.graph.node(add);
     let (inputs, dtype) = (node.inputs.clone(), work.graph.ty(node.outputs[0]).dtype);
     if !matches!(dtype, DType::F16 | DType::F32 | DType::F64) {

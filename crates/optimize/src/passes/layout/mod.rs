@@ -51,7 +51,7 @@ const GAIN: (u64, u64) = (3, 5);
 const REACH: usize = 8;
 
 /// Operators that have one layout only.
-const ANCHORS: &[&str] = &[
+pub(crate) const ANCHORS: &[&str] = &[
     "AveragePool",
     "BatchNormalization",
     "Conv",

@@ -79,6 +79,7 @@ struct Layer {
     gates: Vec<Gate>,
     attrs: Attrs,
     order: Order,
+    projection: Option<Projection>,
 }
 
 impl Rule for Cell {
@@ -112,18 +113,26 @@ impl Rule for Cell {
         let order = round.order(graph, &scan)?;
         round.check_results(graph, &scan)?;
         let analysis = Analysis { graph, scan: &scan };
-        let reading = Reading { analysis, round: &round, spelling: &self.spelling, found: &found };
-        let gates = match self.op {
-            "LSTM" => reading.lstm(),
-            "GRU" => reading.gru(),
-            _ => reading.rnn(),
+        let (spelling, found) = (&self.spelling, &found);
+        let read = |projection: Option<&Projection>| {
+            let reading = Reading { analysis, round: &round, spelling, found, projection };
+            match self.op {
+                "LSTM" => reading.lstm(),
+                "GRU" => reading.gru(),
+                _ => reading.rnn(),
+            }
         };
-        let gates = gates.ok_or_else(|| missed(round.why_not_gates(graph)))?;
+        let (gates, projection) = match read(None) {
+            Some(gates) => (gates, None),
+            None => Projection::of(graph, round.sequence)
+                .and_then(|projection| Some((read(Some(&projection))?, Some(projection))))
+                .ok_or_else(|| missed(round.why_not_gates(graph)))?,
+        };
         attrs.extend(attrs! { hidden_size: round.units(graph)? as i64 });
         if order.backwards {
             attrs.extend(attrs! { direction: "reverse" });
         }
-        round.emit(m, &scan, self.op, Layer { gates, attrs, order })
+        round.emit(m, &scan, self.op, Layer { gates, attrs, order, projection })
     }
 }
 
@@ -321,7 +330,11 @@ impl Round {
         let graph = m.graph();
         let dtype = graph.ty(self.hidden.inside).dtype;
         let units = self.units(graph)?;
-        let features = graph.ty(self.input).shape.last().and_then(Dim::as_known);
+        let features = match &layer.projection {
+            Some(projection) => graph.ty(projection.source).shape.last(),
+            None => graph.ty(self.input).shape.last(),
+        };
+        let features = features.and_then(Dim::as_known);
         let features = features.and_then(|n| usize::try_from(n).ok());
         let features = features.ok_or_else(|| missed("the size of its input is not known"))?;
         let is_single = graph.ty(self.input).rank() == 1;
@@ -343,18 +356,22 @@ impl Round {
         let rows = layer.gates.len() * units;
         let is_biased = [&b, &rb].iter().any(|biases| biases.is_something());
         let mut sequence = self.sequence;
+        if let Some(Projection { source, order, .. }) = layer.projection {
+            sequence = match order.is_sorted() {
+                true => source,
+                false => m.op("Transpose", &[source], attrs! { perm: order })?,
+            };
+        }
         if is_single {
             let axes = m.i64s(&[1]);
             sequence = m.op("Unsqueeze", &[sequence, axes], Attrs::new())?;
         }
         let mut parts = vec![("W", w, vec![1, rows, features]), ("R", r, vec![1, rows, units])];
-        if is_biased && m.forms().of(op) == Form::Native {
+        // onnxruntime loses NaN when it adds biases, so they are weights of a further input. One that a gate
+        // multiplies cannot be; legalisation knows.
+        if is_biased && (rb.is_something() || m.forms().of(op) == Form::Native) {
             parts.push(("B", b.followed_by(rb), vec![1, 2 * rows]));
         } else if is_biased {
-            // onnxruntime loses NaN when it adds biases, so they are weights of a further input.
-            if rb.is_something() {
-                return Err(missed("the runtime would lose NaN where it adds a bias to the state"));
-            }
             let weights = std::mem::take(&mut parts[0].1);
             parts[0] = ("W", weights.beside(&b.numbers, features), vec![1, rows, features + 1]);
             let pads = m.i64s(&[0, 0, 0, 0, 0, 1]);
@@ -431,6 +448,69 @@ fn is_read_only_by(graph: &Graph, value: ValueId, scan: &Loop) -> bool {
     })
 }
 
+/// A sequence that was multiplied by a matrix as a whole, before the scan.
+struct Projection {
+    /// What was multiplied.
+    source: ValueId,
+    /// The order of its axes that is scanned; the last one stays.
+    order: Vec<i64>,
+    weight: Weight,
+    biases: Vec<ValueId>,
+}
+
+impl Projection {
+    fn of(graph: &Graph, sequence: ValueId) -> Option<Self> {
+        let is_settled =
+            |value: ValueId| weights::evaluate(graph, value, &mut Vec::new()).is_some();
+        let width = graph.ty(sequence).shape.last()?.clone();
+        let is_bias = |value: ValueId| {
+            let shape = &graph.ty(value).shape;
+            let (last, others) = shape.split_last()?;
+            let fits = *last == width && others.iter().all(|dim| *dim == Dim::Known(1));
+            (fits && is_settled(value)).then_some(value)
+        };
+        let last = graph.ty(sequence).rank().checked_sub(1)?;
+        let mut order: Vec<i64> = (0..=last as i64).collect();
+        let (mut value, mut biases) = (sequence, Vec::new());
+        loop {
+            let node = graph.node(graph.producer(value)?);
+            if !node.op.domain.is_empty() || graph.value(value).uses().len() != 1 {
+                return None;
+            }
+            value = match (node.op.name, node.inputs.as_slice()) {
+                ("Add", [Some(a), Some(b)]) => {
+                    let (bias, other) = match (is_bias(*a), is_bias(*b)) {
+                        (None, Some(bias)) => (bias, *a),
+                        (Some(bias), None) => (bias, *b),
+                        _ => return None,
+                    };
+                    biases.push(bias);
+                    other
+                }
+                ("Transpose", [Some(from)]) => {
+                    let perm =
+                        node.ints("perm").filter(|perm| perm.last() == Some(&(last as i64)))?;
+                    let moved = |axis: &i64| perm.get(usize::try_from(*axis).ok()?).copied();
+                    order = order.iter().map(moved).collect::<Option<_>>()?;
+                    *from
+                }
+                ("MatMul", [Some(source), Some(matrix)])
+                    if graph.ty(*matrix).rank() == 2 && is_settled(*matrix) =>
+                {
+                    let rows = graph.ty(*matrix).shape[0].as_known()?;
+                    let rows = 0..usize::try_from(rows).ok()?;
+                    let weight = Weight { matrix: *matrix, rows, is_transposed: false };
+                    return Some(Self { source: *source, order, weight, biases });
+                }
+                _ => return None,
+            };
+            if graph.ty(value).shape.len() != last + 1 {
+                return None;
+            }
+        }
+    }
+}
+
 /// Whether a state starts with zeros.
 fn is_zero(graph: &Graph, value: ValueId) -> bool {
     match graph.value(value).producer() {
@@ -451,6 +531,8 @@ struct Reading<'r> {
     round: &'r Round,
     spelling: &'r Spelling,
     found: &'r Finding,
+    /// How the input was computed, if the gates read it as it is.
+    projection: Option<&'r Projection>,
 }
 
 impl Reading<'_> {
@@ -475,18 +557,33 @@ impl Reading<'_> {
     /// A sum of products of the input and of `state`.
     fn gate(&self, sum: Affine, state: ValueId) -> Option<Gate> {
         let (mut of_input, mut of_state) = (None, None);
-        for Term { base, weight, columns } in sum.terms {
-            let place = match base {
-                base if base == self.round.input => &mut of_input,
-                base if base == state => &mut of_state,
+        let mut biases = sum.biases;
+        for term in sum.terms {
+            let (place, weight) = match term.base {
+                base if base == self.round.input => {
+                    (&mut of_input, self.of_input(&term, &mut biases)?)
+                }
+                base if base == state => (&mut of_state, term.weight?),
                 _ => return None,
             };
-            if place.replace((weight?, columns)).is_some() {
+            if place.replace((weight, term.columns)).is_some() {
                 return None;
             }
         }
-        let (biases, state_biases) = (sum.biases, Vec::new());
+        let state_biases = Vec::new();
         Some(Gate { input: of_input, state: of_state?, biases, state_biases, sign: 1.0 })
+    }
+
+    /// What the input is multiplied by, here or before the scan. What was added there is one more bias.
+    fn of_input(&self, term: &Term, biases: &mut Vec<Bias>) -> Option<Weight> {
+        let Some(projection) = self.projection else { return term.weight.clone() };
+        if term.weight.is_some() {
+            return None;
+        }
+        let columns = Some(term.columns.clone());
+        let added = projection.biases.iter().map(|value| (*value, columns.clone()));
+        biases.extend(added.map(|(value, columns)| Bias { value, columns }));
+        Some(projection.weight.clone())
     }
 
     fn lstm(&self) -> Option<Vec<Gate>> {
@@ -508,15 +605,15 @@ impl Reading<'_> {
         let product = self.analysis.affine(self.value(product)?)?;
         let input = self.analysis.affine(self.value("h")?)?;
         let of_state = self.gate(product, self.round.hidden.inside)?;
-        let [Term { base, weight: Some(weight), columns }] = input.terms.as_slice() else {
-            return None;
-        };
-        if of_state.input.is_some() || *base != self.round.input {
+        let [term] = input.terms.as_slice() else { return None };
+        if of_state.input.is_some() || term.base != self.round.input {
             return None;
         }
+        let mut biases = input.biases;
+        let weight = self.of_input(term, &mut biases)?;
         let h = Gate {
-            input: Some((weight.clone(), columns.clone())),
-            biases: input.biases,
+            input: Some((weight, term.columns.clone())),
+            biases,
             state_biases: of_state.biases,
             ..of_state
         };

@@ -120,7 +120,11 @@ fn rounded(numbers: &[f64], dtype: DType, shape: &[usize]) -> Option<Tensor> {
 }
 
 /// The tensor that `value` holds in every run, and the parameters that it is computed from.
-fn evaluate(graph: &Graph, value: ValueId, parameters: &mut Vec<ValueId>) -> Option<Tensor> {
+pub(super) fn evaluate(
+    graph: &Graph,
+    value: ValueId,
+    parameters: &mut Vec<ValueId>,
+) -> Option<Tensor> {
     if let Some(tensor) = graph.constant(value) {
         if !graph.value(value).name.is_empty() && !parameters.contains(&value) {
             parameters.push(value);

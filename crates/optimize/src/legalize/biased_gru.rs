@@ -1,0 +1,218 @@
+//! A `GRU` with biases is only computed from numbers that leave all its sums finite.
+//!
+//! onnxruntime limits the sums that it adds a bias to, and takes NaN for the upper limit: a step that should
+//! give NaN keeps the state of the step before. If the sequence and the initial state are small enough for
+//! the weights, as they are in practice, no sum can be NaN or infinite. Else a `Scan` of the same weights
+//! takes the place of the layer.
+
+use std::panic::Location;
+
+use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Op, Result, ValueId, attrs};
+use tensor::{DType, Dim, Tensor, Type};
+
+use super::{Error, Work};
+use crate::{Form, Forms};
+
+/// Guards all of them but those that were asked for as ONNX describes them.
+pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(), Error> {
+    if forms.of("GRU") == Form::Native {
+        return Ok(());
+    }
+    for id in work.graph.all_nodes() {
+        if let Some(layer) = Layer::at(work.graph, id) {
+            let results = layer.guarded(&mut work.builder(id, Some(id)))?;
+            work.substitute(id, &results);
+        }
+    }
+    Ok(())
+}
+
+/// A layer with biases, whose reset gate multiplies what the state became.
+struct Layer {
+    node: Node,
+    sequence: ValueId,
+    /// For the input, for the state, and the biases of both.
+    weights: [ValueId; 3],
+    initial: Option<ValueId>,
+    units: i64,
+    /// Of each direction, whether it goes from the last step to the first.
+    backwards: &'static [bool],
+}
+
+impl Layer {
+    fn at(graph: &Graph, id: NodeId) -> Option<Self> {
+        let node = graph.node(id);
+        let is_plain = node.int("linear_before_reset", 0) == 1
+            && node.input(4).is_none()
+            && ["activations", "clip", "layout"].iter().all(|name| node.attr(name).is_none());
+        if !node.is("GRU") || !node.op.domain.is_empty() || !is_plain {
+            return None;
+        }
+        let backwards: &[bool] = match node.attr("direction") {
+            Some(Attr::String(text)) if **text == *"bidirectional" => &[false, true],
+            Some(Attr::String(text)) if **text == *"reverse" => &[true],
+            _ => &[false],
+        };
+        let sequence = node.input(0).filter(|v| graph.ty(*v).dtype == DType::F32)?;
+        let weights = [node.input(1)?, node.input(2)?, node.input(3)?];
+        let (initial, units) = (node.input(5), node.int("hidden_size", 0));
+        Some(Self { node: node.clone(), sequence, weights, initial, units, backwards })
+    }
+
+    fn guarded(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
+        let Some(limit) = self.limit(b.graph) else { return self.scans(b) };
+        let limit = b.scalar(DType::F32, limit)?;
+        let mut all = None;
+        for value in [Some(self.sequence), self.initial].into_iter().flatten() {
+            // The sum of absolute values; NaN is in no order.
+            let sum = b.op("ReduceL1", &[value], attrs! { keepdims: 0 })?;
+            let is_small = b.op("LessOrEqual", &[sum, limit], Attrs::new())?;
+            all = Some(match all {
+                Some(others) => b.op("And", &[others, is_small], Attrs::new())?,
+                None => is_small,
+            });
+        }
+        let Node { inputs, attrs, outputs, .. } = self.node.clone();
+        let count = outputs.len();
+        let yes =
+            b.body(|b, _| b.emit(Op::onnx("GRU"), inputs, attrs, count, Location::caller()))?;
+        let no = b.body(|b, _| self.scans(b))?;
+        let branches = attrs! { then_branch: yes, else_branch: no };
+        b.emit(Op::onnx("If"), vec![all], branches, count, Location::caller())
+    }
+
+    /// How large numbers may be so that no sum of products is infinite; `None` if no number of ordinary
+    /// size is that small.
+    fn limit(&self, graph: &Graph) -> Option<f64> {
+        let [w, r, biases] =
+            self.weights.map(|value| graph.constant(value).and_then(Tensor::to_f64s));
+        let total = |numbers: Vec<f64>| numbers.into_iter().map(f64::abs).sum::<f64>();
+        // The state is no larger than one or what it was at first.
+        let factors = total(w?) + total(r?) + total(biases?) + 1.0;
+        let limit = f64::from(f32::MAX) / 4.0 / factors;
+        (limit >= 1e6).then_some(limit)
+    }
+
+    /// What the layer computes, step by step.
+    fn scans(&self, b: &mut Builder<'_>) -> Result<Vec<ValueId>> {
+        let (mut all, mut last) = (Vec::new(), Vec::new());
+        for (index, backwards) in self.backwards.iter().enumerate() {
+            let index = b.int(DType::I64, index as i128)?;
+            let of_direction =
+                |b: &mut Builder<'_>, value| b.op("Gather", &[value, index], attrs! { axis: 0 });
+            let [w, r, biases] = self.weights;
+            let (w, r) = (of_direction(b, w)?, of_direction(b, r)?);
+            let biases = of_direction(b, biases)?;
+            let initial = match self.initial {
+                Some(initial) => of_direction(b, initial)?,
+                None => self.zeros(b)?,
+            };
+            let halves = b.i64s(&[3 * self.units, 3 * self.units]);
+            let biases = b.op_many("Split", &[biases, halves], attrs! { axis: 0 }, 2)?;
+            let sums = [(w, biases[0]), (r, biases[1])];
+            let state = b.ty(initial).clone();
+            let body = b.body(|b, block| {
+                let hidden = b.graph.add_input(block, state);
+                let shape = b.shape(self.sequence)[1..].to_vec();
+                let input = b.graph.add_input(block, Type::new(DType::F32, shape));
+                self.step(b, input, hidden, sums)
+            })?;
+            let directions = vec![i64::from(*backwards)];
+            let attrs = attrs! {
+                body: body,
+                num_scan_inputs: 1,
+                scan_input_directions: directions.clone(),
+                scan_output_directions: directions,
+            };
+            let results = b.op_many("Scan", &[initial, self.sequence], attrs, 2)?;
+            last.push(b.unsqueeze(results[0], &[0])?);
+            all.push(b.unsqueeze(results[1], &[1])?);
+        }
+        let mut joined = |values: Vec<ValueId>, axis: i64| match *values.as_slice() {
+            [one] => Ok(one),
+            _ => b.op("Concat", &values, attrs! { axis: axis }),
+        };
+        let mut results = vec![joined(all, 1)?, joined(last, 0)?];
+        results.truncate(self.node.outputs.len());
+        Ok(results)
+    }
+
+    fn zeros(&self, b: &mut Builder<'_>) -> Result<ValueId> {
+        let shape = match b.shape(self.sequence)[1] {
+            Dim::Known(batch) => b.i64s(&[batch, self.units]),
+            _ => {
+                let sizes = b.op("Shape", &[self.sequence], Attrs::new())?;
+                let (batch, units) = (b.i64s(&[1]), b.i64s(&[self.units]));
+                let batch = b.op("Gather", &[sizes, batch], attrs! { axis: 0 })?;
+                b.op("Concat", &[batch, units], attrs! { axis: 0 })?
+            }
+        };
+        let zero = b.scalar(DType::F32, 0.0)?;
+        b.op("Expand", &[zero, shape], Attrs::new())
+    }
+
+    /// One round: the next state, twice.
+    fn step(
+        &self,
+        b: &mut Builder<'_>,
+        input: ValueId,
+        hidden: ValueId,
+        [of_input, of_state]: [(ValueId, ValueId); 2],
+    ) -> Result<Vec<ValueId>> {
+        let thirds = b.i64s(&[self.units; 3]);
+        let gates = |b: &mut Builder<'_>, value, (weight, bias)| {
+            let sums = b.op("Gemm", &[value, weight, bias], attrs! { transB: 1 })?;
+            b.op_many("Split", &[sums, thirds], attrs! { axis: 1 }, 3)
+        };
+        let (x, h) = (gates(b, input, of_input)?, gates(b, hidden, of_state)?);
+        let gate = |b: &mut Builder<'_>, i: usize| {
+            let sum = b.op("Add", &[x[i], h[i]], Attrs::new())?;
+            b.op("Sigmoid", &[sum], Attrs::new())
+        };
+        let (update, reset) = (gate(b, 0)?, gate(b, 1)?);
+        let kept = b.op("Mul", &[reset, h[2]], Attrs::new())?;
+        let sum = b.op("Add", &[x[2], kept], Attrs::new())?;
+        let new = b.op("Tanh", &[sum], Attrs::new())?;
+        let one = b.scalar(DType::F32, 1.0)?;
+        let share = b.op("Sub", &[one, update], Attrs::new())?;
+        let (new, old) = (
+            b.op("Mul", &[share, new], Attrs::new())?,
+            b.op("Mul", &[update, hidden], Attrs::new())?,
+        );
+        let next = b.op("Add", &[new, old], Attrs::new())?;
+        Ok(vec![next, b.op("Identity", &[next], Attrs::new())?])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::legalize::{Target, testing};
+
+    fn text(number: &str, operands: &str) -> String {
+        format!(
+            "g (float[T,B,1] x, float[1,B,1] h) => (float[T,1,B,1] y, float[1,B,1] z)
+            <float[1,3,1] w = {{1, 2, {number}}}, float[1,3,1] r = {{4, 5, 6}}, float[1,6] b = {{1, 2, 3, 4, 5, 6}}> {{
+                y, z = GRU <hidden_size = 1, linear_before_reset = 1> ({operands})
+            }}"
+        )
+    }
+
+    #[test]
+    fn large_numbers_go_another_way() {
+        let legalized = |operands, target| testing::legalized(&text("3", operands), target);
+        let both = "ReduceL1:f32 LessOrEqual:bool";
+        assert_eq!(
+            legalized("x, w, r, b, \"\", h", Target::OnnxRuntime),
+            format!("{both} {both} And:bool If:f32/f32")
+        );
+        assert_eq!(legalized("x, w, r, b", Target::OnnxRuntime), format!("{both} If:f32/f32"));
+        assert_eq!(legalized("x, w, r, b", Target::Spec), "GRU:f32/f32");
+        assert_eq!(legalized("x, w, r", Target::OnnxRuntime), "GRU:f32/f32");
+    }
+
+    #[test]
+    fn large_weights_leave_no_choice() {
+        let text = text("3e38", "x, w, r, b, \"\", h");
+        assert!(testing::legalized(&text, Target::OnnxRuntime).contains("Scan:f32/f32"));
+    }
+}

@@ -85,9 +85,13 @@ impl<'py> Reader<'_, 'py> {
             && axes.is_empty()
         {
             // An array without axes does not show its memory.
-            let found = match ty.shape.is_empty() {
-                true => scalar(&value.call_method0(attr::item(self.py))?, dtype),
-                false => as_it_lies(value, dtype),
+            let item = match ty.shape.is_empty() {
+                true => value.getattr_opt(attr::item(self.py))?,
+                false => None,
+            };
+            let found = match item {
+                Some(item) => scalar(&item.call0()?, dtype),
+                None => as_it_lies(value, dtype),
             };
             if let Some(tensor) = found {
                 return Ok(tensor);
@@ -130,15 +134,15 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// A number of Python, if it has one of Python's own types.
+/// A number of Python. JAX and NumPy have numbers of their own among them.
 fn scalar(value: &Bound<'_, PyAny>, dtype: DType) -> Option<Tensor> {
-    if let Ok(value) = value.cast_exact::<PyFloat>() {
+    if let Ok(value) = value.cast::<PyFloat>() {
         return Tensor::scalar(dtype, value.value());
     }
-    if let Ok(value) = value.cast_exact::<PyBool>() {
+    if let Ok(value) = value.cast::<PyBool>() {
         return Tensor::scalar(dtype, f64::from(u8::from(value.is_true())));
     }
-    let value = value.cast_exact::<PyInt>().ok()?;
+    let value = value.cast::<PyInt>().ok()?;
     Tensor::int_scalar(dtype, value.extract().ok()?)
 }
 

@@ -343,3 +343,22 @@ def test_the_function_is_the_users_own() -> None:
     assert function_of(jax.vmap(DENSE.encode))[1] == "Dense.encode"
     assert function_of(functools.partial(apply, PARAMS))[1] == "apply"
     assert function_of(len) is None
+
+
+class _Odd(tuple[Any, ...]):
+    """Passes for a named tuple."""
+
+    _fields = (1, 2, 3)
+
+
+def test_odd_objects_do_not_stop_the_walk() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.weight = jnp.ones(3)
+            self.__dict__[1] = jnp.zeros(3)  # type: ignore[index]
+            self.odd = _Odd([jnp.full(3, 3.0)])
+
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return x * self.weight + self.__dict__[1] + self.odd[0]  # type: ignore[index]
+
+    assert names(Model(), X) == ["weight", "1", "odd.0"]

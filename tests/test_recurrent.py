@@ -139,6 +139,12 @@ def test_a_guarded_layer_keeps_what_is_not_a_number(reverse, opset):
             assert_close(run(model, args), jax.tree.leaves(fn(*args)))
 
 
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e20])
+def test_a_large_initial_state_is_forgotten_as_in_jax(size):
+    args = [size * np.asarray(random(BATCH, UNITS)), TIME_FIRST]
+    assert of_type(check_model(lambda h, x: lax.scan(gru_step, h, x), args), "GRU")
+
+
 def test_a_layer_with_infinite_weights_stays_a_scan():
     def fn(x):
         def step(hidden, x):

@@ -130,7 +130,15 @@ def _types_in(obj: Any) -> Pairs:
 
 def _tuple(kind: type) -> Any:
     fields = getattr(kind, "_fields", None)
-    return list if fields is None else lambda obj: zip(fields, obj, strict=True)
+    if not isinstance(fields, tuple):
+        return list
+
+    def read(obj: Any) -> Pairs:
+        # Other classes than named tuples may have the attribute, too.
+        names = fields if len(fields) == len(obj) else range(len(obj))
+        return zip(map(str, names), obj, strict=True)
+
+    return read
 
 
 def _node_types(tree: Any) -> Iterator[type]:

@@ -262,3 +262,36 @@ def test_choices_between_equals():
     assert len(op_types(model)) <= 19
     x = np.array([[-1, 0, 0.5], [1, 2, np.nan], [-np.inf, np.inf, -0.0]], np.float32)
     assert_close(run(model, [x]), [fn(x)])
+
+
+UNSIGNED = [
+    lambda x: jnp.minimum(x.astype(jnp.float32), 1e19),
+    lambda x: jnp.clip(x.astype(jnp.float64), 0.0, 1e19),
+    lambda x: jnp.where(x.astype(jnp.float64) > 9.5e18, 1.0, 2.0),
+]
+
+
+@pytest.mark.parametrize("fn", UNSIGNED)
+def test_guards_of_the_largest_integers_stay(fn):
+    with jax.enable_x64(True):
+        check_model(fn, [np.array([2**64 - 1, 2**63, 5], np.uint64)], enable_double_precision=True)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"])
+@pytest.mark.parametrize("bound", [17.0, 127.0])
+def test_guards_of_rounded_bounds_stay(dtype, bound):
+    def fn(x):
+        y = jnp.clip(x, bound, 128.0).astype(dtype).astype(jnp.float32)
+        return jnp.maximum(y, bound), jnp.minimum(y, bound)
+
+    check_model(fn, [np.array([0.0, 18.0, 200.0], np.float32)])
+
+
+def test_guards_of_multiples_of_a_length_stay():
+    model = to_onnx(lambda x: jnp.minimum(jnp.float32(x.shape[0] * 64), 2.2e9), [("n",)])
+    assert "Min" in op_types(model)
+
+
+def test_the_larger_one_may_be_a_negative_zero():
+    x = np.array([-1.0, -0.0, 2.0], np.float32)
+    check_model(lambda x: 1 / jnp.maximum(x, -0.0), [x])

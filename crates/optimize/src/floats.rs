@@ -4,7 +4,7 @@
 use onnx::{Graph, Node, Producer, ValueId};
 use tensor::bounds::lower_bound;
 use tensor::division::exact_div;
-use tensor::{Atom, DType, Dim, Tensor};
+use tensor::{Atom, DType, Dim, DimOp, Tensor};
 
 use crate::movement::is_movement;
 use crate::ranges::Range;
@@ -20,9 +20,6 @@ const ELEMENTS: usize = 4096;
 
 /// JAX counts sizes in 32 bits. This is the largest of them that float32 has.
 const LARGEST_SIZE: f64 = 2_147_483_520.0;
-
-/// Lengths that are computed from others are not more than so many times as large.
-const SEVERAL: i64 = 64;
 
 /// Where all elements of a value lie that are not NaN.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,8 +106,8 @@ fn round(dtype: DType, bound: f64, out: f64) -> f64 {
     let rounded = match dtype {
         DType::F64 => bound,
         DType::F32 => f64::from(bound as f32),
-        // Small floats have all of these.
-        _ if bound.fract() == 0.0 && bound.abs() <= 128.0 => bound,
+        // Both have all of these.
+        DType::F16 | DType::BF16 if bound.fract() == 0.0 && bound.abs() <= 128.0 => bound,
         _ => return out,
     };
     rounded
@@ -212,13 +209,9 @@ impl Search<'_> {
         let least = low.as_ref().filter(is_size).map_or(i64::MIN, |_| 1);
         #[expect(clippy::cast_precision_loss, reason = "it is what the runtime does")]
         let float = |bound: i64| bound as f64;
-        let limit = float(i64::MAX);
-        let below = low.as_ref().and_then(lower_bound).map_or(-limit, |low| float(low.max(least)));
-        let above = match &high {
-            Some(Dim::Known(high)) => float(*high),
-            Some(high) if is_length(high) => LARGEST_SIZE,
-            _ => limit,
-        };
+        let (lowest, highest) = (float(i64::MIN), 2.0 * float(i64::MAX));
+        let below = low.as_ref().and_then(lower_bound).map_or(lowest, |low| float(low.max(least)));
+        let above = high.as_ref().and_then(longest).unwrap_or(highest);
         let most = high.filter(|high| high.as_known().is_none());
         Floats { low: below, high: above, nan: false, minus_zero: false, most }
     }
@@ -247,10 +240,30 @@ fn constant(tensor: &Tensor) -> Option<Floats> {
     })
 }
 
-/// Whether `dim` is the length of an axis, or about as much: not a product of several.
-fn is_length(dim: &Dim) -> bool {
-    let is_one = |atoms: &[(Atom, u32)]| atoms.iter().map(|(_, power)| power).sum::<u32>() <= 1;
-    dim.terms().iter().all(|(factor, atoms)| factor.abs() <= SEVERAL && is_one(atoms))
+/// What a sum of lengths of axes, or of parts of them, does not exceed.
+fn longest(dim: &Dim) -> Option<f64> {
+    if let Some(known) = dim.as_known() {
+        #[expect(clippy::cast_precision_loss, reason = "it is what the runtime does")]
+        return Some(known as f64);
+    }
+    let term = |(factor, atoms): &(i64, Vec<(Atom, u32)>)| {
+        let length = match atoms.as_slice() {
+            [] => 1.0,
+            [(Atom::Var(_), 1)] => LARGEST_SIZE,
+            [(Atom::Op(DimOp::FloorDiv, whole, by), 1)]
+                if *factor > 0 && lower_bound(by).is_some_and(|by| by >= 1) =>
+            {
+                longest(whole)?.max(0.0)
+            }
+            _ => return None,
+        };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "factors are small, or the bound is not used"
+        )]
+        Some((*factor).max(0) as f64 * length)
+    };
+    dim.terms().iter().map(term).sum()
 }
 
 fn larger(a: &Floats, b: &Floats) -> Floats {
@@ -318,10 +331,10 @@ fn quotient(a: &Floats, b: &Floats, size: Option<&Dim>) -> Floats {
     let most = a.most.as_ref().zip(size).and_then(|(most, size)| exact_div(most, size));
     let most = most.filter(|_| b.low >= 1.0);
     let high = or(a.high / b.low, f64::INFINITY);
-    let is_length = most.as_ref().is_some_and(is_length);
+    let longest = most.as_ref().and_then(longest).unwrap_or(f64::INFINITY);
     Floats {
         low: or(a.low / b.high, 0.0),
-        high: if is_length { high.min(LARGEST_SIZE) } else { high },
+        high: high.min(longest),
         nan: a.nan || b.nan || a.has_zero() && b.has_zero() || a.is_infinite() && b.is_infinite(),
         minus_zero: false,
         most,

@@ -172,7 +172,11 @@ enum Name<'a, 'py> {
     Index(usize),
 }
 
-impl Name<'_, '_> {
+impl<'a, 'py> Name<'a, 'py> {
+    fn of(key: &'a Bound<'py, PyAny>) -> Self {
+        key.cast_exact().map_or(Self::Key(key), Self::Text)
+    }
+
     fn text(&self) -> PyResult<Cow<'_, str>> {
         Ok(match self {
             Self::None => "".into(),
@@ -321,8 +325,7 @@ impl Walker {
                 // Keys may have code of their own, which may change the dictionary.
                 let entries: Vec<_> = entries.iter().collect();
                 for (key, value) in entries {
-                    let name = key.cast_exact().map_or(Name::Key(&key), Name::Text);
-                    self.visit(branch, &above, &name, value)?;
+                    self.visit(branch, &above, &Name::of(&key), value)?;
                 }
             }
             Contents::Elements => {
@@ -342,16 +345,15 @@ impl Walker {
                 let attributes = attributes.get();
                 let ignored = attributes.ignored.bind(py);
                 let unnamed = attributes.unnamed.bind(py);
-                let mut visit = |name: &Bound<'py, PyString>, value| match unnamed.contains(name)? {
+                let mut visit = |name: &Bound<'py, PyAny>, value| match unnamed.contains(name)? {
                     true => self.visit(branch, &above, &Name::None, value),
                     false if attributes.only_unnamed => Ok(()),
-                    false => self.visit(branch, &above, &Name::Text(name), value),
+                    false => self.visit(branch, &above, &Name::of(name), value),
                 };
                 if let Some(dictionary) = &attributes.dictionary
                     && let Some(stored) = dictionary.of(object)?
                 {
                     for (name, value) in stored.iter().collect::<Vec<_>>() {
-                        let name = name.cast_into::<PyString>()?;
                         if !ignored.contains(&name)? {
                             visit(&name, value)?;
                         }
@@ -359,15 +361,14 @@ impl Walker {
                 }
                 for (name, get) in &attributes.slots {
                     if let Some(value) = if_assigned(get.bind(py).call1((object,)))? {
-                        visit(name.bind(py), value)?;
+                        visit(name.bind(py).as_any(), value)?;
                     }
                 }
             }
             Contents::Listed(list) => {
                 for pair in list.bind(py).call1((object,))?.try_iter()? {
-                    let (name, value): (Bound<'py, PyString>, Bound<'py, PyAny>) =
-                        pair?.extract()?;
-                    self.visit(branch, &above, &Name::Text(&name), value)?;
+                    let (name, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair?.extract()?;
+                    self.visit(branch, &above, &Name::of(&name), value)?;
                 }
             }
         }

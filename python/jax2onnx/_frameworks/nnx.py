@@ -150,6 +150,10 @@ def _copier_of(kind: type, bases: tuple[type, ...]) -> Copier | None:
     """How objects of a type are copied; None if they are not."""
     if not _is_any(kind, bases) and not _is_mark(kind):
         return None
+    try:
+        object.__new__(kind)
+    except TypeError:  # it is a dictionary as well, say
+        return None
     members = [(slot.__get__, slot.__set__) for slot in slots(kind)]
     return Copier(object.__new__, has_dict(kind), members)
 

@@ -188,6 +188,10 @@ impl<'p, 'g> Search<'p, 'g> {
         let bound = match self.number(goal.value, goal.written) {
             None => None,
             Some((number, dtype)) => match goal.pattern {
+                // The larger one of a number and `-0.0` may be `-0.0`.
+                Pattern::Number(0.0) if number == 0.0 && goal.written == Written::Plain => {
+                    number.is_sign_positive().then_some(None)
+                }
                 Pattern::Number(wanted) => is_close(number, *wanted, dtype).then_some(None),
                 Pattern::Hole(name) => match self.get(*name) {
                     None => Some(Some((*name, Bound::Number(number)))),

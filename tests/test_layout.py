@@ -556,6 +556,111 @@ def test_weights_are_seen_by_quantisers(residual: Residual, tmp_path: Any) -> No
     assert (ops["Conv"], ops["ConvInteger"]) == (0, 10)
 
 
+def linen_points(widths: tuple[int, ...], scale: bool, bias: bool) -> Any:
+    class Points(nn.Module):
+        @nn.compact
+        def __call__(self, x: jax.Array) -> jax.Array:
+            for width in widths:
+                norm = nn.BatchNorm(use_running_average=True, use_scale=scale, use_bias=bias)
+                x = nn.relu(norm(nn.Dense(width)(x)))
+            return x
+
+    module = Points()
+    shapes = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 16, 3)))
+    rng = np.random.default_rng(0)
+    variables = jax.tree.map(lambda p: jnp.float32(rng.uniform(0.1, 1, p.shape)), shapes)
+    return lambda x: module.apply(variables, x)
+
+
+def nnx_points(widths: tuple[int, ...], scale: bool, bias: bool) -> Any:
+    rngs = nnx.Rngs(0)
+    layers: list[Any] = []
+    for before, width in zip((3, *widths), widths, strict=False):
+        norm = nnx.BatchNorm(
+            width, use_running_average=True, use_scale=scale, use_bias=bias, rngs=rngs
+        )
+        norm.mean[...] = jnp.asarray(normal(width))
+        norm.var[...] = abs(jnp.asarray(normal(width))) + 0.5
+        layers += [nnx.Linear(before, width, rngs=rngs), norm, nnx.relu]
+    return nnx.Sequential(*layers)
+
+
+def haiku_points(widths: tuple[int, ...], scale: bool, bias: bool) -> Any:
+    def forward(x: jax.Array, train: bool = False) -> jax.Array:
+        for width in widths:
+            norm = hk.BatchNorm(scale, bias, 0.9)
+            x = jax.nn.relu(norm(hk.Linear(width)(x), is_training=train))
+        return x
+
+    net = hk.without_apply_rng(hk.transform_with_state(forward))
+    x = normal(2, 16, 3)
+    params, state = net.init(jax.random.key(0), x, True)
+    _, state = net.apply(params, state, x, True)
+    return lambda x: net.apply(params, state, x)[0]
+
+
+@pytest.mark.parametrize(("scale", "bias"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("spec", [(2, 32, 3), ("B", "N", 3)])
+@pytest.mark.parametrize("net", [linen_points, nnx_points, haiku_points])
+def test_dense_layers_with_norms_are_convolutions(
+    net: Any, spec: Any, scale: bool, bias: bool
+) -> None:
+    points = net((10, 24, 40), scale, bias)
+    model = exported(lambda x: jnp.max(points(x), axis=1), spec, normal(2, 32, 3))
+    ops = operators(model)
+    assert (ops["Conv"], ops["BatchNormalization"], ops["Transpose"]) == (3, 3, 1)
+    assert ops["MatMul"] + ops["Add"] + ops["Sub"] + ops["Mul"] == 0
+    assert constant_nodes(model) == []
+    weights = [dims for dims in parameters(model).values() if len(dims) > 1]
+    assert sorted(weights) == [[10, 3, 1], [24, 10, 1], [40, 24, 1]]
+
+
+def test_dense_layers_with_norms_keep_the_names_of_their_parameters() -> None:
+    points = linen_points((64, 64), True, True)
+    names = parameters(exported(points, (2, 8, 8, 3), normal(2, 8, 8, 3)))
+    assert names == {
+        "Dense_0.kernel": [64, 3, 1, 1],
+        "Dense_0.bias": [64],
+        "BatchNorm_0.scale": [64],
+        "BatchNorm_0.bias": [64],
+        "batch_stats.BatchNorm_0.mean": [64],
+        "batch_stats.BatchNorm_0.var": [64],
+        "Dense_1.kernel": [64, 64, 1, 1],
+        "Dense_1.bias": [64],
+        "BatchNorm_1.scale": [64],
+        "BatchNorm_1.bias": [64],
+        "batch_stats.BatchNorm_1.mean": [64],
+        "batch_stats.BatchNorm_1.var": [64],
+    }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"operators": {"Conv": "elementary"}}, {"target": "webgpu"}, {"weights": {"*": "int8"}}],
+)
+def test_dense_layers_with_norms_stay_where_others_do(options: Any) -> None:
+    points = linen_points((64, 64), True, True)
+    assert operators(to_onnx(points, [(2, 128, 3)], **options))["Conv"] == 0
+
+
+def test_a_single_dense_layer_with_a_norm_stays() -> None:
+    rngs = nnx.Rngs(0)
+    dense = nnx.Linear(64, 64, rngs=rngs)
+    norm = nnx.BatchNorm(64, use_running_average=True, rngs=rngs)
+    last = nnx.LayerNorm(64, rngs=rngs)
+    model = exported(lambda x: last(nnx.relu(norm(dense(x)))), (2, 32, 64), normal(2, 32, 64))
+    ops = operators(model)
+    assert (ops["MatMul"], ops["Conv"], ops["Transpose"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_no_number_reaches_other_points(number: float) -> None:
+    points = linen_points((8, 8), True, True)
+    x = normal(2, 256, 3)
+    x[1, 5, 1] = number
+    assert operators(exported(points, (2, 256, 3), x))["Conv"] == 2
+
+
 def test_a_parameter_of_several_layouts_stays() -> None:
     table = jnp.asarray(normal(300, 64))
 

@@ -4,7 +4,7 @@
 //! The factors may come in any order, as products, quotients and reciprocals; scale and bias may
 //! be missing. The mean may be subtracted last, times all factors, as Keras does.
 
-use onnx::{Node, Producer, ValueId, attrs};
+use onnx::{Graph, Node, Producer, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, vector};
@@ -254,7 +254,7 @@ const REACH: usize = 32;
 /// Whether `value` is a constant or an input of its block, or computed from these: nothing of what is
 /// normalised is in it. Inputs only get another shape: what else is done to them may be part of it.
 fn is_given(m: &Match<'_>, value: ValueId) -> bool {
-    is_computed_of_constants(m, value) || {
+    is_computed_of_constants(m.graph(), value, |_| {}) || {
         let mut value = value;
         while let Some(node) =
             m.producer(value, &["Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"])
@@ -266,15 +266,21 @@ fn is_given(m: &Match<'_>, value: ValueId) -> bool {
     }
 }
 
-/// Whether everything that `value` is computed from, a few nodes back, is a constant.
-fn is_computed_of_constants(m: &Match<'_>, value: ValueId) -> bool {
+/// Whether everything that `value` is computed from, a few nodes back, is a constant. The nodes that
+/// compute it are shown to `see`.
+pub(crate) fn is_computed_of_constants(
+    graph: &Graph,
+    value: ValueId,
+    mut see: impl FnMut(&Node),
+) -> bool {
     let (mut values, mut looks) = (vec![value], 0);
     while let Some(value) = values.pop() {
-        if m.graph().constant(value).is_some() {
+        if graph.constant(value).is_some() {
             continue;
         }
-        let Some(id) = m.graph().producer(value) else { return false };
-        let node = m.graph().node(id);
+        let Some(id) = graph.producer(value) else { return false };
+        let node = graph.node(id);
+        see(node);
         looks += 1;
         if looks > REACH || node.inputs.is_empty() || node.blocks().next().is_some() {
             return false;
@@ -290,12 +296,12 @@ fn is_followed_by_bias(m: &Match<'_>, y: ValueId) -> bool {
     let (Some(onnx::Use::Operand(id, _)), None) = (uses.next(), uses.next()) else { return false };
     let reader = m.graph().node(id);
     let shape = &m.ty(y).shape;
-    let whole = |v: &ValueId| m.ty(*v).shape == *shape;
+    let Some(channels) = shape.get(1) else { return false };
     match reader.op.name {
         // A factor that is yet to come.
         "Mul" | "Div" | "Add" => {
-            let others = reader.inputs.iter().flatten().filter(|v| **v != y);
-            others.count() == 1 && !reader.inputs.iter().flatten().all(whole)
+            let mut others = reader.inputs.iter().flatten().filter(|v| **v != y);
+            others.next().is_some_and(|v| is_of_channels(m, *v, shape.len(), 1, channels))
         }
         _ => false,
     }
@@ -337,6 +343,31 @@ mod tests {
         "w = Reshape (v, k) e = Add (w, eps) d = Sqrt (e) f = Div (scale, d)
          p = Mul (x, f) g = Mul (mean, f) i = Sub (bias, g) y = Add (p, i)",
     ];
+
+    #[test]
+    fn a_number_that_follows_is_no_bias() {
+        let rest = |op: &str| format!("zero = Constant <value_float = 0.0> () y = {op} (p, zero)");
+        for op in ["Add", "Mul"] {
+            rewrites_to(
+                &REWRITE,
+                &text(&format!(
+                    "c = Sub (x, mean) e = Add (eps, v) d = Sqrt (e) w = Reshape (d, k)
+                     q = Div (c, w) p = Mul (scale, q) {}",
+                    rest(op)
+                ))
+                .replace("bias = Reshape (b, k)", ""),
+                &format!(
+                    "g (float[B,2,4,4] x) => (float[B,2,4,4] y)
+                    <float[2] m = {{1, 2}}, float[2] v = {{3, 4}}, float[2] s = {{5, 6}}, float[2] b = {{7, 8}}> {{
+                        none = Constant <value_floats = [0.0, 0.0]> ()
+                        p = BatchNormalization <epsilon = 0.001> (x, s, none, m, v)
+                        {}
+                    }}",
+                    rest(op)
+                ),
+            );
+        }
+    }
 
     #[test]
     fn statistics_may_be_computed_of_parameters() {

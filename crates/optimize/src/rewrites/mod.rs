@@ -2,7 +2,7 @@
 
 mod add_mask;
 mod arrange_product;
-mod batch_norm;
+pub(crate) mod batch_norm;
 mod bias_before_split;
 mod bits_with_constant_exponent;
 mod cast_before_reshape;

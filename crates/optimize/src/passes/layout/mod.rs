@@ -10,10 +10,12 @@
 //! follows a convolution stays with it: its bias and its normalisation become part of it.
 //!
 //! A product of each pixel's channels with a parameter can move, too. It is a convolution then, which
-//! onnxruntime computes a little faster, in the layout of the others.
+//! onnxruntime computes a little faster, in the layout of the others. With a batch norm behind it, it may
+//! even move on its own: onnxruntime makes the norm part of a convolution, but not of a product.
 
 mod cut;
 mod movable;
+mod norm;
 mod permutation;
 mod relay;
 
@@ -22,7 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use self::cut::{MOVES, NEVER, Network, Place, STAYS};
-use self::movable::{Change, Move, movement};
+use self::movable::{Change, Move, movement, order_for_norm};
 use self::permutation::Permutation;
 use crate::{Changed, Editor, Error, Form, Pass};
 
@@ -47,6 +49,14 @@ const MOST: u64 = 1 << 34;
 /// two more transposes, and three products do not.
 const GAIN: (u64, u64) = (3, 5);
 
+/// An operator that adds a bias or normalises takes this part, of as many, of what it costs to transpose what
+/// it is applied to. A convolution does them all along the way. So two products with norms between others
+/// that cannot move become convolutions, and one does not, unless it has few channels and makes many.
+const PASS_OVER: (u64, u64) = (3, 8);
+/// A product of more channels than this is faster than its convolution, whose weights are not laid out in
+/// advance, and a norm saves less and less.
+const NARROW: u64 = 160;
+
 /// How many nodes after an operator with one layout its result still belongs to it.
 const REACH: usize = 8;
 
@@ -64,7 +74,7 @@ pub(crate) const ANCHORS: &[&str] = &[
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     for block in edit.graph().live_blocks() {
-        for order in orders(edit.graph(), block) {
+        for order in orders(edit, block) {
             let moving = moving(edit, block, &order);
             if !moving.is_empty() {
                 changed |= relay::relay(edit, &order, moving)?;
@@ -74,13 +84,23 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     Ok(changed)
 }
 
-/// The orders that a block transposes to or from, the most frequent one first.
-fn orders(graph: &Graph, block: BlockId) -> Vec<Permutation> {
+/// Whether products may become convolutions.
+fn convolves(edit: &Editor<'_>) -> bool {
+    let forms = edit.forms();
+    forms.convolves && forms.of(CONVOLUTION) != Form::Elementary
+}
+
+/// The orders that a block transposes to or from, the most frequent one first, and those in which a
+/// product with a norm behind it would be a convolution.
+fn orders(edit: &Editor<'_>, block: BlockId) -> Vec<Permutation> {
+    let (graph, convolves) = (edit.graph(), convolves(edit));
     let mut counts: FxHashMap<Permutation, usize> = FxHashMap::default();
     for node in graph.nodes_of(block).map(|id| graph.node(id)) {
         if let Some(order) = Permutation::of(node) {
             *counts.entry(order.inverse()).or_default() += 0;
             *counts.entry(order).or_default() += 1;
+        } else if convolves && let Some(order) = order_for_norm(graph, node) {
+            counts.entry(order).or_default();
         }
     }
     let mut orders: Vec<_> = counts.into_iter().collect();
@@ -112,8 +132,7 @@ struct Candidate {
 
 /// The nodes of a block that work on transposed operands from now on, in order.
 fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId, Move)> {
-    let (graph, forms) = (edit.graph(), edit.forms());
-    let convolves = forms.convolves && forms.of(CONVOLUTION) != Form::Elementary;
+    let (graph, convolves) = (edit.graph(), convolves(edit));
     let mut network = Network::new();
     let mut candidates = Vec::new();
     let mut settled = Settled::default();
@@ -123,7 +142,8 @@ fn moving(edit: &Editor<'_>, block: BlockId, order: &Permutation) -> Vec<(NodeId
             continue;
         }
         let Some(movement) = movement(graph, graph.node(id), order) else { continue };
-        if let (Change::Convolution, Some(weight)) = (&movement.change, graph.node(id).input(1)) {
+        if let (Change::Convolution(_), Some(weight)) = (&movement.change, graph.node(id).input(1))
+        {
             let can_move = || convolves && weight_can_move(graph, block, weight, order);
             if !*weights.entry(weight).or_insert_with(can_move) {
                 continue;
@@ -149,7 +169,7 @@ fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permu
         let Use::Operand(id, 1) = place else { return false };
         let node = graph.node(id);
         let movement = movement(graph, node, order).filter(|_| node.block() == block);
-        movement.is_some_and(|movement| matches!(movement.change, Change::Convolution))
+        movement.is_some_and(|movement| matches!(movement.change, Change::Convolution(_)))
     };
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
 }
@@ -253,14 +273,20 @@ impl Costs<'_> {
         let mut others: FxHashMap<ValueId, Place> = FxHashMap::default();
         for candidate in self.candidates {
             let node = self.graph.node(candidate.id);
-            let (Change::Convolution, Some(image), Some(weight)) =
+            let (&Change::Convolution(convolution), Some(image), Some(weight)) =
                 (&candidate.movement.change, node.input(0), node.input(1))
             else {
                 continue;
             };
             let count = |value: ValueId| elements(&self.graph.ty(value).shape).min(MOST);
-            let fewer = count(image).min(count(node.outputs[0]));
-            self.network.edge(candidate.place, MOVES, fewer * SHARE / GAIN.1 * GAIN.0);
+            let (before, after) = (count(image), count(node.outputs[0]));
+            let faster = u64::from(convolution.in_blocks) * before.min(after);
+            let gain = faster * SHARE / GAIN.1 * GAIN.0;
+            let channels = elements(&self.graph.ty(weight).shape[..1]);
+            let passes = after * convolution.norm * SHARE / PASS_OVER.1 * PASS_OVER.0;
+            let saved = passes / channels.max(NARROW) * NARROW;
+            self.network.edge(candidate.place, MOVES, gain.max(saved));
+            self.gains |= convolution.norm > 0;
             if let Some(other) = others.insert(weight, candidate.place) {
                 self.network.edge(candidate.place, other, NEVER);
                 self.network.edge(other, candidate.place, NEVER);

@@ -3,6 +3,7 @@
 use onnx::{Attr, Graph, Node, ValueId};
 use tensor::{DType, Dim, Tensor};
 
+use super::norm;
 use super::permutation::Permutation;
 use crate::by_operator::{self, Rows};
 
@@ -31,7 +32,16 @@ pub(super) enum Change {
     /// Other axes for `Shape`: its whole result, and which elements of it are wanted.
     Sizes(Vec<i64>),
     /// A product becomes a convolution of single pixels.
-    Convolution,
+    Convolution(Convolution),
+}
+
+/// What a product gains as a convolution.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Convolution {
+    /// Whether onnxruntime computes it in blocks of channels.
+    pub(super) in_blocks: bool,
+    /// How many operators behind it, a bias and a norm, become part of it; none without a norm.
+    pub(super) norm: u64,
 }
 
 /// What an operator does with axes.
@@ -238,10 +248,7 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let pads = [to.apply(before), to.apply(behind)].concat();
             one(true, Change::Operand(1, Tensor::i64s(&pads)))
         }
-        Kind::Product => {
-            convolves(graph, node, to)?;
-            one(true, Change::Convolution)
-        }
+        Kind::Product => one(true, Change::Convolution(convolves(graph, node, to)?)),
         Kind::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
@@ -289,14 +296,33 @@ const CHANNELS: i64 = 16;
 const PIXELS: u64 = 16;
 
 /// Something if a product of each pixel's channels is as fast as a convolution, which has them second.
-fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<()> {
+fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution> {
+    let image = graph.ty(node.input(0)?);
+    if Permutation::channels_second(image.rank()).as_ref() != Some(to) {
+        return None;
+    }
+    let (from, into) = pixelwise(graph, node)?;
+    let norm = norm::behind(graph, node);
+    let in_blocks = image.rank() == 4 && [from, into].iter().all(|size| size % CHANNELS == 0);
+    (norm > 0 || in_blocks).then_some(Convolution { in_blocks, norm })
+}
+
+/// The order in which a product would be a convolution that does the norm behind it as well.
+pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> {
+    let is_product = matches!(kind(node)?, Kind::Product);
+    let order = Permutation::channels_second(graph.ty(node.input(0)?).rank());
+    order
+        .filter(|_| is_product && pixelwise(graph, node).is_some() && norm::behind(graph, node) > 0)
+}
+
+/// The channels before and after a product with one matrix for enough pixels.
+fn pixelwise(graph: &Graph, node: &Node) -> Option<(i64, i64)> {
     let (image, weight) = (graph.ty(node.input(0)?), graph.ty(node.input(1)?));
-    let is_image = to.attr() == [0, 3, 1, 2] && image.dtype == DType::F32;
-    let pixels = super::elements(image.shape.get(1..3)?);
+    let pixels = super::elements(image.shape.get(1..image.rank().checked_sub(1)?)?);
     let is_empty = image.shape.contains(&Dim::Known(0));
     let [from, into] = weight.static_shape()?.try_into().ok()?;
-    let in_blocks = [from, into].iter().all(|size| *size > 0 && size % CHANNELS == 0);
-    (is_image && !is_empty && in_blocks && pixels >= PIXELS).then_some(())
+    let fits = image.dtype == DType::F32 && !is_empty && from > 0 && into > 0;
+    (fits && pixels >= PIXELS).then_some((from, into))
 }
 
 /// Whether the result of a reduction is transposed, too; nothing if it would be transposed in

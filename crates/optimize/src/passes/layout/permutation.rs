@@ -17,6 +17,13 @@ impl Permutation {
         complete.then_some(Self(perm))
     }
 
+    /// Channels second instead of last, where there are convolutions of such a rank.
+    pub(super) fn channels_second(rank: usize) -> Option<Self> {
+        (3..=5)
+            .contains(&rank)
+            .then(|| Self([0, rank - 1].into_iter().chain(1..rank - 1).collect()))
+    }
+
     /// Whether a node makes this order: a `Transpose`, or a `Reshape` where only axes of size one move.
     pub(super) fn is_made_by(&self, graph: &Graph, node: &Node) -> bool {
         let renames = || {

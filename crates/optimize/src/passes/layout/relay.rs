@@ -89,7 +89,7 @@ impl Relay<'_, '_> {
                     sizes = Some(axes.clone());
                 }
             },
-            Change::Convolution => {
+            Change::Convolution(_) => {
                 op = Op::onnx(CONVOLUTION);
                 attrs = Attrs::new();
                 if let Some(weight) = inputs[1] {
@@ -138,7 +138,8 @@ impl Relay<'_, '_> {
             return Ok(*known);
         }
         let turned = self.emit(at, "Transpose", &[weight], attrs! { perm: vec![1, 0] })?;
-        let pixel = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&[2, 3]));
+        let pixel: Vec<i64> = (2..self.order.rank()).map(|axis| axis as i64).collect();
+        let pixel = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&pixel));
         let kernel = self.emit(at, "Unsqueeze", &[turned, pixel], Attrs::new())?;
         self.kernels.insert(weight, kernel);
         Ok(kernel)

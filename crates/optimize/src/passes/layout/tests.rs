@@ -400,3 +400,100 @@ fn products_of_few_channels_stay() {
     );
     passes_to(&PASS, &text, &text);
 }
+
+/// A dense layer and a batch norm behind it, by the matrix and the vectors of that number.
+fn normed(number: usize, x: &str) -> String {
+    let n = number;
+    format!(
+        "a{n} = MatMul ({x}, w{n})
+         c{n} = Add (a{n}, b{n})
+         d{n} = Sub (c{n}, m{n})
+         e{n} = Add (v{n}, epsilon)
+         f{n} = Sqrt (e{n})
+         g{n} = Reciprocal (f{n})
+         h{n} = Mul (g{n}, s{n})
+         i{n} = Mul (d{n}, h{n})
+         j{n} = Add (i{n}, b{n})
+         x{n} = Relu (j{n})"
+    )
+}
+
+/// How many products, convolutions and transposes there are in the end, with parameters for layers of so
+/// many channels.
+fn with_norms(signature: &str, channels: &[usize], middle: &str) -> [usize; 3] {
+    let tensor = |shape: &str, name: &str, size: usize| {
+        format!("float[{shape}] {name} = {{{}}}", vec!["1"; size].join(", "))
+    };
+    let mut parameters = vec!["float epsilon = {0.001}".to_owned()];
+    for (n, pair) in channels.windows(2).enumerate() {
+        let (from, into) = (pair[0], pair[1]);
+        parameters.push(tensor(&format!("{from},{into}"), &format!("w{n}"), from * into));
+        for name in ["b", "m", "v", "s"] {
+            parameters.push(tensor(&into.to_string(), &format!("{name}{n}"), into));
+        }
+    }
+    let text = format!("g ({signature}) <{}> {{ {middle} }}", parameters.join(", "));
+    let (text, ..) = edited(&text, |edit| (PASS.run)(edit).unwrap());
+    let count = |op: &str| text.matches(&format!("= {op} ")).count();
+    // Each weight of a convolution has one of its own.
+    [count("MatMul"), count("Conv"), count("Transpose") - count("Conv")]
+}
+
+#[test]
+fn products_with_norms_are_convolutions() {
+    let layers: String = [(0, "x"), (1, "x0")].map(|(n, x)| normed(n, x)).concat();
+    for sizes in ["2,256", "B,N", "1,16,16", "1,8,8,8"] {
+        let signature = format!("float[{sizes},6] x) => (float[{sizes},10] y");
+        let counts = with_norms(&signature, &[6, 10, 10], &format!("{layers} y = Neg (x1)"));
+        assert_eq!(counts, [0, 2, 2], "{sizes}");
+    }
+    // A maximum over the points needs no transpose behind it.
+    let body = format!(
+        "{} axes = Constant <value_ints = [1]> () y = ReduceMax <keepdims = 0> (x0, axes)",
+        normed(0, "x")
+    );
+    assert_eq!(with_norms("float[2,256,3] x) => (float[2,32] y", &[3, 32], &body), [0, 1, 1]);
+}
+
+#[test]
+fn products_with_norms_stay_where_little_is_gained() {
+    let one = |x: &str| format!("{} y = Neg (x0)", normed(0, x));
+    let same = "float[2,256,16] x) => (float[2,256,16] y";
+    let two = [(0, "x"), (1, "x0")].map(|(n, x)| normed(n, x)).concat() + " y = Neg (x1)";
+    assert_eq!(with_norms(same, &[16, 16, 16], &two), [0, 2, 2]);
+    for (signature, channels, middle) in [
+        // Transposes before and behind a single one.
+        (same, &[16, 16][..], one("x")),
+        // Many channels.
+        ("float[1,64,256] x) => (float[1,64,256] y", &[256, 256, 256], two.clone()),
+        // Few pixels.
+        ("float[128,8,16] x) => (float[128,8,16] y", &[16, 16, 16], two.clone()),
+        // More axes than a convolution has, and fewer.
+        ("float[2,2,2,2,32,16] x) => (float[2,2,2,2,32,16] y", &[16, 16, 16], two.clone()),
+        ("float[512,16] x) => (float[512,16] y", &[16, 16, 16], two.clone()),
+        // No norm: nothing is divided by a deviation.
+        (same, &[16, 16, 16], two.replace("Sqrt", "Exp")),
+        // A deviation that is not known.
+        (
+            "float[2,256,16] x, float[16] q) => (float[2,256,16] y",
+            &[16, 16, 16],
+            two.replace("Add (v0", "Add (q").replace("Add (v1", "Add (q"),
+        ),
+        // What is normalised is read by others as well.
+        (
+            "float[2,256,16] x) => (float[2,256,16] y, float[2,256,16] a0, float[2,256,16] a1",
+            &[16, 16, 16],
+            two.clone(),
+        ),
+        // So is the weight.
+        (
+            "float[2,256,16] x, float[4,16] q) => (float[2,256,16] y, float[4,16] r, float[4,16] t",
+            &[16, 16, 16],
+            format!("{two} r = MatMul (q, w0) t = MatMul (q, w1)"),
+        ),
+    ] {
+        let products = middle.matches("MatMul").count();
+        let counts = with_norms(signature, channels, &middle);
+        assert_eq!(counts, [products, 0, 0], "{signature} {middle}");
+    }
+}

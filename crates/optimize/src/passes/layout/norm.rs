@@ -1,0 +1,49 @@
+//! Batch norms behind products: what a convolution does along the way and a product does not.
+
+use onnx::{Graph, Node, Use, ValueId};
+use tensor::Dim;
+
+use crate::rewrites::batch_norm;
+
+/// A bias and a norm are no more operators than this.
+const MOST: usize = 6;
+
+/// How many operators behind a product add its bias and normalise each of its channels by a given
+/// deviation. As a convolution it does all of that at once. There are none without a norm.
+pub(super) fn behind(graph: &Graph, product: &Node) -> u64 {
+    let mut value = product.outputs[0];
+    let (mut count, mut is_norm) = (0, false);
+    for _ in 0..MOST {
+        let Some((next, deviates)) = step(graph, value) else { break };
+        (value, count, is_norm) = (next, count + 1, is_norm || deviates);
+    }
+    if is_norm { count } else { 0 }
+}
+
+/// What the only reader of `value` makes of it with one constant for each channel, and whether that
+/// comes from a deviation.
+fn step(graph: &Graph, value: ValueId) -> Option<(ValueId, bool)> {
+    let mut uses = graph.value(value).uses();
+    let (Some(Use::Operand(id, index)), None) = (uses.next(), uses.next()) else { return None };
+    let node = graph.node(id);
+    let is_factor = match node.op.name {
+        "Mul" => true,
+        "Div" if index == 0 => true,
+        "Add" => false,
+        "Sub" if index == 0 => false,
+        _ => return None,
+    };
+    let (other, result) = (node.input(1 - index)?, node.outputs[0]);
+    let [before @ .., channels] = graph.ty(other).shape.as_slice() else { return None };
+    let shape = &graph.ty(value).shape;
+    if before.iter().any(|dim| *dim != Dim::Known(1))
+        || shape.last() != Some(channels)
+        || graph.ty(result).shape != *shape
+    {
+        return None;
+    }
+    let mut has_root = false;
+    let see = |node: &Node| has_root |= node.is("Sqrt");
+    batch_norm::is_computed_of_constants(graph, other, see)
+        .then_some((result, is_factor && has_root))
+}

@@ -295,3 +295,8 @@ def test_guards_of_multiples_of_a_length_stay():
 def test_the_larger_one_may_be_a_negative_zero():
     x = np.array([-1.0, -0.0, 2.0], np.float32)
     check_model(lambda x: 1 / jnp.maximum(x, -0.0), [x])
+
+
+def test_equal_numbers_are_found_in_half_precision():
+    x = np.array([0.0, -30000.0, 1234.0], np.float16)
+    check_model(lambda x: jnp.searchsorted(jnp.sort(x), x), [x])

@@ -36,7 +36,8 @@ fn compare(
 
 fn is_at_most<'f>(a: Num<'f>, b: Num<'f>) -> Num<'f> {
     let smaller = a.at_most(b);
-    // Only the reciprocals of zeros tell their signs.
-    let behind = a.equals(b) & a.reciprocal().greater(b.reciprocal());
+    // Only the reciprocals of zeros tell their signs. Those of equal numbers may differ: one of them may be
+    // rounded to half precision.
+    let behind = a.equals(b) & a.reciprocal().greater(0.0) & b.reciprocal().less(0.0);
     (smaller & !behind) | b.is_nan()
 }

@@ -145,6 +145,13 @@ def test_a_large_initial_state_is_forgotten_as_in_jax(size):
     assert of_type(check_model(lambda h, x: lax.scan(gru_step, h, x), args), "GRU")
 
 
+def test_a_layer_of_finite_numbers_needs_no_guard():
+    fn, x = flax_linen(nn.GRUCell)
+    model = check_model(fn, [x], assume="finite")
+    assert of_type(model, "GRU")
+    assert not of_type(model, "If")
+
+
 def test_a_layer_with_infinite_weights_stays_a_scan():
     def fn(x):
         def step(hidden, x):

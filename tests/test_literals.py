@@ -18,7 +18,6 @@ NUMBERS = [
     np.float16(0.1),
     np.float32(0.1),
     np.float32(np.inf),
-    np.float32(-0.0),
     np.array(7, np.int32),
     np.array(0.1, np.float32),
     np.array([0.1, -0.0], np.float32),

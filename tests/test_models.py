@@ -86,7 +86,7 @@ EXPECTED: dict[str, tuple[set[str], set[str]]] = {
     "equinox/gpt_step": ({"blocks.1.attn.k.weight"}, {"/blocks.1/attn/k/", "/blocks.1/attn/"}),
     "haiku/gpt_step": ({"blocks_1.attn.k.w"}, {"/blocks_1/attn/k/", "/blocks_1/attn/"}),
     "nnx/rnn": ({"lstm.cell.W", "gru.cell.dense_h.kernel"}, {"/lstm/", "/gru/", "/head/"}),
-    "linen/rnn": ({"lstm.W", "gru.hn.kernel"}, {"/Classifier/RNN_0/", "/Classifier/head/"}),
+    "linen/rnn": ({"lstm.W", "gru.W"}, {"/Classifier/RNN_0/", "/Classifier/head/"}),
     "equinox/rnn": ({"lstm.weight_ih", "gru.bias_n"}, {"/lstm/", "/gru/", "/head/"}),
     "haiku/rnn": ({"lstm.linear.W", "gru.w_h"}, {"/LSTM", "/GRU", "/head/"}),
     "nnx/unet": ({"down.2.conv1.kernel", "grow.0.kernel"}, {"/down.2/norm1/", "/up.1/conv2/"}),

@@ -91,6 +91,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     // Axes are those of the broadcast operands.
     let goes = |axis: &usize| is_one(m, operands, rank, *axis) && !is_along(&kind, *axis);
+    // What keeps a single index inside is recognised as a whole.
+    if matches!(m.root().op.name, "Max" | "Min") && (0..rank).all(|axis| goes(&axis)) {
+        return Err("it is a single element".into());
+    }
     if !(0..rank).any(|axis| goes(&axis)) {
         return Err("no axis of size one could go".into());
     }

@@ -117,13 +117,15 @@ impl Copies {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = object.py();
         let identity = address(object);
+        if let Some(made) = self.made.get(&identity) {
+            return Ok(made.bind(py).clone());
+        }
         let copy = match self.kind(object)? {
             Kind::Not => return Ok(object.clone()),
             Kind::One => {
                 return Ok(self.one.as_ref().map_or(object, |one| one.bind(py)).clone());
             }
             Kind::Tuple => return self.tuple(object.cast()?, depth),
-            _ if let Some(made) = self.made.get(&identity) => return Ok(made.bind(py).clone()),
             Kind::Dict => PyDict::new(py).into_any(),
             Kind::List => PyList::empty(py).into_any(),
             Kind::By(copier) => copier.get().make.bind(py).call1((object.get_type(),))?,

@@ -31,10 +31,11 @@ class NNX(Framework):
         """
         nnx: Any = sys.modules.get(self.module)
         base = getattr(nnx, "Pytree", None) or getattr(nnx, "Object", None)
-        if base is None:
+        marks = getattr(sys.modules.get("flax.nnx.tracers"), "TraceState", None)
+        if base is None or marks is None:
             return None
         # All copies have one mark, so that one call lets another trace update them.
-        mark = sys.modules["flax.nnx.tracers"].TraceState()
+        mark = marks()
         copies = Copies(functools.partial(_copier_of, bases=(base, nnx.Variable)), mark)
         own = _Functions((base, nnx.Variable), copies).callable(fn)
         return Isolated(own, copies, mark.__init__)

@@ -215,11 +215,5 @@ def table() -> str:
     return "\n".join([*lines, "", errors_text()])
 
 
-def main() -> None:
-    made = table()
-    print(made)
-    tables.write("pointwise", __file__, made)
-
-
 if __name__ == "__main__":
-    main()
+    tables.write("pointwise", __file__, table())

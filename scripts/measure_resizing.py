@@ -203,11 +203,5 @@ def row(name: str, times: list[float], errors: list[float]) -> str:
     return f"| {name} | " + " | ".join(figures) + " |"
 
 
-def main() -> None:
-    made = table()
-    print(made)
-    tables.write("resizing", __file__, made)
-
-
 if __name__ == "__main__":
-    main()
+    tables.write("resizing", __file__, table())

@@ -143,11 +143,5 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    made = table()
-    print(made)
-    tables.write("upsampling", __file__, made)
-
-
 if __name__ == "__main__":
-    main()
+    tables.write("upsampling", __file__, table())

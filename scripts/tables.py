@@ -6,7 +6,8 @@ _DOCS = Path(__file__).parent.parent / "docs/operators.md"
 
 
 def write(name: str, script: str, made: str) -> None:
-    """Puts what the file `script` made in the place that is marked with `name`."""
+    """Prints what the file `script` made, and puts it in the place that is marked with `name`."""
+    print(made)
     begin = f"<!-- {name}: made by scripts/{Path(script).name} -->\n"
     end = f"<!-- end of {name} -->\n"
     before, rest = _DOCS.read_text().split(begin)

@@ -445,6 +445,13 @@ impl Graph {
         }
     }
 
+    /// The size that a value is as a float.
+    pub fn float_size(&self, id: ValueId) -> Option<Dim> {
+        let cast = self.node(self.producer(id)?);
+        let content = self.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
+        <[Dim; 1]>::try_from(content).ok().map(|[size]| size)
+    }
+
     /// A new block without inputs and nodes.
     pub fn add_block(&mut self) -> BlockId {
         self.blocks.push(Block::default());

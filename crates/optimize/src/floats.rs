@@ -197,7 +197,7 @@ impl Search<'_> {
             "Mul" => product(&operand(0)?, &operand(1)?),
             "Div" => {
                 let (a, b) = (operand(0)?, operand(1)?);
-                let size = self.size(node.input(1)?);
+                let size = graph.float_size(node.input(1)?);
                 quotient(&a, &b, size.as_ref())
             }
             _ => return None,
@@ -216,13 +216,6 @@ impl Search<'_> {
         let above = high.as_ref().and_then(longest).unwrap_or(highest);
         let most = high.filter(|high| high.as_known().is_none());
         Floats { low: below, high: above, nan: false, minus_zero: false, most }
-    }
-
-    /// The size that `value` is as a float.
-    fn size(&self, value: ValueId) -> Option<Dim> {
-        let cast = self.graph.node(self.graph.producer(value)?);
-        let content = self.graph.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
-        <[Dim; 1]>::try_from(content).ok().map(|[size]| size)
     }
 }
 

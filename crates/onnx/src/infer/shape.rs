@@ -58,15 +58,6 @@ fn integer_count(call: &Call<'_>) -> Result<Dim> {
     Ok(non_negative(&count))
 }
 
-/// The size that an operand is as a float.
-fn cast_size(call: &Call<'_>, index: usize) -> Result<Option<Dim>> {
-    let value = call.value(index)?;
-    let node = call.graph.producer(value).map(|id| call.graph.node(id));
-    let size = node.filter(|node| node.is("Cast")).and_then(|node| node.input(0));
-    let content = size.and_then(|size| call.graph.content(size));
-    Ok(content.and_then(|content| <[Dim; 1]>::try_from(content).ok()).map(|[size]| size))
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "sizes are far below the limits of a float")]
 fn float_count(call: &Call<'_>) -> Result<Dim> {
     let read = |i: usize| {
@@ -78,7 +69,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
     // One after the other, as many as an axis has elements.
     if step == 1.0
         && (0.0..1.0).contains(&start)
-        && let Some(size) = cast_size(call, 1)?
+        && let Some(size) = call.graph.float_size(call.value(1)?)
     {
         return Ok(non_negative(&size));
     }

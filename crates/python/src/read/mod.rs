@@ -19,6 +19,7 @@ use tensor::{Constraints, DType, Dim, Shape, Tensor, Type};
 use crate::error::ReadError;
 use crate::expand::{self, Expansions, Plan};
 use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
+use crate::objects::ByType;
 
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
@@ -87,7 +88,7 @@ pub(crate) fn read(
         primitives: FxHashMap::default(),
         scopes: FxHashMap::default(),
         arrays: FxHashMap::default(),
-        params: params::Kinds::default(),
+        kinds: ByType::default(),
         param_names: FxHashMap::default(),
         name_of,
         keys: FxHashSet::default(),
@@ -143,7 +144,8 @@ struct Reader<'a, 'py> {
     primitives: FxHashMap<Address, Arc<str>>,
     scopes: FxHashMap<Address, Scopes>,
     arrays: FxHashMap<Address, Tensor>,
-    params: params::Kinds,
+    /// What to do with parameters of each type.
+    kinds: ByType<params::Kind>,
     /// The names of parameters, and their objects, which keep the addresses valid.
     param_names: FxHashMap<Address, (ParamName, Bound<'py, PyAny>)>,
     name_of: &'a Bound<'py, PyAny>,

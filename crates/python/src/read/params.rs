@@ -6,15 +6,14 @@ use pyo3::types::{
     PyBool, PyComplex, PyComplexMethods, PyDict, PyFloat, PyFrozenSet, PyInt, PyList, PyMapping,
     PyRange, PySet, PyString, PyTuple,
 };
-use rustc_hash::FxHashMap;
 
-use super::{Address, Reader, Result, address};
+use super::{Reader, Result};
 use crate::error::ReadError;
 use crate::jax_names::{DIM_EXPR, attr, class};
 
 /// What to do with the objects of one Python type.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     None,
     Bool,
     Int,
@@ -31,22 +30,6 @@ enum Kind {
     Array,
     Dim,
     Opaque,
-}
-
-/// The kinds of the types seen so far. There are few types and many objects.
-#[derive(Debug, Default)]
-pub(super) struct Kinds(FxHashMap<Address, Kind>);
-
-impl Kinds {
-    fn of(&mut self, value: &Bound<'_, PyAny>) -> PyResult<Kind> {
-        let ty = value.get_type();
-        if let Some(kind) = self.0.get(&address(&ty)) {
-            return Ok(*kind);
-        }
-        let kind = classify(value)?;
-        self.0.insert(address(&ty), kind);
-        Ok(kind)
-    }
 }
 
 fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
@@ -101,7 +84,7 @@ fn classify(value: &Bound<'_, PyAny>) -> PyResult<Kind> {
 
 impl<'py> Reader<'_, 'py> {
     pub(super) fn param(&mut self, value: &Bound<'py, PyAny>) -> Result<Param> {
-        Ok(match self.params.of(value)? {
+        Ok(match self.kinds.of(value, || classify(value))? {
             Kind::None => Param::None,
             Kind::Bool => Param::Bool(value.extract()?),
             Kind::Int => match (value.extract(), value.extract::<i128>()) {

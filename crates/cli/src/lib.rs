@@ -9,6 +9,7 @@ mod failure;
 #[doc(hidden)]
 pub mod fuzz;
 mod link;
+mod listing;
 mod log;
 mod model;
 mod nearest;
@@ -27,6 +28,7 @@ use clap::Parser;
 
 pub use commands::{Doctor, Export, PythonReport, Verify};
 pub use explain_error::{explain_bytes, explain_file};
+pub use listing::{ListedNode, Listing, PathError};
 pub use terminal::Terminal;
 
 use commands::Command;

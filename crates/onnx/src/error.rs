@@ -1,13 +1,11 @@
 //! The one error type of this crate.
 
-use std::path::PathBuf;
-
 use provenance::OriginId;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong with a graph or a file.
+/// What can go wrong with a graph.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An operator was given inputs or attributes that it does not accept.
@@ -45,24 +43,6 @@ pub enum Error {
     /// The graph breaks an invariant.
     #[error("invalid graph: {0}")]
     Graph(String),
-    /// The bytes are not a model.
-    #[error("not an ONNX model, or damaged: {0}")]
-    Read(String),
-    /// The model does not fit into one protobuf message.
-    #[error(
-        "the model takes {0} bytes in one file, which is more than protobuf's limit of 2 GiB; \
-         save it with external data"
-    )]
-    TooLarge(u64),
-    /// Subgraphs are nested more deeply than protobuf readers allow.
-    #[error(
-        "graphs are nested too deeply: protobuf readers allow 100 nested messages, or about 30 nested \
-         conditions and loops"
-    )]
-    TooDeep {
-        /// Where a node of the innermost graph came from, for a model that is being written.
-        origin: Option<OriginId>,
-    },
     /// The text of a model cannot be read.
     #[error("{line}:{column}: {reason}")]
     Text {
@@ -76,14 +56,6 @@ pub enum Error {
     /// The contents of a tensor could not be fetched or computed.
     #[error("{0}")]
     Contents(std::io::Error),
-    /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
 }
 
 impl Error {

@@ -8,7 +8,7 @@ use tensor::{DType, Tensor};
 use crate::{Attr, BlockId, Graph, NodeId, Producer, ValueId};
 
 /// The prefix of the names of constants that are not parameters.
-pub(crate) const CONSTANT: &str = "const/";
+pub const CONSTANT_PREFIX: &str = "const/";
 
 /// Constants of up to this many elements are named after their elements.
 const SHOWN_ELEMENTS: usize = 8;
@@ -140,10 +140,10 @@ fn constant_name(tensor: &Tensor) -> (String, &'static str) {
     };
     match element_text(tensor) {
         Some(text) if matches!(tensor.shape(), [] | [2..=SHOWN_ELEMENTS]) => {
-            (format!("{CONSTANT}{dtype}/{text}"), "_copy")
+            (format!("{CONSTANT_PREFIX}{dtype}/{text}"), "_copy")
         }
-        Some(text) => (format!("{CONSTANT}{dtype}/{shape}/{text}"), "_copy"),
-        None => (format!("{CONSTANT}{dtype}/{shape}"), "_"),
+        Some(text) => (format!("{CONSTANT_PREFIX}{dtype}/{shape}/{text}"), "_copy"),
+        None => (format!("{CONSTANT_PREFIX}{dtype}/{shape}"), "_"),
     }
 }
 
@@ -178,14 +178,14 @@ fn float_text(dtype: DType, value: f64) -> String {
 /// Names in use. Making a name unique takes amortised constant time: a name can only collide with
 /// the one shorter name that it extends by a number, and only once.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub struct Names {
     taken: FxHashSet<String>,
     next: FxHashMap<String, u32>,
 }
 
 impl Names {
     /// `base`, or if it is taken, `base` with the separator and the first free number.
-    pub(crate) fn unique(&mut self, base: String, separator: &str) -> String {
+    pub fn unique(&mut self, base: String, separator: &str) -> String {
         if self.taken.insert(base.clone()) {
             return base;
         }

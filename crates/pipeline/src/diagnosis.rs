@@ -94,6 +94,7 @@ impl Places<'_> {
             Error::Compute(error) => self.computing(error),
             Error::Weights(error) => self.storing(error),
             Error::Onnx(error) => self.building(&error),
+            Error::File(error) => self.writing(&error),
         }
     }
 
@@ -275,15 +276,37 @@ impl Places<'_> {
             onnx::Error::OpsetUnsupported { .. } => {
                 (Family::InvalidInput, "invalid-option", None, None)
             }
-            onnx::Error::TooDeep { origin } => {
+            onnx::Error::Contents(_) => (Family::InvalidInput, "unreadable-weights", None, None),
+            _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
+        };
+        self.about(message, family, code, origin, help)
+    }
+
+    /// The diagnostic for a model that cannot be encoded or written.
+    fn writing(&mut self, error: &onnx_file::Error) -> (Family, Diagnostic) {
+        let message = error.to_string();
+        let (family, code, origin, help) = match error {
+            onnx_file::Error::Onnx(error) => return self.building(error),
+            onnx_file::Error::TooDeep { origin } => {
                 (Family::Unsupported, "nested-too-deep", *origin, Some(DEEP))
             }
-            onnx::Error::Contents(_) => (Family::InvalidInput, "unreadable-weights", None, None),
-            onnx::Error::TooLarge(_) => {
+            onnx_file::Error::TooLarge(_) => {
                 (Family::InvalidInput, "model-too-large", None, Some(LARGE))
             }
             _ => (Family::Internal, "invalid-graph", None, Some(REPORT)),
         };
+        self.about(message, family, code, origin, help)
+    }
+
+    /// The diagnostic for what came from one origin.
+    fn about(
+        &mut self,
+        message: String,
+        family: Family,
+        code: &'static str,
+        origin: Option<OriginId>,
+        help: Option<&str>,
+    ) -> (Family, Diagnostic) {
         let places = origin.and_then(|o| self.of_origin(o)).into_iter().collect();
         (family, Diagnostic { code, message, places, help: help.map(ToOwned::to_owned) })
     }

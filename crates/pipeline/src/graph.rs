@@ -103,7 +103,7 @@ fn attempt(
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     legalize_outputs(graph, origins, opset, target)?;
-    onnx::separate_constants(graph);
+    onnx_file::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;
     onnx::verify_names(graph)?;

@@ -92,7 +92,7 @@ pub struct Lines<'a> {
 #[derive(Debug)]
 pub struct Converted {
     /// The model, ready to be written.
-    pub model: onnx::Model,
+    pub model: onnx_file::Model,
     /// The graph that it was encoded from.
     pub graph: Graph,
     /// The opset that it is written in.
@@ -136,9 +136,12 @@ pub enum Error {
     /// The weights cannot be stored as asked for.
     #[error(transparent)]
     Weights(#[from] weights::Error),
-    /// The graph is not valid, or cannot be encoded.
+    /// The graph is not valid.
     #[error(transparent)]
     Onnx(#[from] onnx::Error),
+    /// The model cannot be encoded, or not be written.
+    #[error(transparent)]
+    File(#[from] onnx_file::Error),
 }
 
 /// Converts a program. `origins` tell where an error belongs, too.

@@ -2,7 +2,8 @@
 
 use jaxpr::Program;
 use lower::Boundary;
-use onnx::{EncodeOptions, Graph, Model};
+use onnx::Graph;
+use onnx_file::{EncodeOptions, Model};
 use optimize::Missed;
 use provenance::{Detail, MISSED, Metadata, Origins, SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap};
 use tensor::{DType, Dim};
@@ -53,12 +54,12 @@ pub(crate) fn encode(
     origins: &Origins,
     missed: &[Missed],
     types: Option<String>,
-) -> onnx::Result<(Model, Option<String>)> {
+) -> onnx_file::Result<(Model, Option<String>)> {
     let &Lines { stacks, entry, function, sources } = lines;
     let detail = options.detail;
     let metadata = Metadata { detail, origins, stacks, entry, function };
     let map = (options.source_map || detail == Detail::SourceMap).then(|| {
-        let (inputs, nodes) = (onnx::map_inputs(graph), onnx::map_nodes(graph));
+        let (inputs, nodes) = (onnx_file::map_inputs(graph), onnx_file::map_nodes(graph));
         SourceMap::build(&inputs, &nodes, origins, stacks, function, sources).to_text()
     });
     let mut model_metadata = options.metadata.clone();
@@ -92,7 +93,7 @@ pub(crate) fn encode(
         model_metadata,
         ..EncodeOptions::new(opset)
     };
-    Ok((onnx::encode(graph, &encoding)?, map))
+    Ok((onnx_file::encode(graph, &encoding)?, map))
 }
 
 /// What the sizes of the inputs have to satisfy, one constraint a line.

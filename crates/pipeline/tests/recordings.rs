@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use pipeline::{Converted, Error, Lines, Places, Recording, record};
+use pipeline::{Converted, Lines, Places, Recording, record};
 use provenance::{Origins, Sources};
 
 const LINES: &str = r#"
@@ -199,12 +199,12 @@ fn errors_of_graphs_say_what_to_do() {
     let mut places = Places { origins: &origins, stacks, resolve: &|_, _| {} };
     let mut report = String::new();
     for error in [
-        onnx::Error::TooDeep { origin: None },
-        onnx::Error::TooLarge(1 << 32),
-        onnx::Error::Graph("a value has no name".to_owned()),
-        onnx::Error::OpsetUnsupported { given: 7, oldest: 13, newest: 28 },
+        onnx_file::Error::TooDeep { origin: None }.into(),
+        onnx_file::Error::TooLarge(1 << 32).into(),
+        onnx::Error::Graph("a value has no name".to_owned()).into(),
+        onnx::Error::OpsetUnsupported { given: 7, oldest: 13, newest: 28 }.into(),
     ] {
-        let (family, diagnostic) = places.diagnose(Error::Onnx(error));
+        let (family, diagnostic) = places.diagnose(error);
         writeln!(report, "{}{}", family.class_name(), diagnostic.render(&|_, _| None)).unwrap();
     }
     insta::assert_snapshot!(report, @r#"

@@ -10,13 +10,13 @@ use rustc_hash::FxHashSet;
 use serde_json::{Map, Value, json};
 
 /// Writes the equations of `program` to `path`, each jaxpr once, in execution order.
-pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> onnx::Result<()> {
+pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> onnx_file::Result<()> {
     let mut recorder =
         Recorder { program, stacks, seen: FxHashSet::default(), text: String::new() };
     if let Some(main) = program.main {
         recorder.jaxpr(main, &mut Vec::new());
     }
-    onnx::replace_file(path, |file| file.write_all(recorder.text.as_bytes()))
+    onnx_file::replace_file(path, |file| file.write_all(recorder.text.as_bytes()))
 }
 
 struct Recorder<'a> {

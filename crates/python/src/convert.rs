@@ -138,7 +138,7 @@ pub(crate) fn convert(
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
         if let Some(path) = &record {
             let text = pipeline::record(&program, &boundary, &options, &lines, record_weights);
-            onnx::replace_file(path, |file| file.write_all(text.as_bytes()))
+            onnx_file::replace_file(path, |file| file.write_all(text.as_bytes()))
                 .map_err(Failure::Record)?;
         }
         let converted = pipeline::convert(&program, &boundary, &options, &lines, &mut origins)
@@ -197,7 +197,7 @@ fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
 /// What went wrong.
 enum Failure {
     /// The program cannot be written to a file.
-    Record(onnx::Error),
+    Record(onnx_file::Error),
     /// The program cannot be converted.
     Convert(pipeline::Error),
 }

@@ -102,8 +102,8 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
 }
 
 /// The exception for a failed write.
-pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
-    let onnx::Error::Io { path, source } = error else {
+pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
+    let onnx_file::Error::Io { path, source } = error else {
         let (origins, mut stacks) = (Origins::default(), Stacks::default());
         let mut places = Places { origins: &origins, stacks: &mut stacks, resolve: &|_, _| {} };
         let (family, diagnostic) = places.diagnose(error.into());
@@ -111,7 +111,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
     };
     if source.kind() == std::io::ErrorKind::InvalidData {
         // Not the file that is written, but what is written into it.
-        return writing(py, onnx::Error::Contents(source));
+        return writing(py, onnx_file::Error::contents(source));
     }
     let path = path.display().to_string();
     let reason = cli::without_number(&source);

@@ -1,6 +1,6 @@
 //! The graph of a model, as `jax2onnx.testing` asks about it.
 
-use onnx::Listing;
+use cli::Listing;
 use provenance::Diagnostic;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,11 +23,11 @@ impl GraphListing {
     #[new]
     fn new(py: Python<'_>, model: ModelSource) -> PyResult<Self> {
         let read = match model {
-            ModelSource::Bytes(bytes) => onnx::skim(&bytes),
-            ModelSource::File(path) => onnx::skim_file(&path),
+            ModelSource::Bytes(bytes) => onnx_file::skim(&bytes),
+            ModelSource::File(path) => onnx_file::skim_file(&path),
         };
         let model = read.map_err(|error| match error {
-            onnx::Error::Io { .. } => writing(py, error),
+            onnx_file::Error::Io { .. } => writing(py, error),
             error => PyValueError::new_err(error.to_string()),
         })?;
         Ok(Self(Listing::new(&model)))
@@ -40,7 +40,7 @@ impl GraphListing {
 
     /// All nodes: operator, name, names of results, metadata.
     fn nodes(&self) -> Vec<Node> {
-        let node = |node: &onnx::ListedNode| {
+        let node = |node: &cli::ListedNode| {
             let results = node.results().map(str::to_owned).collect();
             (node.op.clone(), node.name.clone(), results, node.metadata.clone())
         };

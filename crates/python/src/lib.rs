@@ -89,7 +89,7 @@ fn explain(py: Python<'_>, model: ModelSource, message: String) -> PyResult<Opti
 /// Why a file cannot be read as a model; `None` if it can.
 #[pyfunction]
 fn damage(py: Python<'_>, path: PathBuf) -> Option<String> {
-    py.detach(|| onnx::skim_file(&path).err().map(|error| error.to_string()))
+    py.detach(|| onnx_file::skim_file(&path).err().map(|error| error.to_string()))
 }
 
 /// A model, as Python gives it.
@@ -104,10 +104,11 @@ pub(crate) enum ModelSource {
 #[pyfunction]
 fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<String, String>> {
     let read = |bytes: &[u8]| {
-        onnx::skim(bytes).map_err(|error| PyValueError::new_err(format!("not a model: {error}")))
+        onnx_file::skim(bytes)
+            .map_err(|error| PyValueError::new_err(format!("not a model: {error}")))
     };
     let (one, other) = (read(&one)?, read(&other)?);
-    let found = onnx::same_values(&one, &other);
+    let found = onnx_file::same_values(&one, &other);
     Ok(found.into_iter().map(|(name, same)| (name.to_owned(), same.to_owned())).collect())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onnx::{GoOn, Placement, Saving, Set};
+use onnx_file::{GoOn, Placement, Saving, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Model {
-    model: Arc<onnx::Model>,
+    model: Arc<onnx_file::Model>,
     map: Option<String>,
     results: Option<Py<Results>>,
     missed: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(model: onnx::Model, map: Option<String>) -> Self {
+    pub(crate) fn new(model: onnx_file::Model, map: Option<String>) -> Self {
         Self {
             model: Arc::new(model),
             map,
@@ -119,7 +119,7 @@ impl Model {
     /// Writes the text of the source map to `path`, all or nothing.
     fn save_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let text = self.map.as_deref().unwrap_or_default().as_bytes();
-        py.detach(|| onnx::replace_file(&path, |file| file.write_all(text)))
+        py.detach(|| onnx_file::replace_file(&path, |file| file.write_all(text)))
             .map_err(|error| writing(py, error))
     }
 
@@ -163,7 +163,7 @@ pub(crate) fn save_set(
     data: String,
     files: Vec<(String, PyBackedBytes)>,
 ) -> PyResult<()> {
-    let models: Vec<(String, Arc<onnx::Model>)> =
+    let models: Vec<(String, Arc<onnx_file::Model>)> =
         models.into_iter().map(|(name, model)| (name, Arc::clone(&model.get().model))).collect();
     let set = Set {
         models: models.iter().map(|(name, model)| (name.as_str(), &**model)).collect(),
@@ -177,7 +177,7 @@ pub(crate) fn save_set(
 fn while_not_interrupted(
     py: Python<'_>,
     written: &AtomicU64,
-    save: impl FnOnce(&mut GoOn<'_>) -> onnx::Result<()> + Send,
+    save: impl FnOnce(&mut GoOn<'_>) -> onnx_file::Result<()> + Send,
 ) -> PyResult<()> {
     let (saved, interrupted) = py.detach(|| {
         let mut interrupted = None;
@@ -212,7 +212,7 @@ fn while_not_interrupted(
 #[pyclass(module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Tensors {
-    model: Arc<onnx::Model>,
+    model: Arc<onnx_file::Model>,
     next: usize,
 }
 
@@ -231,7 +231,7 @@ impl Tensors {
         let bytes = match (&tensor.raw_data, &tensor.deferred) {
             (Some(bytes), _) => PyBytes::new(py, bytes),
             (None, Some(deferred)) => {
-                let read = py.detach(|| deferred.read().map_err(onnx::Error::Contents));
+                let read = py.detach(|| deferred.read().map_err(onnx_file::Error::contents));
                 PyBytes::new(py, &read.map_err(|error| writing(py, error))?)
             }
             (None, None) => PyBytes::new(py, &[]),

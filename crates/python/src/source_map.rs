@@ -124,10 +124,11 @@ impl SourceMap {
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let shown = path.display();
-        let model = match onnx::skim_file(&path) {
-            Err(error @ onnx::Error::Io { .. }) => return Err(writing(py, error)),
+        let model = match onnx_file::skim_file(&path) {
+            Err(error @ onnx_file::Error::Io { .. }) => return Err(writing(py, error)),
             Err(error) => {
-                let failed = |source| writing(py, onnx::Error::Io { path: path.clone(), source });
+                let failed =
+                    |source| writing(py, onnx_file::Error::Io { path: path.clone(), source });
                 let mut text = Vec::new();
                 let file = File::open(&path).map_err(failed)?;
                 file.take(LARGEST).read_to_end(&mut text).map_err(failed)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use clap::{Args, ValueHint};
-use onnx::Placement;
+use onnx_file::Placement;
 use pipeline::{Places, Recording};
 use provenance::Origins;
 
@@ -90,7 +90,7 @@ impl Convert {
         let placement = if self.self_contained { Placement::Inline } else { Placement::Auto };
         let failed = |path: &PathBuf, error| Failure::model(path.clone(), error);
         if let (Some(path), Some(map)) = (&self.map, &converted.source_map) {
-            onnx::replace_file(path, |file| file.write_all(map.as_bytes()))
+            onnx_file::replace_file(path, |file| file.write_all(map.as_bytes()))
                 .map_err(|error| failed(path, error))?;
         }
         converted.model.save(&self.out, placement).map_err(|error| failed(&self.out, error))?;

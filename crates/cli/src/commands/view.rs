@@ -121,7 +121,7 @@ impl View {
         let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
         self.check_out(&model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
         let page = page(&data);
-        onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
+        onnx_file::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::model(self.out.clone(), error))?;
         let mut text = terminal.text();
         let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));

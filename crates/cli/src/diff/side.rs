@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onnx::proto::{GraphProto, TensorProto};
+use onnx_file::proto::{GraphProto, TensorProto};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Failure;

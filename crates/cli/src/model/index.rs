@@ -2,7 +2,9 @@
 
 use std::cell::OnceCell;
 
-use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use onnx_file::proto::{
+    FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
+};
 use provenance::{Fused, OptimizedNode};
 use rustc_hash::FxHashMap;
 

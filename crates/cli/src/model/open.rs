@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use onnx::proto::{ModelProto, StringStringEntryProto};
+use onnx_file::proto::{ModelProto, StringStringEntryProto};
 use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, digest};
 
 use crate::failure::Failure;
@@ -31,13 +31,14 @@ impl Model {
     /// Opens the model file at `path` with the map file `map`, or else with the map inside the
     /// model or beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto = onnx_file::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         Self::with_map(path, proto, map)
     }
 
     /// Opens a model as [`Model::open`] does; its tensors know where in the file their contents are.
     pub(crate) fn open_located(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto =
+            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         Self::with_map(path, proto, map)
     }
 
@@ -56,15 +57,16 @@ impl Model {
 
     /// Opens the model file at `path` with the map inside it or beside it.
     pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
-        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto =
+            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         let mut model = Self::without_map(Some(path), proto);
         model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
     }
 
     /// Reads a model from memory.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> onnx::Result<Self> {
-        let proto = onnx::skim(bytes)?;
+    pub(crate) fn from_bytes(bytes: &[u8]) -> onnx_file::Result<Self> {
+        let proto = onnx_file::skim(bytes)?;
         let mut model = Self::without_map(None, proto);
         model.find_map("");
         Ok(model)

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::{BlockId, Graph, Node, NodeId, Producer, ValueId};
 
 /// Constants of more elements than this are written without their data.
-pub(super) const SHOWN: usize = 256;
+pub const SHOWN: usize = 256;
 
 /// Whether the data of a constant is left out.
 pub(super) fn is_elided(graph: &Graph, value: ValueId) -> bool {

@@ -90,7 +90,7 @@ pub(super) fn tensor(
 }
 
 /// Appends the elements of `tensor`, separated by commas.
-pub(super) fn write_elements(tensor: &Tensor, out: &mut String) {
+pub fn write_elements(tensor: &Tensor, out: &mut String) {
     let mut separator = "";
     let mut put = |text: std::fmt::Arguments<'_>| {
         // Writing to a string cannot fail.
@@ -120,7 +120,7 @@ pub(super) fn write_elements(tensor: &Tensor, out: &mut String) {
 }
 
 /// The shortest text of a float, with a point or an exponent, that reads back as the same float.
-pub(super) fn float(value: impl std::fmt::Debug) -> String {
+pub fn float(value: impl std::fmt::Debug) -> String {
     // Rust writes `NaN`; ONNX's own printer writes it in lower case.
     format!("{value:?}").to_lowercase()
 }

@@ -24,15 +24,14 @@ mod functions;
 mod layout;
 mod lexer;
 mod literal;
-mod model;
 mod parse;
 mod print;
 mod syntax;
 
 pub use build::parse;
-pub(crate) use model::{element_name, tensor_of};
-pub use model::{elements, print_model};
-pub use print::print;
+pub use layout::SHOWN;
+pub use literal::{float, write_elements};
+pub use print::{print, quotable, quoted};
 
 #[cfg(test)]
 mod tests;

@@ -244,7 +244,7 @@ fn type_text(ty: &Type) -> String {
 }
 
 /// A name, in quotes unless it is a plain word.
-pub(super) fn quotable(name: &str) -> String {
+pub fn quotable(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && DType::from_onnx_name(name).is_none()
@@ -252,6 +252,7 @@ pub(super) fn quotable(name: &str) -> String {
     if plain { name.to_owned() } else { quoted(name) }
 }
 
-pub(super) fn quoted(text: &str) -> String {
+/// A text in quotes.
+pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -96,7 +96,7 @@ impl Show {
         }
         if self.text {
             let mut text = terminal.text();
-            text.lines(&onnx::text::print_model(&model.proto));
+            text.lines(&onnx_file::print_model(&model.proto));
             terminal.show(&text)?;
             return Ok(Status::Yes);
         }

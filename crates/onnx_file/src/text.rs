@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use onnx::text::{SHOWN, float, quotable, quoted, write_elements};
 use tensor::{DType, Tensor};
 
-use super::literal::{float, write_elements};
-use super::print::{quotable, quoted};
 use crate::proto::{
     AttributeProto, AttributeType, DataLocation, DimensionValue, FunctionProto, GraphProto,
     ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorTypeProto, TypeProto, TypeValue,
@@ -246,7 +245,7 @@ pub fn elements(tensor: &TensorProto) -> Option<String> {
 }
 
 /// A tensor with its elements, if all of them are there.
-pub(crate) fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
+pub fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
     let dtype = DType::from_onnx_code(tensor.data_type)?;
     let shape: Option<Vec<usize>> = tensor.dims.iter().map(|d| usize::try_from(*d).ok()).collect();
     let bytes = match &tensor.raw_data {
@@ -265,7 +264,7 @@ pub(crate) fn tensor_of(tensor: &TensorProto) -> Option<Tensor> {
 fn count(tensor: &TensorProto) -> Option<u64> {
     let dims = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok());
     let count = dims.into_iter().try_fold(1_u64, |n, dim| n.checked_mul(dim?))?;
-    (count <= super::layout::SHOWN as u64).then_some(count)
+    (count <= SHOWN as u64).then_some(count)
 }
 
 /// The data of a tensor that is not stored as bytes, as bytes.
@@ -288,7 +287,7 @@ fn opsets(sets: &[OperatorSetIdProto]) -> String {
 }
 
 /// The name of an element type.
-pub(crate) fn element_name(code: i32) -> &'static str {
+pub fn element_name(code: i32) -> &'static str {
     if code == STRING {
         "string"
     } else {

@@ -9,20 +9,18 @@ use leaf::{
     attribute, constant_node, entry, initializer, ir_version_of, opset_imports, tensor_proto,
     type_proto,
 };
+use onnx::{Attr, BlockId, CONSTANT_PREFIX, Function, Graph, Node, NodeId, Op, Producer, ValueId};
 use prost::bytes::Bytes;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use tensor::{DType, Tensor};
 
 use crate::body_constants::is_declared_in;
 use crate::function_constants::{FunctionConstant, function_constants};
-use crate::names::CONSTANT;
 use crate::proto::{
     AttributeProto, AttributeType, FunctionProto, GraphProto, ModelProto, NodeProto,
     StringStringEntryProto, TensorProto, ValueInfoProto,
 };
-use crate::{
-    Attr, BlockId, Error, Function, Graph, Model, Node, NodeId, Op, Producer, Result, ValueId,
-};
+use crate::{Error, Model, Result};
 
 /// How a graph becomes a model.
 pub struct EncodeOptions<'a> {
@@ -167,7 +165,7 @@ impl<'a> Encoder<'a> {
         for (function, constants) in functions.iter().zip(constants) {
             let Op { domain, name } = function.op;
             if !known.insert((domain, name)) {
-                return Err(Error::Graph(format!("two functions are named {domain}::{name}")));
+                return Err(Error::graph(format!("two functions are named {domain}::{name}")));
             }
             written.push(self.function(function, constants)?);
             if !domain.is_empty() {
@@ -209,7 +207,7 @@ impl<'a> Encoder<'a> {
 
     /// Constants, parameters first.
     fn initializers(&mut self, mut constants: Vec<ValueId>) -> Result<Vec<TensorProto>> {
-        constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT), *id));
+        constants.sort_by_key(|id| (self.graph.value(*id).name.starts_with(CONSTANT_PREFIX), *id));
         constants.into_iter().map(|id| self.constant(id, initializer)).collect()
     }
 
@@ -221,7 +219,7 @@ impl<'a> Encoder<'a> {
     ) -> Result<TensorProto> {
         let name = self.name(id)?.to_owned();
         let Producer::Constant(tensor) = self.graph.value(id).producer() else {
-            return Err(Error::Graph(format!("`{name}` is not a constant")));
+            return Err(Error::graph(format!("`{name}` is not a constant")));
         };
         self.require(tensor.dtype());
         write(name, tensor)
@@ -265,7 +263,7 @@ impl<'a> Encoder<'a> {
         }
         let outputs = outputs.into_iter().collect::<Option<Vec<_>>>();
         let outputs = outputs
-            .ok_or_else(|| Error::Graph("a block returns a value that is not in it".to_owned()))?;
+            .ok_or_else(|| Error::graph("a block returns a value that is not in it".to_owned()))?;
         Ok(Body { inputs, outputs, nodes, value_info })
     }
 
@@ -291,7 +289,7 @@ impl<'a> Encoder<'a> {
                 Kind::Subgraph => "a subgraph",
                 Kind::Function => "a function",
             };
-            return Err(Error::Graph(format!("{what} returns `{}` {problem}", value.name)));
+            return Err(Error::graph(format!("{what} returns `{}` {problem}", value.name)));
         }
         Ok(positions)
     }
@@ -407,7 +405,7 @@ impl<'a> Encoder<'a> {
             self.constants.entry(id).or_insert(reader);
         } else if !self.visible[id.index()] {
             let Node { name: node, op, .. } = self.graph.node(reader);
-            return Err(Error::Graph(format!(
+            return Err(Error::graph(format!(
                 "`{node}` ({}) reads `{name}`, which is not computed before it",
                 op.name
             )));
@@ -419,10 +417,10 @@ impl<'a> Encoder<'a> {
     fn name(&mut self, id: ValueId) -> Result<&'a str> {
         let name = self.graph.value(id).name.as_str();
         if name.is_empty() {
-            return Err(Error::Graph(format!("value {} has no name", id.index())));
+            return Err(Error::graph(format!("value {} has no name", id.index())));
         }
         if *self.owners.entry(name).or_insert(id) != id {
-            return Err(Error::Graph(format!("two values are named `{name}`")));
+            return Err(Error::graph(format!("two values are named `{name}`")));
         }
         Ok(name)
     }

@@ -1,5 +1,5 @@
-use onnx::proto::ModelProto;
-use onnx::{EncodeOptions, KEPT, encode, read, skim};
+use onnx_file::proto::ModelProto;
+use onnx_file::{EncodeOptions, KEPT, encode, read, skim};
 use prost::Message;
 use prost::bytes::Bytes;
 
@@ -20,7 +20,7 @@ fn all_but_bulk_data_is_kept() {
     let graph = model.graph.as_mut().unwrap();
     assert!(graph.node.iter().any(|node| node.attribute.iter().any(|a| a.g.is_some())));
     graph.initializer[0].raw_data = Some(Bytes::from(vec![7; KEPT + 1]));
-    graph.node[0].attribute.push(onnx::proto::AttributeProto {
+    graph.node[0].attribute.push(onnx_file::proto::AttributeProto {
         name: "blob".into(),
         s: Some(Bytes::from(vec![b'x'; KEPT + 1])),
         r#type: 3,

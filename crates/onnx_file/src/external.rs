@@ -42,7 +42,7 @@ pub(crate) fn move_out_of_all<'a>(
     };
     let moved: Vec<ModelProto> = models.into_iter().map(|model| mover.model(model)).collect();
     match mover.foreign {
-        Some(name) if !mover.placed.is_empty() => Err(Error::Graph(format!(
+        Some(name) if !mover.placed.is_empty() => Err(Error::graph(format!(
             "`{name}` refers to `{location}`, which other tensors would overwrite"
         ))),
         _ => Ok((moved, mover.placed)),

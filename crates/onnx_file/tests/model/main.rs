@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod encode;
-mod listing;
 mod names;
 mod read;
 mod sample;

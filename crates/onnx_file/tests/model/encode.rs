@@ -1,8 +1,8 @@
-use onnx::proto::{DimensionValue, GraphProto, ModelProto, NodeProto, TypeValue, ValueInfoProto};
-use onnx::{
-    Attr, Attrs, EncodeOptions, Error, Function, Graph, Op, ValueId, assign_names, attrs, encode,
-    read,
+use onnx::{Attr, Attrs, Function, Graph, Op, ValueId, assign_names, attrs};
+use onnx_file::proto::{
+    DimensionValue, GraphProto, ModelProto, NodeProto, TypeValue, ValueInfoProto,
 };
+use onnx_file::{EncodeOptions, Error, encode, read};
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::sample::{SCALE, Sample, f32_type, floats, sample};
@@ -94,7 +94,7 @@ fn functions_hold_their_own_constants() {
     assert_eq!(makers, ["/Mul", "/Add", "/Mul", "/Add"]);
     assert_eq!(function.node[0].output, [function.node[2].input[1].clone()]);
     assert_eq!(names(&function.value_info), ["Scale_in_0", "/Mul_output_0", "/Add_output_0"]);
-    let imports = |list: &[onnx::proto::OperatorSetIdProto]| {
+    let imports = |list: &[onnx_file::proto::OperatorSetIdProto]| {
         list.iter().map(|o| (o.domain.clone(), o.version)).collect::<Vec<_>>()
     };
     assert_eq!(imports(&function.opset_import), [(String::new(), 23)]);
@@ -290,8 +290,8 @@ fn nested(depth: usize) -> Sample {
 #[test]
 fn what_protobuf_cannot_read_is_not_written() {
     let model = encoded(&mut nested(30)).unwrap();
-    let bytes = onnx::Model::from(model.clone()).to_bytes().unwrap();
+    let bytes = onnx_file::Model::from(model.clone()).to_bytes().unwrap();
     assert_eq!(read(bytes).unwrap(), model);
     let error = encoded(&mut nested(31)).unwrap_err();
-    assert!(matches!(error, onnx::Error::TooDeep { .. }), "{error}");
+    assert!(matches!(error, onnx_file::Error::TooDeep { .. }), "{error}");
 }

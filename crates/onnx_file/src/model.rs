@@ -26,7 +26,7 @@ impl Model {
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         check_size(self.proto.encoded_len() as u64)?;
         let mut bytes = Vec::with_capacity(self.proto.encoded_len());
-        write_model(&self.proto, &mut bytes).map_err(Error::Contents)?;
+        write_model(&self.proto, &mut bytes).map_err(Error::contents)?;
         Ok(bytes)
     }
 

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use onnx::{BlockId, Graph, NodeId, Op, ValueId};
 use provenance::MapNode;
 use rustc_hash::FxHashMap;
 
 use crate::function_constants::function_constants;
-use crate::{BlockId, Graph, NodeId, Op, ValueId};
 
 /// The names of the inputs of all blocks: values that no node computes.
 pub fn map_inputs(graph: &Graph) -> Vec<&str> {

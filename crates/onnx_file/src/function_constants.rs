@@ -2,10 +2,8 @@
 //! body.
 
 use indexmap::IndexMap;
+use onnx::{BlockId, Function, Graph, Names, NodeId, ValueId};
 use rustc_hash::FxBuildHasher;
-
-use crate::names::Names;
-use crate::{BlockId, Function, Graph, NodeId, ValueId};
 
 /// A constant of a function.
 #[derive(Clone, Debug)]

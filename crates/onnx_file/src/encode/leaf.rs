@@ -65,7 +65,7 @@ pub(super) fn type_proto(ty: &Type, name: &str) -> Result<TypeProto> {
     let dim = |dim: &Dim| {
         let value = match dim {
             Dim::Known(n) if *n < 0 => {
-                return Err(Error::Graph(format!("`{name}` has a negative size: {ty}")));
+                return Err(Error::graph(format!("`{name}` has a negative size: {ty}")));
             }
             Dim::Known(n) => DimensionValue::DimValue(*n),
             Dim::Symbolic(_) => DimensionValue::DimParam(dim.to_string()),
@@ -93,7 +93,7 @@ pub(super) fn tensor_proto(name: String, tensor: &Tensor) -> Result<TensorProto>
         Some(_) => (Some(Bytes::from_owner(View(tensor.clone()))), None),
         None if tensor.byte_len() >= LARGE && tensor.is_known() => (None, Some(tensor.clone())),
         None => {
-            let bytes = tensor.read().map_err(Error::Contents)?.into_owned();
+            let bytes = tensor.read().map_err(Error::contents)?.into_owned();
             (Some(Bytes::from(bytes)), None)
         }
     };

@@ -1,10 +1,10 @@
 //! The constants that the bodies of control flow declare themselves. Tools that rename or merge graphs lose
 //! sight of constants that a body reads from outside.
 
+use onnx::{BlockId, CONSTANT_PREFIX, Graph, NodeId, Use, ValueId};
 use rustc_hash::FxHashMap;
 
-use crate::names::CONSTANT;
-use crate::{BlockId, Graph, LARGE, NodeId, Use, ValueId};
+use crate::LARGE;
 
 /// Gives each body in the main graph small constants of its own, where it shares them with other blocks.
 /// Parameters and large constants stay in the main graph, where people and tools look for them.
@@ -54,7 +54,7 @@ pub(crate) fn is_declared_in(graph: &Graph, value: ValueId, block: BlockId) -> b
 
 fn may_be_declared(graph: &Graph, value: ValueId) -> bool {
     let name = &graph.value(value).name;
-    let is_parameter = !name.is_empty() && !name.starts_with(CONSTANT);
+    let is_parameter = !name.is_empty() && !name.starts_with(CONSTANT_PREFIX);
     !is_parameter && graph.constant(value).is_some_and(|tensor| tensor.byte_len() < LARGE)
 }
 
@@ -67,10 +67,11 @@ fn is_only_read_in(graph: &Graph, value: ValueId, block: BlockId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use onnx::{assign_names, text};
     use provenance::Origins;
 
     use crate::proto::{AttributeProto, GraphProto};
-    use crate::{EncodeOptions, assign_names, encode, separate_constants, text};
+    use crate::{EncodeOptions, encode, separate_constants};
 
     fn body(graph: &GraphProto) -> &GraphProto {
         let mut attributes = graph.node.iter().flat_map(|node| &node.attribute);

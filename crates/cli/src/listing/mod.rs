@@ -5,16 +5,15 @@ mod python;
 
 use std::fmt::Write as _;
 
+use onnx_file::proto::{
+    AttributeProto, DataLocation, DimensionValue, GraphProto, ModelProto, NodeProto,
+    StringStringEntryProto, TensorProto, TypeValue, ValueInfoProto,
+};
+use onnx_file::{element_name, tensor_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use path::PathError;
 use python::Literal;
-
-use crate::proto::{
-    AttributeProto, DataLocation, DimensionValue, GraphProto, ModelProto, NodeProto,
-    StringStringEntryProto, TensorProto, TypeValue, ValueInfoProto,
-};
-use crate::text::{element_name, tensor_of};
 
 /// The most elements whose values are shown.
 const SHOWN: usize = 8;

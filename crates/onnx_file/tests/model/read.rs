@@ -1,4 +1,4 @@
-use onnx::{EncodeOptions, Error, encode, external_locations, read, read_file};
+use onnx_file::{EncodeOptions, Error, encode, external_locations, read, read_file};
 
 use crate::sample::sample;
 

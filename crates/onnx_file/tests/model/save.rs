@@ -4,10 +4,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
-use onnx::proto::{DataLocation, TensorProto};
-use onnx::{
-    AUTO_INLINE, EncodeOptions, Error, Graph, Model, Placement, encode, external_locations,
-    read_file,
+use onnx::Graph;
+use onnx_file::proto::{DataLocation, TensorProto};
+use onnx_file::{
+    AUTO_INLINE, EncodeOptions, Error, Model, Placement, encode, external_locations, read_file,
 };
 use tensor::{DType, Tensor};
 
@@ -68,7 +68,7 @@ fn large_tensors_go_to_aligned_places_of_the_data_file() {
     let data = &files["m.onnx.data"];
 
     let (saved, original) = (read_file(&path).unwrap(), model().proto);
-    let tensors = |model: &onnx::proto::ModelProto| {
+    let tensors = |model: &onnx_file::proto::ModelProto| {
         let mut all = model.graph.as_ref().unwrap().initializer.clone();
         let nodes = model.functions.iter().flat_map(|f| &f.node);
         all.extend(nodes.flat_map(|n| &n.attribute).filter_map(|a| a.t.as_deref().cloned()));
@@ -130,7 +130,7 @@ fn a_single_file_larger_than_protobuf_allows_is_an_error() {
 #[test]
 fn the_skeleton_and_the_tensors_are_the_whole() {
     let model = model();
-    let mut skeleton = onnx::read(model.skeleton()).unwrap();
+    let mut skeleton = onnx_file::read(model.skeleton()).unwrap();
     assert_ne!(skeleton, model.proto);
     let mut tensors = model.tensors();
     for tensor in &mut skeleton.graph.as_mut().unwrap().initializer {

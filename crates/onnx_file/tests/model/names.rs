@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
-use onnx::{Attr, Attrs, EncodeOptions, Graph, Op, assign_names, encode};
+use onnx::{Attr, Attrs, Graph, Op, assign_names};
+use onnx_file::{EncodeOptions, encode};
 use tensor::{DType, Tensor};
 
 use crate::sample::{Sample, f32_type, floats, sample};

@@ -188,10 +188,11 @@ fn dims(text: &str) -> Result<Vec<Dim>, PathError> {
 
 #[cfg(test)]
 mod tests {
+    use onnx::text;
+    use onnx_file::{EncodeOptions, encode};
     use provenance::Origins;
 
     use super::*;
-    use crate::{EncodeOptions, encode, text};
 
     /// Two results of one node, a branch, and an operator of another domain.
     fn listing() -> Listing {

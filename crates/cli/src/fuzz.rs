@@ -9,12 +9,13 @@ use std::path::Path;
 use clap::Parser;
 use jaxpr::text::{Document, Printed};
 use provenance::{Origins, SourceMap};
+use rustc_hash::FxHashSet;
 
 use crate::commands::Command;
 use crate::commands::explain::{explain, write};
 use crate::excerpt::Excerpts;
 use crate::log::without_colors;
-use crate::model::{Index, Model};
+use crate::model::{Index, Lookup, Model};
 use crate::style::Text;
 use crate::view::{Editor, Subject, data, page};
 use crate::{Cli, Terminal};
@@ -66,9 +67,11 @@ fn view_page(index: &Index<'_>) {
 pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
     let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
+    let known: FxHashSet<usize> = names.iter().filter_map(|name| map.find(name)).collect();
     for (node, name) in names.iter().enumerate() {
         map.sources(node, &[]);
-        map.between(&names, &[name]);
+        let results = map.find(name).into_iter().collect();
+        map.between(results, |read| known.contains(&read));
         map.file(name);
     }
 }

@@ -29,6 +29,7 @@ use clap::Parser;
 pub use commands::{Doctor, Export, PythonReport, Verify};
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
+pub use model::{Fused, Lookup, OptimizedNode, before_inlining};
 pub use terminal::Terminal;
 
 use commands::Command;

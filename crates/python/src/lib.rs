@@ -116,7 +116,7 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
 /// when it inlined the function.
 #[pyfunction]
 fn before_inlining(name: &str) -> Option<&str> {
-    provenance::before_inlining(name)
+    cli::before_inlining(name)
 }
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
+use cli::{Fused, Lookup, OptimizedNode};
 use pipeline::Family;
-use provenance::{Diagnostic, Fused, MapFrame, OptimizedNode, SOURCE_MAP};
+use provenance::{Diagnostic, MapFrame, SOURCE_MAP};
 use pyo3::prelude::*;
 
 use crate::error::{raise, writing};

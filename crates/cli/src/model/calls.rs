@@ -1,9 +1,9 @@
 //! Which nodes call the functions of a model, and what onnxruntime names the bodies that it puts in
 //! their place.
 
-use provenance::{from_inlined, inlined_prefix};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::renamed::{from_inlined, inlined_prefix};
 use super::{BodyKind, Index, Nesting};
 
 /// The nodes that called a function, innermost first: a node of the function's caller, then a node

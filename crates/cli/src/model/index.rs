@@ -5,11 +5,10 @@ use std::cell::OnceCell;
 use onnx_file::proto::{
     FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
 };
-use provenance::{Fused, OptimizedNode};
 use rustc_hash::FxHashMap;
 
 use super::calls::Calls;
-use super::{Model, tensor_text, type_text};
+use super::{Fused, Model, OptimizedNode, tensor_text, type_text};
 
 /// What a body belongs to.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,10 @@
 //!
 //! A profile identifies nodes by name only, and runtimes rename the nodes that they change.
 
-use provenance::originals;
 use rustc_hash::FxHashMap;
 
 use super::read::{Kernel, Profile};
-use crate::model::{Chain, Index, Origin};
+use crate::model::{Chain, Index, Lookup, Origin, originals};
 
 /// What ran.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use super::{CallEntry, SourceMap, Tables, default_output};
 use crate::FUNCTION_CALL;
 use crate::Span;
 use crate::origin::function;
-use crate::renamed::before_inlining;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,19 +97,19 @@ impl SourceMap {
         self.tables.nodes.is_empty()
     }
 
-    /// The node that computes the value `name`, or else the node named `name`. Nodes of functions
-    /// are also found by the names that inlining gives them.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        let exact = |name: &str| {
-            self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
-        };
-        exact(name).or_else(|| exact(before_inlining(name)?))
+    /// The node that computes the value `name`, or else the node named `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
     }
 
-    /// Whether the exported model has a value named `name`: an input or a result. Runtimes name
-    /// values that they recompute after the node, so the node's name counts as well.
-    pub(crate) fn has_value(&self, name: &str) -> bool {
-        self.find(name).is_some() || self.index.inputs.contains(name)
+    /// Whether the model has a node named `name`.
+    pub fn has_node(&self, name: &str) -> bool {
+        self.index.nodes.contains_key(name)
+    }
+
+    /// Whether the model has an input named `name`.
+    pub fn has_input(&self, name: &str) -> bool {
+        self.index.inputs.contains(name)
     }
 
     /// The name of a node.
@@ -119,22 +118,16 @@ impl SourceMap {
     }
 
     /// The module that a node was recorded in.
-    pub(crate) fn scope(&self, node: usize) -> Option<&str> {
+    pub fn scope(&self, node: usize) -> Option<&str> {
         let origin = &self.tables.origins[self.tables.nodes.get(node)?.1 as usize];
         Some(&self.tables.scopes[origin.1 as usize])
     }
 
     /// Whether a node calls a function.
-    pub(crate) fn is_call(&self, node: usize) -> bool {
+    pub fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
         origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
-    }
-
-    /// The function node that `name` refers to, if it is a name given by inlining.
-    pub(crate) fn find_inlined(&self, name: &str) -> Option<usize> {
-        let is_exported = self.index.nodes.contains_key(name);
-        self.find(before_inlining(name).filter(|_| !is_exported)?)
     }
 
     /// The sources of a node, its own first. `calls` are the nodes that call the function which
@@ -152,7 +145,7 @@ impl SourceMap {
     }
 
     /// Whether the function that contains `node` is called by the node `call`.
-    pub(crate) fn is_called_by(&self, node: usize, call: usize) -> bool {
+    pub fn is_called_by(&self, node: usize, call: usize) -> bool {
         let origin =
             |node: usize| Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize]);
         let (Some(inner), Some(outer)) = (origin(node), origin(call)) else { return false };
@@ -160,27 +153,20 @@ impl SourceMap {
     }
 
     /// The node in a function that computes the only result of a call of it.
-    pub(crate) fn result_of_call(&self, call: usize) -> Option<usize> {
+    pub fn result_of_call(&self, call: usize) -> Option<usize> {
         let entry = self.tables.nodes.get(call).filter(|_| self.is_call(call))?;
         entry.2.first().map(|node| *node as usize)
     }
 
-    /// The nodes that a node of an optimised model stands for: all those between the values
-    /// `inputs` and the values `outputs`, starting with those that compute the outputs.
-    pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
-        let position = |name: &&str| self.find(name);
-        let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
-        let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
+    /// The nodes `results` and all nodes upstream of them, up to those that are outside.
+    pub fn between(&self, results: Vec<usize>, is_outside: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut found = results;
         let mut seen: FxHashSet<usize> = found.iter().copied().collect();
-        // Without a known input there is no boundary, and everything upstream would count.
-        if !inputs.iter().any(|name| self.has_value(name)) {
-            return found;
-        }
         let mut at = 0;
         while at < found.len() {
             for input in &self.tables.nodes[found[at]].2 {
                 let input = *input as usize;
-                if !known.contains(&input) && seen.insert(input) {
+                if !is_outside(input) && seen.insert(input) {
                     found.push(input);
                 }
             }

@@ -5,7 +5,7 @@ const STEPS: usize = 6;
 
 /// The names that `name` may have had in the model, most likely first. `functions` are the names of
 /// the model's functions.
-pub fn originals(name: &str, functions: &[&str]) -> Vec<String> {
+pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut name = name;
     for _ in 0..STEPS {
@@ -39,7 +39,7 @@ const INLINED: &str = "_inlfunc_";
 
 /// What onnxruntime writes before all names of an inlined call: the first one of a function in a graph
 /// has no number, and the others are counted together.
-pub fn inlined_prefix(function: &str, number: Option<usize>) -> String {
+pub(super) fn inlined_prefix(function: &str, number: Option<usize>) -> String {
     match number {
         None => format!("{INLINED}{function}"),
         Some(number) => format!("{INLINED}{function}_token_{number}"),
@@ -47,12 +47,12 @@ pub fn inlined_prefix(function: &str, number: Option<usize>) -> String {
 }
 
 /// The part of a name that starts with such a prefix.
-pub fn from_inlined(name: &str) -> Option<&str> {
+pub(super) fn from_inlined(name: &str) -> Option<&str> {
     name.find(INLINED).map(|at| &name[at..])
 }
 
 /// Whether a runtime gave a node or a value this name when it inlined a function.
-pub fn is_inlined(name: &str) -> bool {
+pub(crate) fn is_inlined(name: &str) -> bool {
     from_inlined(name).is_some() || numbered(name).is_some()
 }
 
@@ -67,7 +67,7 @@ pub fn before_inlining(name: &str) -> Option<&str> {
 }
 
 /// The prefix and the suffix that a runtime adds to all names of one inlined call.
-pub(crate) fn call_of(name: &str) -> Option<(&str, &str)> {
+pub(super) fn call_of(name: &str) -> Option<(&str, &str)> {
     match from_inlined(name) {
         Some(name) => {
             let own = inlined(name, &[])?;

@@ -7,10 +7,11 @@
 
 use std::cell::Cell;
 
+use provenance::{Source, SourceMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::renamed::call_of;
-use crate::{Source, SourceMap};
+use super::lookup::Lookup;
+use super::renamed::call_of;
 
 /// How many nodes of the exported model are listed for one node of an optimised model.
 const MOST: usize = 64;
@@ -194,7 +195,14 @@ impl<'m> Fused<'m> {
         let known: FxHashSet<&str> = made.iter().copied().collect();
         let read = nodes().flat_map(|node| node.inputs).map(String::as_str);
         let read: Vec<&str> = read.filter(|name| !known.contains(name)).collect();
-        self.map.between(&read, &made)
+        let position = |name: &&str| self.map.find(name);
+        let results: Vec<usize> = made.iter().filter_map(position).collect();
+        let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
+        // Without a known input there is no boundary, and everything upstream would count.
+        if !read.iter().any(|name| self.map.has_value(name)) {
+            return results;
+        }
+        self.map.between(results, |node| operands.contains(&node))
     }
 }
 
@@ -306,4 +314,44 @@ fn leader(leaders: &mut [usize], mut position: usize) -> usize {
         position = leaders[position];
     }
     position
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use provenance::{Emitter, MapNode, Origins, Sources, Stacks, Stage};
+
+    use super::*;
+
+    fn sample() -> SourceMap {
+        let mut origins = Origins::default();
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
+        let origin = origins.origin(None, Origins::ROOT, emitter);
+        let node = |name: &'static str, inputs, output| MapNode {
+            name: name.into(),
+            origin,
+            inputs,
+            outputs: vec![output],
+        };
+        let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
+        let sources = Sources { text: None, embed: false };
+        SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
+    }
+
+    #[test]
+    fn a_fused_node_stands_for_everything_between_its_inputs_and_outputs() {
+        let map = sample();
+        let between = |inputs: &[&str], output: &str| {
+            let inputs: Vec<String> = inputs.iter().map(|name| (*name).to_owned()).collect();
+            let outputs = [output.to_owned()];
+            let node = OptimizedNode { name: "fused", body: 0, inputs: &inputs, outputs: &outputs };
+            Fused::new(&map, vec![node]).exported(0)
+        };
+        assert_eq!(between(&[], "y"), [1]);
+        assert_eq!(between(&["/Sin_output_0"], "y"), [1]);
+        assert_eq!(between(&["x"], "y"), [1, 0], "up to the model's own input");
+        assert_eq!(between(&["/Sin"], "/Cos"), [1], "results by the names of their nodes");
+        assert_eq!(between(&["?"], "y"), [1], "an unknown input is not a boundary");
+    }
 }

@@ -22,6 +22,7 @@ mod map;
 mod message;
 mod model;
 mod names;
+pub mod operators;
 mod outputs;
 pub mod proto;
 mod read;

@@ -11,6 +11,7 @@ mod graph;
 mod infer;
 mod intern;
 mod names;
+pub mod operators;
 mod outputs;
 pub mod schema;
 pub mod text;

@@ -9,8 +9,6 @@
 use onnx::{Attr, Graph, Node, Producer, ValueId, fold};
 use tensor::{DType, Dim, Norms, division::product};
 
-use crate::movement::is_movement;
-
 /// How many nodes are looked at for one value. Rotary embeddings in elementary operators have some twenty.
 const NODES: u32 = 100;
 
@@ -105,7 +103,7 @@ impl<'g> Search<'g> {
             "Gather" => self.picked(node),
             "Concat" => self.joined(node, value),
             "RotaryEmbedding" => self.rotated(node),
-            _ if is_movement(node) => self.moved(node, value),
+            _ if node.is_movement() => self.moved(node, value),
             _ => None,
         }?;
         is_finite(found.norm, self.graph.ty(value).dtype).then_some(found)
@@ -297,7 +295,7 @@ impl<'g> Search<'g> {
             return tensor.norms().filter(|norms| norms.euclidean.is_finite());
         }
         let node = self.producer(value)?;
-        let keeps = is_movement(node) || ["Cast", "Identity", "Neg"].contains(&node.op.name);
+        let keeps = node.is_movement() || ["Cast", "Identity", "Neg"].contains(&node.op.name);
         let found = keeps.then(|| self.norms(node.input(0)?)).flatten()?;
         is_finite(found.largest, self.graph.ty(value).dtype).then_some(found)
     }
@@ -331,7 +329,7 @@ impl<'g> Search<'g> {
                 }
                 most
             }
-            _ if is_movement(node) => operand(0)?,
+            _ if node.is_movement() => operand(0)?,
             _ => return None,
         };
         is_finite(found, dtype).then_some(found)

@@ -6,7 +6,6 @@ use tensor::bounds::lower_bound;
 use tensor::division::exact_div;
 use tensor::{Atom, DType, Dim, DimOp, Tensor};
 
-use crate::movement::is_movement;
 use crate::ranges::Range;
 
 /// How deep a value's operands are followed.
@@ -151,7 +150,7 @@ impl Search<'_> {
                 Floats { minus_zero: x.minus_zero || x.low < 0.0, ..x }
             }
             "Expand" | "Gather" | "Identity" | "Slice" | "Tile" => operand(0)?,
-            _ if is_movement(node) => operand(0)?,
+            _ if node.is_movement() => operand(0)?,
             "Where" => operand(1)?.or(&operand(2)?),
             "Abs" => {
                 let x = operand(0)?;

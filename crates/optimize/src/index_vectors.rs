@@ -4,7 +4,7 @@
 use onnx::{Attrs, Graph, Node, ValueId, attrs, fold};
 use tensor::{DType, Dim, Tensor};
 
-use crate::movement::{self, MOVEMENTS, Step};
+use crate::movement::{self, Step};
 use crate::ranges::Range;
 use crate::{Match, Skip};
 
@@ -207,7 +207,7 @@ fn element(
         }),
         "Mul" => selected(graph, node, places, index, depth),
         "Range" => counted(graph, node, places),
-        name if MOVEMENTS.contains(&name) && name != "Transpose" => {
+        _ if node.is_reshape() => {
             let from = node.input(0)?;
             moved(places, &graph.ty(from).shape, shape)
                 .and_then(|places| element(graph, from, &places, index, depth))

@@ -10,9 +10,6 @@ use tensor::Dim;
 use crate::rewrites::{compose_reshapes, compose_transposes};
 use crate::{Match, Skip};
 
-/// The operators that only move elements.
-pub(crate) const MOVEMENTS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
-
 /// How many of them are looked at together: longer chains are shortened piece by piece.
 const REACH: usize = 8;
 
@@ -49,7 +46,7 @@ impl Chain {
         while chain.nodes.len() < REACH
             && let Some(id) = graph.producer(chain.source)
             && let node = graph.node(id)
-            && is_movement(node)
+            && node.is_movement()
             && node.block() == block
             && let Some(source) = node.input(0)
         {
@@ -75,10 +72,6 @@ impl Chain {
         }
         cost
     }
-}
-
-pub(crate) fn is_movement(node: &Node) -> bool {
-    node.op.domain.is_empty() && MOVEMENTS.contains(&node.op.name)
 }
 
 /// A `Transpose` copies; a `Reshape` does not, but is a node to read. What happens to constants

@@ -6,7 +6,6 @@ use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
 use crate::floats::Floats;
-use crate::movement::is_movement;
 
 /// How deep a value's operands are followed.
 const DEPTH: u32 = 12;
@@ -167,7 +166,7 @@ fn computed(graph: &Graph, node: &Node, index: usize, dtype: DType, depth: u32) 
         }
         "Expand" | "Gather" | "GatherElements" | "GatherND" | "Identity" | "Slice" | "Split"
         | "Tile" => operand(0)?,
-        _ if is_movement(node) => operand(0)?,
+        _ if node.is_movement() => operand(0)?,
         "Concat" => {
             (1..node.inputs.len()).try_fold(operand(0)?, |range, i| Some(range.or(operand(i)?)))?
         }
@@ -321,7 +320,7 @@ fn decided(graph: &Graph, value: ValueId, nonempty: &[Dim], depth: u32) -> Optio
         "Cast" if graph.ty(a).dtype == DType::Bool || graph.ty(value).dtype == DType::Bool => {
             return one(a);
         }
-        _ if is_movement(node) => return one(a),
+        _ if node.is_movement() => return one(a),
         "Equal" if graph.ty(a).dtype == DType::Bool => {
             return Some(one(a)? == one(b?)?);
         }

@@ -7,7 +7,7 @@ use tensor::{DType, Kind, Tensor};
 use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN};
 
-pub(super) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn cast(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let to = operation.dtype;
     if let Ok(cast) = source.cast(to) {

@@ -29,7 +29,7 @@ pub(super) fn broadcast(operation: &Operation<'_>, index: usize) -> Result<Tenso
     tensor.map_err(|_| "an operand does not broadcast")
 }
 
-pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     if !is_plain(source.dtype()) {
         return Err("the type is not computed with");
@@ -64,7 +64,7 @@ pub(super) fn unary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if operation.inputs.len() != 2 || !is_plain(operation.dtype) {
         return Err("the type is not computed with");
     }
@@ -99,7 +99,7 @@ pub(super) fn binary(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `Sum` of several operands, rounded once.
-pub(super) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !operation.may_round() {
         return Err("the order of the operations is up to the runtime");
     }
@@ -165,7 +165,7 @@ pub(super) fn float(op: &str, a: f64, b: f64) -> Option<f64> {
 }
 
 /// `Relu`. The zero that negative numbers become is a positive one.
-pub(super) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let relu = |v: f64| if v > 0.0 { v } else { 0.0 };
     let result = match Numbers::new(operation.input(0)?)? {
         Numbers::Ints(values) => Numbers::Ints(values.into_iter().map(|v| v.max(0)).collect()),
@@ -177,7 +177,7 @@ pub(super) fn relu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     result.into_tensor(operation.dtype, operation.shape)
 }
 
-pub(super) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
         return Err("the type is not computed with");
     };
@@ -188,7 +188,7 @@ pub(super) fn is_inf(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     Ok(Tensor::bools(operation.shape, &values))
 }
 
-pub(super) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let Numbers::Floats(values) = Numbers::new(operation.input(0)?)? else {
         return Err("the type is not computed with");
     };
@@ -198,7 +198,7 @@ pub(super) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 
 /// `Clip` of integers, and of floats where no zero meets a bound: which of two zeros is the larger
 /// one is up to the runtime.
-pub(super) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let values = match Numbers::new(operation.input(0)?)? {
         Numbers::Ints(values) => values,
         Numbers::Floats(values) => return clip_floats(operation, values),
@@ -244,7 +244,7 @@ fn clip_floats(operation: &Operation<'_>, values: Vec<f64>) -> Result<Tensor, Re
     Numbers::Floats(values).into_tensor(operation.dtype, operation.shape)
 }
 
-pub(super) fn compare(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn compare(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let op = operation.node.op.name;
     let numbers = |i| broadcast(operation, i).and_then(|tensor| Numbers::new(&tensor));
     let values: Vec<bool> = match (numbers(0)?, numbers(1)?) {
@@ -269,7 +269,7 @@ fn holds<T: PartialOrd>(op: &str, a: &T, b: &T) -> bool {
     }
 }
 
-pub(super) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn where_(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let [condition, yes, no] = [0, 1, 2].map(|i| broadcast(operation, i));
     let (condition, yes, no) = (condition?, yes?, no?);
     let mut bytes = Vec::new();

@@ -7,7 +7,7 @@ use super::scatter::{places_of_elements, places_of_rows};
 use super::{Operation, Reason, axis};
 
 /// `Gather`: slices along one axis.
-pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.ints(1)?);
     let shape = source.shape();
     let along = operation.axis(0, shape.len())?;
@@ -25,7 +25,7 @@ pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `GatherND`: what lies at places of the first axes.
-pub(super) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let batch = usize::try_from(operation.node.int("batch_dims", 0)).unwrap_or(0);
     if batch >= indices.shape().len() || source.shape().get(..batch) != indices.shape().get(..batch)
@@ -36,7 +36,7 @@ pub(super) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `GatherElements`: for each index, the element that far along one axis.
-pub(super) fn gather_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn gather_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let along = operation.axis(0, source.shape().len())?;
     picked(operation, source, places_of_elements(source.shape(), indices, along)?)

@@ -20,7 +20,7 @@ fn tensor(operation: &Operation<'_>, bytes: Vec<u8>) -> Result<Tensor, Reason> {
 }
 
 /// The same elements in another shape.
-pub(super) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn reshape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let reshaped = operation.input(0)?.reshaped(operation.shape);
     reshaped.map_err(|_| "the result has another size than was inferred")
 }
@@ -120,20 +120,20 @@ pub(super) fn picked(
 }
 
 /// The elements in another order.
-pub(super) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn transpose(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let perm = permutation(operation.node, source.shape().len())?;
     let transposed = source.transposed(&perm).map_err(|_| PACKED)?;
     tensor(operation, transposed.bytes().ok_or(UNKNOWN)?.into_owned())
 }
 
-pub(super) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn expand(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let strides = broadcast_strides(source.shape(), operation.shape)?;
     picked(operation, source, positions(operation.shape, &strides, 0))
 }
 
-pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let (starts, shape) = (operation.ints(1)?, source.shape());
     let optional = |i: usize| match operation.inputs.get(i) {
@@ -157,7 +157,7 @@ pub(super) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, positions(operation.shape, &strides, first))
 }
 
-pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let along = operation.axis(0, operation.shape.len())?;
     let parts = (0..operation.inputs.len()).map(|i| operation.input(i));
     let parts: Vec<&Tensor> = parts.collect::<Result<_, _>>()?;
@@ -175,7 +175,7 @@ pub(super) fn concat(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// One of the results of `Split`.
-pub(super) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let along = operation.axis(0, source.shape().len())?;
     let before = match operation.inputs.get(1).copied().flatten() {
@@ -193,7 +193,7 @@ pub(super) fn split(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `Pad` with a constant, which may also cut off.
-pub(super) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, pads) = (operation.input(0)?, operation.ints(1)?);
     if operation.node.string("mode").unwrap_or("constant") != "constant" {
         return Err("the operator is not evaluated");
@@ -242,7 +242,7 @@ pub(super) fn pad(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `Tile`: the whole, again and again along each axis.
-pub(super) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let (shape, own) = (source.shape(), strides(source.shape()));
     let mut from = vec![0isize];
@@ -259,7 +259,7 @@ pub(super) fn tile(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `Trilu`: what is on one side of a diagonal, and zeros.
-pub(super) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn trilu(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let [.., rows, columns] = *source.shape() else { return Err("it is not a matrix") };
     let diagonal = match operation.inputs.get(1).copied().flatten() {

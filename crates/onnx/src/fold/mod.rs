@@ -1,18 +1,18 @@
 //! Evaluation of operators on constants. What a runtime may compute otherwise is not evaluated: overflow
 //! and NaN; and, unless last bits are given away, sums of floats and transcendental functions.
 
-mod cast;
-mod elementwise;
-mod fill;
-mod functions;
-mod gather;
+pub(crate) mod cast;
+pub(crate) mod elementwise;
+pub(crate) mod fill;
+pub(crate) mod functions;
+pub(crate) mod gather;
 mod known;
-mod layout;
+pub(crate) mod layout;
 mod numbers;
-mod product;
+pub(crate) mod product;
 mod progression;
-mod reduce;
-mod scatter;
+pub(crate) mod reduce;
+pub(crate) mod scatter;
 
 pub use known::{elements, known};
 pub use progression::{Progression, parts_of_vectors, progressions};
@@ -20,6 +20,7 @@ pub use progression::{Progression, parts_of_vectors, progressions};
 use tensor::{DType, Tensor};
 
 use crate::Node;
+use crate::operators::Fold;
 
 /// Why an operator is not evaluated.
 pub type Reason = &'static str;
@@ -80,113 +81,6 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
     axis.ok_or("an axis is out of range")
 }
 
-type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Reason>;
-
-/// Declares the operators that are evaluated, and their functions.
-macro_rules! table {
-    ($($op:literal => $evaluate:path,)*) => {
-        /// The operators that are evaluated.
-        pub const OPERATORS: &[&str] = &[$($op),*];
-
-        fn evaluator(op: &str) -> Option<Evaluate> {
-            match op {
-                $($op => Some($evaluate),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-table! {
-    "Abs" => elementwise::unary,
-    "Acos" => functions::function,
-    "Acosh" => functions::function,
-    "Add" => elementwise::binary,
-    "And" => elementwise::binary,
-    "ArgMax" => reduce::arg,
-    "ArgMin" => reduce::arg,
-    "Asin" => functions::function,
-    "Asinh" => functions::function,
-    "Atan" => functions::function,
-    "Atanh" => functions::function,
-    "BitShift" => elementwise::binary,
-    "BitwiseAnd" => elementwise::binary,
-    "BitwiseNot" => elementwise::unary,
-    "BitwiseOr" => elementwise::binary,
-    "BitwiseXor" => elementwise::binary,
-    "Cast" => cast::cast,
-    "Ceil" => elementwise::unary,
-    "Clip" => elementwise::clip,
-    "Concat" => layout::concat,
-    "ConstantOfShape" => fill::constant_of_shape,
-    "Conv" => product::conv,
-    "Cos" => functions::function,
-    "Cosh" => functions::function,
-    "CumSum" => reduce::cumulative_sum,
-    "Div" => elementwise::binary,
-    "Equal" => elementwise::compare,
-    "Exp" => functions::function,
-    "Expand" => layout::expand,
-    "Flatten" => layout::reshape,
-    "Floor" => elementwise::unary,
-    "Gather" => gather::gather,
-    "GatherElements" => gather::gather_elements,
-    "GatherND" => gather::gather_nd,
-    "Greater" => elementwise::compare,
-    "GreaterOrEqual" => elementwise::compare,
-    "IsInf" => elementwise::is_inf,
-    "IsNaN" => elementwise::is_nan,
-    "Less" => elementwise::compare,
-    "LessOrEqual" => elementwise::compare,
-    "Log" => functions::function,
-    "MatMul" => product::matmul,
-    "Max" => elementwise::binary,
-    "Min" => elementwise::binary,
-    "Mod" => elementwise::binary,
-    "Mul" => elementwise::binary,
-    "Neg" => elementwise::unary,
-    "Not" => elementwise::unary,
-    "Or" => elementwise::binary,
-    "Pad" => layout::pad,
-    "Pow" => functions::function,
-    "Range" => fill::range,
-    "Reciprocal" => elementwise::unary,
-    "ReduceL1" => reduce::reduce,
-    "ReduceL2" => reduce::reduce,
-    "ReduceMax" => reduce::reduce,
-    "ReduceMean" => reduce::reduce,
-    "ReduceMin" => reduce::reduce,
-    "ReduceProd" => reduce::reduce,
-    "ReduceSum" => reduce::reduce,
-    "ReduceSumSquare" => reduce::reduce,
-    "Relu" => elementwise::relu,
-    "Reshape" => layout::reshape,
-    "Round" => elementwise::unary,
-    "ScatterElements" => scatter::scatter_elements,
-    "ScatterND" => scatter::scatter_nd,
-    "Shape" => fill::not_here,
-    "Sigmoid" => functions::function,
-    "Sign" => elementwise::unary,
-    "Sin" => functions::function,
-    "Sinh" => functions::function,
-    "Size" => fill::not_here,
-    "Slice" => layout::slice,
-    "Split" => layout::split,
-    "Sqrt" => elementwise::unary,
-    "Squeeze" => layout::reshape,
-    "Sub" => elementwise::binary,
-    "Sum" => elementwise::sum,
-    "Tan" => functions::function,
-    "Tanh" => functions::function,
-    "Tile" => layout::tile,
-    "TopK" => reduce::top_k,
-    "Transpose" => layout::transpose,
-    "Trilu" => layout::trilu,
-    "Unsqueeze" => layout::reshape,
-    "Where" => elementwise::where_,
-    "Xor" => elementwise::binary,
-}
-
 /// All elements of the first operand in another order, another shape or as other floats, if that is what an
 /// operator gives. They are read where they are, so that the result need not be a copy.
 pub fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
@@ -203,6 +97,9 @@ pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
 
 /// The result of an operator.
 pub fn evaluate(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let evaluate = evaluator(operation.node.op.name).ok_or("the operator is not evaluated")?;
-    evaluate(operation)
+    match operation.node.operator().fold {
+        Fold::Whole(evaluate) => evaluate(operation),
+        Fold::Function(function) => functions::apply(operation, function),
+        Fold::Never => Err("the operator is not evaluated"),
+    }
 }

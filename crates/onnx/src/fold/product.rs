@@ -13,7 +13,7 @@ const LIMIT: usize = 1 << 24;
 const MISSHAPEN: Reason = "an operand has another size than was inferred";
 
 /// `MatMul`. Sums of floats are rounded once.
-pub(super) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (a, b) = (operation.input(0)?, operation.input(1)?);
     // A vector is one row on the left, and one column on the right.
     let (mut left, mut right) = (a.shape().to_vec(), b.shape().to_vec());
@@ -77,7 +77,7 @@ pub(super) fn matmul(operation: &Operation<'_>) -> Result<Tensor, Reason> {
 }
 
 /// `Conv`, if its padding is given by numbers.
-pub(super) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn conv(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, kernel) = (operation.input(0)?, operation.input(1)?);
     let node = operation.node;
     let is_plain = operation.inputs.get(2).copied().flatten().is_none()

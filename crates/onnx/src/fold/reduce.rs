@@ -39,7 +39,7 @@ const EMPTY: Reason = "there is nothing to combine";
 const ROUNDED: Reason = "the order of the operations is up to the runtime";
 const OVERFLOW: Reason = "a part of the result may be out of range";
 
-pub(super) fn reduce(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn reduce(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let rank = source.shape().len();
     let axes: Vec<usize> = match operation.inputs.get(1).copied().flatten() {
@@ -145,7 +145,7 @@ fn product(values: &[f64], limit: f64) -> Result<f64, Reason> {
 }
 
 /// The first place of the largest or smallest element, or the last one.
-pub(super) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn arg(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let along = operation.axis(0, source.shape().len())?;
     let groups = Groups::along(source.shape(), &[along]);
@@ -183,7 +183,7 @@ fn best_places<T: Copy + PartialOrd>(
 }
 
 /// `CumSum`, from either end.
-pub(super) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn cumulative_sum(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let [along] = *operation.ints(1)? else { return Err("there are several axes") };
     let groups = Groups::along(source.shape(), &[axis(along, source.shape().len())?]);
@@ -234,7 +234,7 @@ fn accumulate<T: Copy + Default + std::ops::Add<Output = T>>(
 }
 
 /// One of the results of `TopK`: the elements, or their places. Of equal ones, the first comes first.
-pub(super) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn top_k(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let source = operation.input(0)?;
     let shape = source.shape();
     let along = operation.axis(-1, shape.len())?;

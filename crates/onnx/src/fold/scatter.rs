@@ -10,7 +10,7 @@ use super::numbers::{Numbers, rounded};
 use super::{Operation, Reason, UNKNOWN, axis};
 
 /// `ScatterND`: rows of updates at places of the first axes.
-pub(super) fn scatter_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn scatter_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (data, indices) = (operation.input(0)?, operation.input(1)?);
     let places = places_of_rows(data.shape(), indices, 0)?;
     write(operation, &places)
@@ -45,7 +45,7 @@ pub(super) fn places_of_rows(
 }
 
 /// `ScatterElements`: each update goes where its index says along one axis.
-pub(super) fn scatter_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn scatter_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (data, indices) = (operation.input(0)?, operation.input(1)?);
     let along = operation.axis(0, data.shape().len())?;
     let places = places_of_elements(data.shape(), indices, along)?;

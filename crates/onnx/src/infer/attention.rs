@@ -35,7 +35,7 @@ fn heads(call: &Call<'_>, index: usize, heads: &str) -> Result<Heads> {
     }
 }
 
-pub(super) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn attention(call: &Call<'_>) -> Result<Vec<Type>> {
     let (q_ty, k_ty, v_ty) = (call.ty(0)?, call.ty(1)?, call.ty(2)?);
     call.same_dtype(0, 1)?;
     let q = heads(call, 0, "q_num_heads")?;
@@ -115,7 +115,7 @@ fn check_mask(call: &Call<'_>, q: &Type, total: &Dim) -> Result<()> {
     }
 }
 
-pub(super) fn rotary_embedding(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn rotary_embedding(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     heads(call, 0, "num_heads")?;
     call.same_dtype(0, 1)?;

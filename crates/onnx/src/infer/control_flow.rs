@@ -15,7 +15,7 @@ fn expect_count(call: &Call<'_>, count: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     call.is_single(0)?;
     let (yes, no) = (call.block("then_branch")?, call.block("else_branch")?);
@@ -68,9 +68,11 @@ fn carry(
     Ok(types)
 }
 
-pub(super) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
     let body = call.block("body")?;
-    let carried = call.inputs.len() - 2;
+    let Some(carried) = call.inputs.len().checked_sub(2) else {
+        return Err(call.error("the number of iterations and the condition are missing"));
+    };
     let (inputs, outputs) = (&body.inputs, body.outputs());
     if inputs.len() != carried + 2 || outputs.len() < carried + 1 {
         let reason = format!("{carried} values are carried, the body has {}", inputs.len());
@@ -123,7 +125,7 @@ fn trip_count(call: &Call<'_>, body: &Block) -> Result<Dim> {
     Ok(non_negative(&call.single(0)?))
 }
 
-pub(super) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
     let body = call.block("body")?;
     let scanned = call.required_int("num_scan_inputs")?;
     let carried = usize::try_from(scanned).ok().and_then(|n| call.inputs.len().checked_sub(n));

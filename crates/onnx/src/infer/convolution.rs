@@ -56,20 +56,20 @@ fn convolved(call: &Call<'_>) -> Result<Shape> {
     Ok(shape)
 }
 
-pub(super) fn conv(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn conv(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     let shape = convolved(call)?;
     check_bias(call, &shape[1])?;
     Ok(vec![Type::new(call.ty(0)?.dtype, shape)])
 }
 
-pub(super) fn conv_integer(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn conv_integer(call: &Call<'_>) -> Result<Vec<Type>> {
     zero_points(call)?;
     Ok(vec![Type::new(DType::I32, convolved(call)?)])
 }
 
 /// Here the kernel is input channels, output channels of a group, space.
-pub(super) fn conv_transpose(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn conv_transpose(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     let (input, kernel, groups) = operands(call)?;
     let space = input.rank() - 2;

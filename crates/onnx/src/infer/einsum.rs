@@ -68,7 +68,7 @@ impl Labels {
     }
 }
 
-pub(super) fn einsum(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn einsum(call: &Call<'_>) -> Result<Vec<Type>> {
     let equation: String = call.string("equation", "")?.split_whitespace().collect();
     let (inputs, output) = match equation.split_once("->") {
         Some((inputs, output)) => (inputs, Some(output)),

@@ -30,12 +30,12 @@ fn product_shape(call: &Call<'_>, a: usize, b: usize) -> Result<Shape> {
     Ok(shape)
 }
 
-pub(super) fn matmul(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn matmul(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     Ok(vec![Type::new(call.ty(0)?.dtype, product_shape(call, 0, 1)?)])
 }
 
-pub(super) fn matmul_integer(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn matmul_integer(call: &Call<'_>) -> Result<Vec<Type>> {
     zero_points(call)?;
     Ok(vec![Type::new(DType::I32, product_shape(call, 0, 1)?)])
 }
@@ -54,7 +54,7 @@ pub(super) fn zero_points(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn gemm(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gemm(call: &Call<'_>) -> Result<Vec<Type>> {
     let (a, b) = (call.ranked(0, 2)?, call.ranked(1, 2)?);
     call.same_dtype(0, 1)?;
     let sides = |ty: &Type, transposed: bool| -> (Dim, Dim) {

@@ -37,7 +37,7 @@ fn check_scale(call: &Call<'_>) -> Result<()> {
     }
 }
 
-pub(super) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
     check_scale(call)?;
     if call.optional(2).is_some() {
         call.same_dtype(0, 2)?;
@@ -46,7 +46,7 @@ pub(super) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(dtype, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
     check_scale(call)?;
     let dtype = match (call.optional_ty(2), wanted(call)?) {
         (Some(zero), Some(wanted)) if zero.dtype != wanted => {
@@ -58,7 +58,7 @@ pub(super) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(dtype, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn quantize_dynamically(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn quantize_dynamically(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::F32)?;
     let values = Type::new(DType::U8, call.ty(0)?.shape.clone());
     Ok(vec![values, Type::new(DType::F32, []), Type::new(DType::U8, [])])

@@ -6,15 +6,15 @@ use super::call::{Call, text};
 use crate::Result;
 use tensor::bounds::{same, same_shape};
 
-pub(super) fn rnn(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn rnn(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 1)
 }
 
-pub(super) fn gru(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gru(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 3)
 }
 
-pub(super) fn lstm(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn lstm(call: &Call<'_>) -> Result<Vec<Type>> {
     layer(call, 4)
 }
 

@@ -18,7 +18,7 @@ fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
 }
 
 /// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
-pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.not_an_attr("axes")?;
     let keep = call.flag("keepdims", true)?;
@@ -36,7 +36,7 @@ pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
 }
 
 /// `ArgMax` and `ArgMin`.
-pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axis = call.axis_attr(0, ty.rank())?;
     if ty.shape[axis] == Dim::Known(0) {
@@ -47,7 +47,7 @@ pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
 }
 
 /// The determinants of the matrices on the last two axes.
-pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
     if !tensor::bounds::same(&matrix[0], &matrix[1]) {
@@ -57,7 +57,7 @@ pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
 }
 
 /// The `Global*Pool` operators: every axis after batch and channels becomes one.
-pub(super) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     Ok(vec![Type::new(ty.dtype, reduced(&ty.shape, |i| i >= 2, true))])
 }

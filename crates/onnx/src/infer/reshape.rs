@@ -7,7 +7,7 @@ use crate::Result;
 use tensor::bounds::same;
 use tensor::division::{exact_div, exact_div_products, product};
 
-pub(super) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn reshape(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let wanted = call.vector(1)?;
     let allow_zero = call.flag("allowzero", false)?;
@@ -96,7 +96,7 @@ fn divide(call: &Call<'_>, size: &Dim, by: i64) -> Result<Dim> {
     quotient.ok_or_else(|| call.error(format!("{size} is not a multiple of {by}")))
 }
 
-pub(super) fn depth_to_space(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn depth_to_space(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked(0, 4)?;
     let size = block_size(call)?;
     let mut shape = ty.shape.clone();
@@ -107,7 +107,7 @@ pub(super) fn depth_to_space(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-pub(super) fn space_to_depth(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn space_to_depth(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked(0, 4)?;
     let size = block_size(call)?;
     let mut shape = ty.shape.clone();

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::movement::sizes;
 use crate::Result;
 
-pub(super) fn resize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn resize(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axes = match call.ints("axes")? {
         Some(axes) => call.axes(axes, ty.rank())?,

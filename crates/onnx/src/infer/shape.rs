@@ -19,15 +19,15 @@ pub(super) fn reported(call: &Call<'_>) -> Result<std::ops::Range<usize>> {
     Ok(start..end.max(start))
 }
 
-pub(super) fn shape(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn shape(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I64, [reported(call)?.len().into()])])
 }
 
-pub(super) fn size(_: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn size(_: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I64, [])])
 }
 
-pub(super) fn constant_of_shape(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn constant_of_shape(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::I64)?;
     let dtype = match call.attr("value") {
         None => DType::F32,
@@ -37,7 +37,7 @@ pub(super) fn constant_of_shape(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(dtype, sizes(call, 0)?.into_vec())])
 }
 
-pub(super) fn range(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn range(call: &Call<'_>) -> Result<Vec<Type>> {
     for i in 0..3 {
         call.ranked(i, 0)?;
         call.same_dtype(0, i)?;
@@ -88,7 +88,7 @@ fn float_count(call: &Call<'_>) -> Result<Dim> {
 }
 
 /// A constant, given by one of several attributes.
-pub(super) fn constant(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn constant(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = match call.attrs.as_slice() {
         [("value", Attr::Tensor(tensor))] => tensor.ty(),
         [("value_int", Attr::Int(_))] => Type::new(DType::I64, []),

@@ -53,7 +53,7 @@ impl Slices {
     }
 }
 
-pub(super) fn slice(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn slice(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ty(0)?.clone();
     let slices = Slices::read(call)?;
     for (i, &axis) in slices.axes.iter().enumerate() {

@@ -8,10 +8,6 @@ mod web;
 pub use binding::Binding;
 pub use types::Types;
 
-use std::sync::LazyLock;
-
-use rustc_hash::FxHashMap;
-
 use crate::{Attr, Op};
 
 /// The oldest opset that models are written for.
@@ -206,10 +202,7 @@ const OLD_VALUES: &[(&str, &str, &str, i64)] =
 
 /// All versions of an operator, oldest first; empty when ONNX has no such operator.
 pub fn versions(op: &Op) -> &'static [Schema] {
-    if !op.domain.is_empty() {
-        return &[];
-    }
-    BY_NAME.get(op.name).copied().unwrap_or_default()
+    op.operator().versions
 }
 
 /// The names of ONNX's own operators, in alphabetical order, with repetitions.
@@ -217,11 +210,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table::TABLE.iter().map(|schema| schema.name)
 }
 
-/// The table by operator name, which is looked up several times per node.
-static BY_NAME: LazyLock<FxHashMap<&str, &[Schema]>> = LazyLock::new(|| {
-    let versions = table::TABLE.chunk_by(|a, b| a.name == b.name);
-    versions.map(|schemas| (schemas[0].name, schemas)).collect()
-});
+/// The versions of each operator.
+pub(crate) fn by_name() -> impl Iterator<Item = &'static [Schema]> {
+    table::TABLE.chunk_by(|a, b| a.name == b.name)
+}
 
 /// The version of an operator that is current at `opset`.
 pub fn find(op: &Op, opset: i64) -> Option<&'static Schema> {

@@ -4,7 +4,6 @@
 //! Here every node whose types the target does not support gets casts around it, chosen by what the
 //! operator does with its elements, or is replaced by an equivalent.
 
-mod algebra;
 mod biased_gru;
 mod casts;
 mod complement;

@@ -10,6 +10,7 @@ mod parts;
 pub(crate) use look::Seen;
 pub(super) use look::{expected, may_be, seen};
 
+use onnx::operators::{self, Axes, Trait};
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -17,7 +18,6 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
-use crate::movement::is_movement;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub(super) fn find_given(
 
 /// What the matcher may look through.
 fn is_transparent(op: &str) -> bool {
-    matches!(op, "Cast" | "Expand" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
+    matches!(op, "Cast" | "Expand" | "Identity") || operators::find(op).is_reshape()
 }
 
 struct Search<'p, 'g> {
@@ -320,7 +320,7 @@ impl<'p, 'g> Search<'p, 'g> {
             });
             let next = self.graph.producer(value).filter(|id| {
                 let node = self.graph.node(*id);
-                is_movement(node) && node.block() == self.block
+                node.is_movement() && node.block() == self.block
             });
             let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
             match source {
@@ -541,11 +541,11 @@ fn is_small(dtype: DType) -> bool {
 }
 
 fn is_reduction(op: &str) -> bool {
-    op.starts_with("Reduce")
+    operators::find(op).axes == Axes::Reduce
 }
 
 fn is_commutative(op: &str) -> bool {
-    matches!(op, "Add" | "And" | "Equal" | "Max" | "Min" | "Mul" | "Or")
+    operators::find(op).has(Trait::Commutative)
 }
 
 /// Whether a constant of type `dtype` is `wanted`, rounded to that type. What the type has exactly

@@ -110,8 +110,8 @@ impl Rule for Recognizer {
         if ELEMENTARY.contains(&self.op) { "shorter_spelling" } else { self.op }
     }
 
-    fn roots(&self) -> &[&'static str] {
-        &self.root
+    fn roots(&self) -> Vec<&'static str> {
+        self.root.to_vec()
     }
 
     fn may_apply(&self, graph: &Graph, node: &Node, seen: &Seen) -> bool {

@@ -8,10 +8,10 @@ use onnx::{Graph, Node, Producer, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::channels::{is_of_channels, vector};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "batch_norm", roots: &["Add", "Div", "Mul"], try_at };
+    Rewrite { name: "batch_norm", roots: Roots::Named(&["Add", "Div", "Mul"]), try_at };
 
 /// How many factors there may be.
 const MOST: usize = 8;

@@ -6,11 +6,11 @@ use tensor::{DType, Dim};
 
 use crate::floats::Floats;
 use crate::ranges::{Range, truth};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_known_guard",
-    roots: &["Abs", "Clip", "Max", "Min", "Relu", "Where"],
+    roots: Roots::Named(&["Abs", "Clip", "Max", "Min", "Relu", "Where"]),
     try_at,
 };
 

@@ -10,10 +10,10 @@ use tensor::Dim;
 
 use crate::index_vectors::{Element, reshaped};
 use crate::recognize::{Form, check_movement};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "TensorScatter", roots: &["ScatterND"], try_at };
+    Rewrite { name: "TensorScatter", roots: Roots::Named(&["ScatterND"]), try_at };
 
 const ZERO: Dim = Dim::Known(0);
 const ONE: Dim = Dim::Known(1);

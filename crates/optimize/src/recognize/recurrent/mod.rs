@@ -91,8 +91,8 @@ impl Rule for Cell {
         self.op
     }
 
-    fn roots(&self) -> &[&'static str] {
-        &["Scan"]
+    fn roots(&self) -> Vec<&'static str> {
+        vec!["Scan"]
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {

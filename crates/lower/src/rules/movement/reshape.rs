@@ -12,7 +12,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
         None => x[0],
     };
     let shape = cx.out(0).shape.clone();
-    // JAX compares numbers of elements only if all sizes are known.
+    // JAX compares the numbers of elements only if all sizes are known.
     if !onnx::may_hold_as_many(&cx.ty(value).shape, &shape) {
         let (from, to) = (cx.ty(value), cx.out(0));
         let reason = format!("{from} and {to} have different numbers of elements for most sizes");

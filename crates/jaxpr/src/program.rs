@@ -53,7 +53,7 @@ pub struct Function {
     pub name: Arc<str>,
     /// The prefix of its domain.
     pub namespace: Arc<str>,
-    /// `true` if its domain ends with `unique` instead of a number.
+    /// `true` if its domain contains the word `unique`.
     pub unique: bool,
     /// `true` if it is a function because the user asked for all modules.
     pub module: bool,
@@ -153,7 +153,7 @@ pub struct Program {
     pub jaxprs: Vec<Jaxpr>,
     /// The outermost one.
     pub main: Option<JaxprId>,
-    /// The constraints on the dimension variables, which refer to it.
+    /// The constraints on the dimension variables, which hold references to them.
     pub constraints: Arc<Constraints>,
 }
 

@@ -54,7 +54,7 @@ pub struct Places<'a> {
     pub origins: &'a Origins,
     /// The stacks that origins refer to.
     pub stacks: &'a mut Stacks,
-    /// Resolves one stack.
+    /// The function that resolves one stack.
     pub resolve: &'a dyn Fn(&mut Stacks, StackId),
 }
 

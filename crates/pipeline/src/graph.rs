@@ -60,8 +60,8 @@ fn attempt(
     let usable = options.opset.unwrap_or(target.opset());
     let narrows = !options.compute.precisions.is_empty();
     let finite = graph.assumptions.contains(Assumption::Finite);
-    // Measured with onnxruntime, for 32-bit floats. Block-wise quantised weights are those of
-    // products.
+    // Convolutions in place of products were measured with onnxruntime, for 32-bit floats.
+    // Block-wise formats exist only for weights of products.
     let timed = target == Target::OnnxRuntime;
     let convolves = timed && !narrows && !options.weights.has_blocks();
     let chosen = options.forms.clone();

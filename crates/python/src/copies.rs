@@ -18,7 +18,7 @@ const DEEPEST: usize = 500;
 #[pyclass(frozen, module = "jax2onnx._core")]
 #[derive(Debug)]
 pub(crate) struct Copier {
-    /// Creates an empty object.
+    /// The Python function that creates an empty object.
     make: Py<PyAny>,
     dictionary: Option<InstanceDict>,
     /// The getter and the setter of each slot.
@@ -42,7 +42,7 @@ impl Copier {
 /// Copies of objects and of their containers, each made once, so that sharing is preserved.
 #[pyclass(module = "jax2onnx._core")]
 pub(crate) struct Copies {
-    /// Returns the way to copy objects of a type.
+    /// The Python function that returns the way to copy objects of a type.
     learn: Py<PyAny>,
     /// The replacement of all objects of its type.
     one: Option<Py<PyAny>>,

@@ -127,7 +127,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx::Error) -> PyErr {
 pub(crate) fn precision(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {
         code: "invalid-option",
-        message: format!("nothing computes in {text:?}"),
+        message: format!("models cannot compute in {text:?}"),
         places: vec![],
         help: Some("precisions are float16, bfloat16 and float32".to_owned()),
     };

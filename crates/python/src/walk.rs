@@ -115,7 +115,7 @@ type Found = Vec<(Py<PyAny>, String, bool)>;
 /// A walk over objects that visits each at most once.
 #[pyclass(module = "jax2onnx._core")]
 pub(crate) struct Walker {
-    /// Returns the reader for objects of a type.
+    /// The Python function that returns the reader for objects of a type.
     learn: Py<PyAny>,
     kinds: ByType<Kind>,
     seen: FxHashSet<Address>,

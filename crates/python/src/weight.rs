@@ -27,7 +27,7 @@ impl Weight {
     #[staticmethod]
     fn fetched(py: Python<'_>, dtype: &str, shape: Vec<usize>, fetch: Py<PyAny>) -> PyResult<Self> {
         let dtype = DType::from_numpy_name(dtype)
-            .ok_or_else(|| invalid(py, &format!("there are no weights of type {dtype}")))?;
+            .ok_or_else(|| invalid(py, &format!("weights cannot have the type {dtype}")))?;
         let address = fetch.as_ptr().addr();
         let tensor =
             fetched(dtype, &shape, fetch, address).map_err(|problem| invalid(py, &problem))?;
@@ -58,7 +58,7 @@ impl Weight {
         match converted {
             Some(Ok(tensor)) => Ok(Self { tensor }),
             Some(Err(error)) => Err(invalid(py, &error.to_string())),
-            None => Err(invalid(py, &format!("there are no weights of type {dtype}"))),
+            None => Err(invalid(py, &format!("weights cannot have the type {dtype}"))),
         }
     }
 }

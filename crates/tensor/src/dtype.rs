@@ -92,7 +92,7 @@ impl DType {
         self.row().1
     }
 
-    /// JAX's short name, such as `f32`.
+    /// Returns JAX's short name, such as `f32`.
     pub fn short_name(self) -> &'static str {
         self.row().2
     }

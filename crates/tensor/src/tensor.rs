@@ -189,7 +189,7 @@ impl Tensor {
         }
     }
 
-    /// Returns `true` if the elements are known before the tensor is written, in whatever order.
+    /// Returns `true` if the elements, in whatever order, are known before the tensor is written.
     pub fn is_known(&self) -> bool {
         match &self.data {
             Data::Stored(place) => place.here().is_some(),

@@ -1,4 +1,4 @@
-//! A tokenizer. Each syntax defines its own tokens.
+//! A tokeniser. Each syntax defines its own tokens.
 
 mod scanner;
 mod stream;

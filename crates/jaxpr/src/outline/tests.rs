@@ -74,7 +74,7 @@ impl Text {
     }
 }
 
-/// Summarizes a jaxpr: the number of inputs, primitives or names of callees, the number of results.
+/// Summarises a jaxpr: the number of inputs, primitives or names of callees, the number of results.
 fn shape(program: &Program, id: u32) -> String {
     let jaxpr = program.jaxpr(JaxprId(id));
     let eqns = jaxpr.eqns.iter().map(|eqn| match eqn.params.get::<Arc<str>>("name") {

@@ -133,10 +133,7 @@ pub(super) fn stand_in(at: usize, ty: &Type, number: usize, left: &mut usize) ->
     let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
     let bits = count.and_then(|count| count.checked_mul(ty.dtype.bits() as usize));
     let Some(length) = bits.map(|bits| bits.div_ceil(8)).filter(|length| length <= left) else {
-        return fail(
-            at,
-            format!("an array of type {ty} takes more memory than there is for arrays"),
-        );
+        return fail(at, format!("an array of type {ty} exceeds the memory limit for arrays"));
     };
     *left -= length;
     let mut bytes = vec![0; length];

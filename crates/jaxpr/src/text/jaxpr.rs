@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return fail(self.at, "this is nested too deep");
+            return fail(self.at, "this is nested too deeply");
         }
         let result = read(self);
         self.depth -= 1;
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         let mut shape = Vec::new();
         loop {
             // Dimensions have a syntax of their own, so the text after the bracket is not
-            // tokenized.
+            // tokenised.
             let (at, text) = raw(&mut self.rest, &[',', ']'], DIM_LENGTH)?;
             if !text.is_empty() || !shape.is_empty() {
                 shape.push(self.dim(at, text)?);
@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
         }
         self.expect('}')?;
         if scope.height > HEIGHT {
-            return fail(at, "jaxprs call each other too deep");
+            return fail(at, "calls of jaxprs are nested too deeply");
         }
         let id = JaxprId(u32::try_from(self.heights.len()).unwrap_or(u32::MAX));
         self.heights.push(scope.height);

@@ -46,7 +46,7 @@ impl Parser<'_> {
                 let frame = self.frame()?;
                 let id = self.document.stacks.intern(frame);
                 if frames.insert(number, id).is_some() {
-                    return fail(at, format!("there are two frames {number}"));
+                    return fail(at, format!("frame {number} is defined twice"));
                 }
             }
         }
@@ -91,7 +91,7 @@ impl Parser<'_> {
         let link = self.document.stacks.chain(frame, caller);
         match links.insert(number, link) {
             None => Ok(()),
-            Some(_) => fail(at, format!("there are two links {number}")),
+            Some(_) => fail(at, format!("link {number} is defined twice")),
         }
     }
 
@@ -119,7 +119,7 @@ impl Parser<'_> {
         let (_, column) = self.integer("a column")?;
         match (u32::try_from(line), u32::try_from(column)) {
             (Ok(line), Ok(column)) => Ok((line, column)),
-            _ => fail(at, "there is no such line"),
+            _ => fail(at, "the position is out of range"),
         }
     }
 }

@@ -194,7 +194,7 @@ fn errors_have_a_position_and_a_reason() {
         ("{ lambda a:f32[1] = %3; . let in () }", "line 1, column 22: `%3` is not defined"),
         (
             "{ lambda a:f32[1048576] = ...; . let in () }",
-            "line 1, column 27: an array of type f32[1048576] takes more memory than there is for arrays",
+            "line 1, column 27: an array of type f32[1048576] exceeds the memory limit for arrays",
         ),
         ("{ lambda ; . let = jit[jaxpr=@1] in () }", "line 1, column 31: `@1` is not defined"),
         (
@@ -223,7 +223,7 @@ fn depth_is_bounded() {
             if text.starts_with('{') { text } else { format!("{{ lambda ; . let = f[a={text}") };
         let error = parse(&text, LIMIT).unwrap_err().to_string();
         assert!(
-            error.ends_with("this is nested too deep") || error.contains("expected"),
+            error.ends_with("this is nested too deeply") || error.contains("expected"),
             "{error}"
         );
     }
@@ -232,7 +232,7 @@ fn depth_is_bounded() {
         chain += &format!("@{i} = {{ lambda ; . let = jit[jaxpr=@{}] in () }}\n", i - 1);
     }
     let error = parse(&chain, LIMIT).unwrap_err();
-    assert_eq!((error.line, error.reason.as_str()), (202, "jaxprs call each other too deep"));
+    assert_eq!((error.line, error.reason.as_str()), (202, "calls of jaxprs are nested too deeply"));
 }
 
 #[test]

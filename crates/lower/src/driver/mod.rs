@@ -236,8 +236,9 @@ impl Driver<'_> {
             }
             if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
-                let tensor =
-                    tensor.ok_or_else(|| Error::Boundary(format!("a default of type {dtype}")))?;
+                let tensor = tensor.ok_or_else(|| {
+                    Error::Boundary(format!("an input of type {dtype} cannot have a default"))
+                })?;
                 self.graph.defaults.push((value, tensor));
             }
             self.state.frame.learn(value, self.graph.ty(value));

@@ -148,9 +148,9 @@ expansions! {
     AnyDiffers = "any-differs",
     /// A function is applied to the elements at the given indices.
     Apply = "apply",
-    /// From each window, the element with the preferred key is taken.
+    /// From each window, the element at the position of the selected number is taken.
     ChooseAndGather = "choose-and-gather",
-    /// The update of each window is added at the element with the preferred key.
+    /// The update of each window is added at the position of its selected number.
     ChooseAndScatter = "choose-and-scatter",
     /// Axes are reduced by a function.
     Fold = "fold",

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[derive(Debug)]
 pub(super) struct Loan(Mutex<Option<Lent>>);
 
-/// Points to the lent context. The lifetime is a placeholder.
+/// A pointer to the lent context. The lifetime is a placeholder.
 #[derive(Debug)]
 struct Lent(NonNull<Context<'static>>);
 

@@ -1,4 +1,4 @@
-//! Quantization of blocks: integers, scales and zero points.
+//! Quantisation of blocks: integers, scales and zero points.
 
 use half::{bf16, f16};
 
@@ -185,7 +185,7 @@ impl Scales {
     }
 }
 
-/// Packs four-bit integers into bytes, the first into the lower half.
+/// A packer of four-bit integers into bytes, the first into the lower half.
 struct Packer {
     packs: bool,
     half: Option<u8>,

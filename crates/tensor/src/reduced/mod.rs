@@ -1,4 +1,4 @@
-//! Weights in another type, computed only while they are read, so a quantized model needs no second
+//! Weights in another type, computed only while they are read, so a quantised model needs no second
 //! copy of the weights.
 
 mod block;
@@ -12,7 +12,7 @@ use self::block::Block;
 use self::floats::{convert, decode, encode, is_float};
 use crate::{DType, Tensor, TensorError};
 
-/// The block-wise quantization of a matrix to small integers. A block consists of neighbours in a
+/// The block-wise quantisation of a matrix to small integers. A block consists of neighbours in a
 /// column. They share a scale, and a zero point if the integers are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
@@ -25,7 +25,7 @@ pub struct Blocks {
     pub scale: DType,
 }
 
-/// A matrix quantized in blocks. An element is about `(values[i, j] - zero_point) * scale`, with
+/// A matrix quantised in blocks. An element is about `(values[i, j] - zero_point) * scale`, with
 /// the zero point and scale at `[i / size, j]`.
 #[derive(Clone, Debug)]
 pub struct Quantized {
@@ -112,7 +112,7 @@ impl Tensor {
         Ok(Tensor::reduced(dtype, self.shape(), reduced)?)
     }
 
-    /// Quantizes a matrix to small integers. Errors mention `name`.
+    /// Quantises a matrix to small integers. Errors mention `name`.
     pub fn quantized(&self, blocks: Blocks, name: &str) -> Result<Quantized, ReduceError> {
         self.check_float()?;
         let &[rows, columns] = self.shape() else {
@@ -211,7 +211,7 @@ impl Reduced {
                     rounded.clear();
                     for value in &floats {
                         if !encode(*to, *value, &mut rounded).is_finite() && value.is_finite() {
-                            return Err(self.error(&format!("holds {value}, too much for {to}")));
+                            return Err(self.error(&format!("holds {value}, too large for {to}")));
                         }
                     }
                     each(&rounded)

@@ -41,7 +41,7 @@ fn floats(tensor: &Tensor) -> Vec<f32> {
     floats
 }
 
-/// Returns the largest quantization error, in units of the block's scale.
+/// Returns the largest quantisation error, in units of the block's scale.
 fn worst(rows: usize, columns: usize, blocks: Blocks) -> f32 {
     let source = matrix(rows, columns, wave);
     let Quantized { values, scales, zero_points } = source.quantized(blocks, "w").unwrap();
@@ -142,7 +142,7 @@ fn unrepresentable_elements_are_errors() {
     }
     let large = matrix(1, 1, |_, _| 1e5).rounded(DType::F16, "w").unwrap();
     let problem = large.read().unwrap_err().to_string();
-    assert_eq!(problem, "`w` holds 100000, too much for f16; keep it as it is");
+    assert_eq!(problem, "`w` holds 100000, too large for f16; keep it as it is");
     let infinite = matrix(1, 1, |_, _| f32::INFINITY).rounded(DType::F16, "w").unwrap();
     assert_eq!(floats(&infinite), [f32::INFINITY]);
 }

@@ -50,7 +50,7 @@ pub(crate) fn with_fill(
 
 /// Returns the value of windows that are out of bounds; for complex numbers, its real part.
 pub(crate) fn fill(cx: &mut Context<'_>, dtype: DType) -> Result<ValueId> {
-    let none = || RuleError::unsupported(format!("a fill value for {dtype}"));
+    let none = || RuleError::unsupported(format!("fill values of type {dtype} are not supported"));
     let given: Option<Fill> = cx.param("fill_value")?;
     let tensor = match (given, dtype.int_range()) {
         (Some(Fill::Int(value)), Some(_)) => Tensor::int_scalar(dtype, value),

@@ -195,7 +195,7 @@ impl Scatter {
         let shape = cx.shape(operand);
         let is_inner = |axis: &usize| self.sizes[*axis] != shape[*axis];
         let inner: Vec<usize> = (0..shape.len()).filter(is_inner).collect();
-        // Writes to leading axes cover contiguous elements.
+        // `ScatterND` writes whole slices along leading axes.
         if inner.iter().enumerate().all(|(i, axis)| i == *axis) || !self.operand_batch.is_empty() {
             return None;
         }

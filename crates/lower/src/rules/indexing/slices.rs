@@ -48,8 +48,8 @@ impl Cut {
         taken.is_ok_and(|count| same(&count, &self.count)).then_some(end)
     }
 
-    /// Returns the position after the last one. Returns `None` if it would be before the first
-    /// element and cannot be written.
+    /// Returns an exclusive end after the last position, or `None` if a backward slice has none
+    /// that is correct for every size.
     fn behind_the_last(&self, size: &Dim) -> Option<Dim> {
         let (last, step) = (self.last(), Dim::Known(self.step));
         let next = last.clone() + step;

@@ -71,7 +71,7 @@ impl Pairs {
         Ok((upper, x.slice(cx, -2, &self.half, &self.rows())?))
     }
 
-    /// Returns the rotations that diagonalize the Hermitian matrices [[a, c], [c̄, b]] when applied
+    /// Returns the rotations that diagonalise the Hermitian matrices [[a, c], [c̄, b]] when applied
     /// to their columns, and their conjugates to the rows. `a` and `b` are real. All operands are
     /// (…, n/2, 1).
     #[track_caller]

@@ -1,4 +1,4 @@
-//! Products, factorizations and solvers, as loops over columns where ONNX has no operator.
+//! Products, factorisations and solvers, as loops over columns where ONNX has no operator.
 
 pub(crate) mod cholesky;
 pub(crate) mod cholesky_update;

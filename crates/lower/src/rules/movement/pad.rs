@@ -24,8 +24,8 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[ValueId]) -> Result {
             return Err(RuleError::unsupported("symbolic interior padding is not supported"));
         };
         let (mut before, mut after) = (before.clone(), after.clone());
-        // The padding after the last or before the first element may be part of the padding of that
-        // end.
+        // Every element is padded, so the padding after the last or before the first one may count
+        // as part of the padding of that end.
         let includes = |end: &Dim| end.as_known().is_some_and(|n| n >= between);
         if between == 0 || is_single(cx, value, axis) {
             // Nothing is between elements.

@@ -286,7 +286,8 @@ fn swap_channels(cx: &mut Context<'_>, kernel: ValueId, groups: i64) -> Result<V
 fn apart(cx: &mut Context<'_>, x: ValueId, axis: usize, groups: &Dim) -> Result<ValueId> {
     let mut shape = cx.shape(x).to_vec();
     let Some(each) = exact_div(&shape[axis], groups) else {
-        let reason = format!("{groups} groups in an axis of size {}", shape[axis]);
+        let reason =
+            format!("an axis of size {} cannot be split into {groups} groups", shape[axis]);
         return Err(RuleError::unsupported(reason));
     };
     shape.splice(axis..=axis, [groups.clone(), each]);

@@ -87,7 +87,7 @@ impl Window {
         Ok(x)
     }
 
-    /// Returns the axes with a window, a stride or padding.
+    /// Returns the axes that the window moves along or pads.
     pub(crate) fn moving_axes(&self) -> Vec<usize> {
         let still = |i: usize| {
             (&self.size[i], self.stride[i], &self.low[i], &self.high[i]) == (&ONE, 1, &ZERO, &ZERO)

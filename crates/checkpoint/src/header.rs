@@ -43,7 +43,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
             serde_json::from_value(value).map_err(|error| format!("`{name}`: {error}"))?;
         let (first, end) = written.data_offsets;
         if first > end || end > elements.len() {
-            return Err(format!("`{name}` extends beyond the file"));
+            return Err(format!("`{name}` is outside of the file"));
         }
         let dtype = dtype(&written.dtype).ok_or(written.dtype);
         let range = start + first..start + end;

@@ -298,7 +298,7 @@ impl<'py> Reader<'_, 'py> {
         eqn: &Bound<'py, PyAny>,
     ) -> Result<Option<JaxprId>> {
         if self.unknown.iter().filter(|outer| *outer == primitive).count() == MOST_NESTED {
-            return Ok(None); // it is implemented by itself
+            return Ok(None); // its implementation is recursive
         }
         let how = Expansion::Implementation;
         let Some(jaxpr) = self.expansions.trace(primitive, eqn, how)? else { return Ok(None) };

@@ -103,7 +103,8 @@ fn vectors(cx: &mut Context<'_>, triangle: Parts) -> Result<Parts> {
         let at = cx.op("Sub", &[last, at], Attrs::new())?;
         let sum = above.take(cx, -2, at)?.matmul(cx, carry[0])?;
         let value = values.take(cx, -1, at)?;
-        // Equal eigenvalues have a single vector, or arbitrary ones: a small distance finds one.
+        // Equal eigenvalues may have the same vector or arbitrary ones. A small distance in place
+        // of zero finds one.
         let distance = values.sub(cx, value)?;
         let size = distance.size(cx)?;
         let apart = cx.op("GreaterOrEqual", &[size, least], Attrs::new())?;

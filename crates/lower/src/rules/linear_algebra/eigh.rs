@@ -17,7 +17,7 @@ pub(crate) fn lower(cx: &mut Context<'_>, x: &[Parts]) -> Result<Vec<Parts>> {
     let (n, _) = matrix::sides(cx, a);
     let whole = subset.is_none_or(|(start, end)| start == Dim::Known(0) && end == n);
     if !whole {
-        // JAX computes only some eigenvalues on TPUs alone.
+        // JAX supports this only on TPUs.
         return Err(RuleError::unsupported(
             "computing only some of the eigenvalues is not supported",
         )

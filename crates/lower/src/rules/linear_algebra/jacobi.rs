@@ -170,7 +170,8 @@ fn symbolic_order(cx: &mut Context<'_>, half: &Dim) -> Result<ValueId> {
     let [order] = formulas(cx, sizes, |[place, half, before_half, last]| {
         let moved = place.less(half).select(place - 1.0, place + 1.0);
         let moved = place.equals(last).select(before_half, moved);
-        // With only two rows, both stay, so this case precedes the last position.
+        // With two rows, position 1 is also the last one and stays, so this case overrides that of
+        // the last position.
         let moved = place.equals(1.0).select(half, moved);
         [place.equals(0.0).select(place, moved)]
     })?;

@@ -52,8 +52,8 @@ fn is_behind(place: &Dim, size: &Dim) -> bool {
     is_computed && at_least(&(place.clone() - size.clone()), 0)
 }
 
-/// Returns a position along an axis as a number that is valid for every size, or the position itself
-/// if there is none.
+/// Returns a position along an axis as a number that is valid for every size, or the position
+/// itself if there is none.
 pub(crate) fn counted(place: &Dim, size: &Dim) -> Dim {
     if place.as_known().is_some() {
         return place.clone();

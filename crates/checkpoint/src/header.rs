@@ -9,12 +9,12 @@ use tensor::DType;
 /// The largest header that the format allows.
 const LARGEST: u64 = 100_000_000;
 
-/// What a header says of a tensor.
+/// The entry of one tensor in the header.
 pub(crate) struct Entry {
-    /// The element type, or the name of one that is not known here.
+    /// The element type, or its name if it is unknown here.
     pub(crate) dtype: Result<DType, String>,
     pub(crate) shape: Vec<usize>,
-    /// Where the elements are in the file.
+    /// The position of the elements in the file, in bytes.
     pub(crate) range: Range<usize>,
 }
 
@@ -26,7 +26,7 @@ struct Written {
     data_offsets: (usize, usize),
 }
 
-/// Every tensor of a file.
+/// Reads the header and returns every tensor of the file.
 pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
     let (length, rest) = file.split_first_chunk().ok_or("too short for a safetensors file")?;
     let length = u64::from_le_bytes(*length);
@@ -43,7 +43,7 @@ pub(crate) fn read(file: &[u8]) -> Result<Vec<(String, Entry)>, String> {
             serde_json::from_value(value).map_err(|error| format!("`{name}`: {error}"))?;
         let (first, end) = written.data_offsets;
         if first > end || end > elements.len() {
-            return Err(format!("`{name}` lies outside of the file"));
+            return Err(format!("`{name}` is outside of the file"));
         }
         let dtype = dtype(&written.dtype).ok_or(written.dtype);
         let range = start + first..start + end;

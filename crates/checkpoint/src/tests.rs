@@ -29,7 +29,7 @@ fn value(checkpoint: &Checkpoint, name: &str) -> f64 {
     }
 }
 
-/// The problem, without the path.
+/// Opens the checkpoint and returns the error message, without the path.
 fn problem(files: &[(&str, &[u8])], open: &str) -> String {
     let folder = folder(files);
     let error = Checkpoint::open(&folder.path().join(open)).unwrap_err().to_string();
@@ -104,7 +104,7 @@ fn several_files_are_one_checkpoint() {
 }
 
 #[test]
-fn what_is_wrong_with_several_files_is_said() {
+fn problems_of_several_files_are_reported() {
     let (a, b) = (one("a", 1.0), one("b", 2.0));
     let index = |text: &'static str| ("m.safetensors.index.json", text.as_bytes());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The conversion: read, then everything else without the interpreter.
+//! The conversion: reads the program, and does everything else without the interpreter.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,12 +26,12 @@ use crate::rules::{self, Registered, Shared};
 
 /// Converts a closed jaxpr.
 ///
-/// `name_of` gives a constant's path in the user's model, or `None`; `entry` is the traceback of the
-/// call to the converter, `function` the file, name and first line of the function it converts.
-/// The equations are listed in the file `calls`, and the program is written to the file `record`, with
-/// the values of weights if `record_weights` says so. `in_set` says that there are other models, which
-/// a pattern in `compute` or `weights` may be about.
-/// `fuel` is how many changes the optimiser may make, for tests: zero means none.
+/// `name_of` returns a constant's path in the user's model, or `None`. `entry` is the traceback of
+/// the call to the converter, `function` the file, name and first line of the converted function.
+/// The equations are listed in the file `calls`, and the program is written to the file `record`,
+/// with the values of weights if `record_weights` is set. `in_set` means that there are other
+/// models that a pattern in `compute` or `weights` may refer to. `fuel` limits the number of
+/// changes that the optimiser may make, for tests; zero allows none.
 #[pyfunction]
 #[pyo3(signature = (
     jaxpr, *, model_name, input_names, output_names, name_of, rules, detail, target, opset=None,
@@ -78,7 +78,7 @@ pub(crate) fn convert(
 ) -> PyResult<Model> {
     let detail = error::detail(py, detail)?;
     let written = detail != Detail::Off || source_map || calls.is_some() || record.is_some();
-    // Patterns may be about lines.
+    // Patterns may refer to lines.
     let resolve = written || results || !compute.is_empty();
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
@@ -150,7 +150,7 @@ pub(crate) fn convert(
         Ok((model, results, missed, fallbacks))
     });
     let resolve = |stacks: &mut Stacks, stack: StackId| {
-        // A stack that cannot be resolved leaves the message without its line.
+        // If a stack cannot be resolved, the message lacks its line.
         let _ = tracebacks.resolve(py, stacks, stack);
     };
     let error = match converted {
@@ -185,7 +185,7 @@ pub(crate) fn convert(
     Err(raised)
 }
 
-/// Element types by position, from their names in NumPy.
+/// Parses element types by position from their NumPy names.
 fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
     let known = |(i, name): (&usize, &String)| match DType::from_numpy_name(name) {
         Some(dtype) => Ok((*i, dtype)),
@@ -194,7 +194,7 @@ fn types(names: &BTreeMap<usize, String>) -> PyResult<BTreeMap<usize, DType>> {
     names.iter().map(known).collect()
 }
 
-/// What went wrong.
+/// An error of a conversion.
 enum Failure {
     /// The program cannot be written to a file.
     Record(onnx_file::Error),

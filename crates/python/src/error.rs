@@ -1,4 +1,5 @@
-//! The boundary: every Rust error becomes a diagnostic, and every diagnostic a Python exception.
+//! The boundary to Python: every Rust error becomes a diagnostic, and every diagnostic an
+//! exception.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use provenance::{Detail, Diagnostic, FrameKind, Origins, Place, StackId, Stacks}
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
-/// Why a jaxpr cannot be read.
+/// An error while reading a jaxpr.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// An element type that ONNX does not have.
+    /// An element type that does not exist in ONNX.
     #[error("the element type `{0}` does not exist in ONNX")]
     DType(String),
     /// A dimension that is too large for ONNX.
@@ -19,7 +20,7 @@ pub(crate) enum ReadError {
     /// A value that is not an array, such as a reference or a token.
     #[error("a value of type `{0}` is not an array and cannot be part of an ONNX model")]
     NoArray(String),
-    /// An equation that JAX itself cannot express in terms of others.
+    /// An equation that JAX itself cannot expand to others.
     #[error("`{primitive}`: {reason}")]
     Expansion {
         /// The primitive.
@@ -27,16 +28,16 @@ pub(crate) enum ReadError {
         /// JAX's reason.
         reason: String,
     },
-    /// A jaxpr that is not built as expected.
+    /// A jaxpr with an unexpected structure.
     #[error("the jaxpr cannot be read: {0}")]
     Malformed(String),
     /// An exception on the Python side.
     #[error(transparent)]
     Python(#[from] PyErr),
-    /// Any of these, at an equation.
+    /// Any of these errors, at an equation.
     #[error("{error}")]
     At {
-        /// What happened.
+        /// The error.
         error: Box<ReadError>,
         /// The equation's stack.
         stack: StackId,
@@ -44,7 +45,7 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
-    /// The same error, at an equation if one is known.
+    /// Adds the equation's stack, if it is known.
     pub(crate) fn at(self, stack: Option<StackId>) -> Self {
         match stack {
             Some(stack) => ReadError::At { error: Box::new(self), stack },
@@ -53,7 +54,7 @@ impl ReadError {
     }
 }
 
-/// The lines of source files, by path and number.
+/// Returns a function that reads lines of source files, by path and number.
 pub(crate) fn source_lines(
     py: Python<'_>,
 ) -> PyResult<impl Fn(&str, u32) -> Option<String> + use<'_>> {
@@ -78,7 +79,7 @@ pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> 
     build().unwrap_or_else(|error| error)
 }
 
-/// What a failed read tells the user.
+/// Returns the exception for a failed read.
 pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyErr {
     let (error, places) = match error {
         ReadError::At { error, stack } => {
@@ -101,7 +102,7 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     raise(py, family, &Diagnostic { code, message, places, help })
 }
 
-/// The exception for a failed write.
+/// Returns the exception for a failed write.
 pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
     let onnx_file::Error::Io { path, source } = error else {
         let (origins, mut stacks) = (Origins::default(), Stacks::default());
@@ -110,7 +111,7 @@ pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
         return raise(py, family, &diagnostic);
     };
     if source.kind() == std::io::ErrorKind::InvalidData {
-        // Not the file that is written, but what is written into it.
+        // The problem is not the file, but the data that is written to it.
         return writing(py, onnx_file::Error::contents(source));
     }
     let path = path.display().to_string();
@@ -122,18 +123,18 @@ pub(crate) fn writing(py: Python<'_>, error: onnx_file::Error) -> PyErr {
     }
 }
 
-/// The exception for a type that models cannot be made to compute in.
+/// Returns the exception for an unknown precision.
 pub(crate) fn precision(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {
         code: "invalid-option",
-        message: format!("nothing computes in {text:?}"),
+        message: format!("models cannot compute in {text:?}"),
         places: vec![],
         help: Some("precisions are float16, bfloat16 and float32".to_owned()),
     };
     raise(py, Family::InvalidInput, &diagnostic)
 }
 
-/// The exception for a format of weights that there is not.
+/// Returns the exception for an unknown weight format.
 pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
     let diagnostic = Diagnostic {
         code: "invalid-option",
@@ -146,7 +147,7 @@ pub(crate) fn format(py: Python<'_>, text: &str) -> PyErr {
 
 const FORMATS: &str = "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a block size, a power of two from 16 on: int4:64; of several, such as int4,float16, the first suitable one is taken";
 
-/// The detail level, from the word that Python passes.
+/// Parses the detail level that Python passes.
 pub(crate) fn detail(py: Python<'_>, word: &str) -> PyResult<Detail> {
     word.parse().map_err(|error: provenance::DetailError| {
         let diagnostic = Diagnostic {

@@ -1,4 +1,4 @@
-//! Files: how Python found them, which the names that they are written under are made from.
+//! Python's view of source files, which determines the names that they are recorded under.
 
 use provenance::{FileNames, FrameKind, Imports, Roots, as_folder, folder_of};
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::jax_names::{CONVERTER_PACKAGE, JAX_PACKAGES, NOTEBOOK, STANDARD_LIBRARY_MODULE, attr};
 
-/// What is known about files.
+/// The known source files.
 #[derive(Debug)]
 pub(super) struct Files(FileNames);
 
@@ -16,17 +16,18 @@ impl Files {
         Ok(Self(FileNames::new(roots(py)?, absolute)))
     }
 
-    /// Whose code the file at `path` holds, and the name it is written under.
+    /// Returns the kind of code in the file at `path`, and the name that it is recorded under.
     pub(super) fn classify(&mut self, py: Python<'_>, path: &str) -> PyResult<(FrameKind, String)> {
         self.0.classify(path, |working| imports(py, working))
     }
 
-    /// The texts of the user's files that are not on disk, such as the cells of a notebook, by path.
+    /// Returns the contents of the user's files that are not on disk, such as the cells of a
+    /// notebook, by path.
     pub(super) fn unsaved(&self, py: Python<'_>) -> PyResult<FxHashMap<String, String>> {
         let mut texts = FxHashMap::default();
         for path in self.0.of_user().filter(|path| !std::path::Path::new(path).is_file()) {
             let linecache = py.import("linecache")?;
-            // What was imported from an archive is found through its module.
+            // Code that was imported from an archive is found through its module.
             let module = self.0.module(path).and_then(|name| {
                 py.import("sys").ok()?.getattr("modules").ok()?.get_item(name).ok()
             });
@@ -63,7 +64,7 @@ fn imports(py: Python<'_>, working: &str) -> PyResult<Imports> {
     let mut imports = Imports::default();
     let modules = sys.getattr("modules")?.cast_into::<PyDict>().map_err(PyErr::from)?;
     for (name, module) in modules.iter() {
-        // The dictionary, since asking a lazy module for an attribute may load it.
+        // The dictionary is read, since accessing an attribute of a lazy module may load it.
         let Some(about) = module.getattr_opt(attr::__dict__(py))? else { continue };
         let Ok(about) = about.cast_into::<PyDict>() else { continue };
         let file = about.get_item(attr::__file__(py))?;
@@ -84,8 +85,8 @@ fn imports(py: Python<'_>, working: &str) -> PyResult<Imports> {
     Ok(imports)
 }
 
-/// The cells of the notebook or IPython session that is running: their numbers, by the paths that
-/// their code goes by.
+/// Returns the cells of the running notebook or IPython session: their numbers, by the paths of
+/// their code.
 fn cells(py: Python<'_>) -> PyResult<FxHashMap<String, i64>> {
     let (module, get, compiler, map) = NOTEBOOK;
     let modules = py.import("sys")?.getattr("modules")?;

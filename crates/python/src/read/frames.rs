@@ -12,13 +12,13 @@ use super::files::Files;
 use super::{Address, address};
 use crate::jax_names::{self, FUNCTION_FRAME, attr};
 
-/// The tracebacks behind stack ids, and what is known about their frames.
+/// The tracebacks behind stack ids, and the known frames.
 #[derive(Debug)]
 pub(crate) struct Tracebacks(RefCell<Known>);
 
 #[derive(Debug)]
 struct Known {
-    /// In the order of their stack ids.
+    /// The tracebacks in the order of their stack ids.
     tracebacks: Vec<(StackId, Py<PyAny>, Part)>,
     parts: FxHashMap<(StackId, Part), StackId>,
     by_address: FxHashMap<Address, StackId>,
@@ -27,7 +27,7 @@ struct Known {
     files: Files,
 }
 
-/// Which frames of a traceback a stack consists of: those inside the call of one function and
+/// The part of a traceback that a stack consists of: the frames inside the call of one function and
 /// outside that of another, counted from the outermost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Part {
@@ -35,7 +35,7 @@ struct Part {
     outside: Option<usize>,
 }
 
-/// What a frame of a traceback is.
+/// The role of a frame in a traceback.
 #[derive(Clone, Copy, Debug)]
 enum Resolved {
     Frame(FrameId),
@@ -43,7 +43,7 @@ enum Resolved {
     Hidden,
     /// The frame of this project between a function of the model and its caller.
     Function,
-    /// The frame that traced the function: what follows belongs to its caller.
+    /// The frame that traced the function. The frames after it belong to its caller.
     Boundary,
 }
 
@@ -69,7 +69,7 @@ impl Tracebacks {
         })))
     }
 
-    /// The stack of a traceback object.
+    /// Returns the stack of a traceback object.
     pub(super) fn stack(&self, traceback: &Bound<'_, PyAny>, stacks: &mut Stacks) -> StackId {
         let mut known = self.0.borrow_mut();
         let known = &mut *known;
@@ -80,8 +80,8 @@ impl Tracebacks {
         })
     }
 
-    /// The part of a stack that is inside the call of the function at one depth and outside the one
-    /// at another.
+    /// Returns the part of a stack inside the function call at one depth and outside the call at
+    /// another.
     pub(super) fn part(
         &self,
         py: Python<'_>,
@@ -104,7 +104,7 @@ impl Tracebacks {
         })
     }
 
-    /// The frame that stands for the definition of a function: its file, name and first line.
+    /// Returns a frame for the definition of a function: its file, name and first line.
     pub(crate) fn definition(
         &self,
         py: Python<'_>,
@@ -115,7 +115,8 @@ impl Tracebacks {
         Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
     }
 
-    /// The texts of the user's files that are not on disk, such as the cells of a notebook, by path.
+    /// Returns the contents of the user's files that are not on disk, such as the cells of a
+    /// notebook, by path.
     pub(crate) fn unsaved(&self, py: Python<'_>) -> PyResult<FxHashMap<String, String>> {
         self.0.borrow().files.unsaved(py)
     }

@@ -1,4 +1,4 @@
-//! Name stacks: the modules that an equation belongs to, and the functions.
+//! Name stacks: the modules and functions that an equation belongs to.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use super::{Reader, Result, address};
 use crate::jax_names::{FUNCTION_SCOPE, attr, class};
 
-/// What a name stack says: the scope, levels separated by `/`, and the calls of functions.
+/// The contents of a name stack: the scope, with levels separated by `/`, and the calls of
+/// functions.
 pub(super) type Scopes = (Arc<str>, Arc<[Entered]>);
 
 impl<'py> Reader<'_, 'py> {
@@ -44,7 +45,7 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// The call that a level of a name stack represents.
+/// Parses the function call that a level of a name stack represents.
 fn function(level: &str) -> Option<(&str, Arc<Function>)> {
     let (prefix, separator) = FUNCTION_SCOPE;
     let mut parts = level.strip_prefix(prefix)?.splitn(4, separator);

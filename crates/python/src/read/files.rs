@@ -1,5 +1,7 @@
 //! Files: how Python found them, which the names that they are written under are made from.
 
+use std::path::Path;
+
 use provenance::{FileNames, FrameKind, Imports, Roots, as_folder, folder_of};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -43,6 +45,9 @@ impl Files {
     }
 }
 
+/// Files and folders that the top folder of a project has.
+const MARKERS: [&str; 3] = ["pyproject.toml", ".git", "setup.py"];
+
 fn roots(py: Python<'_>) -> PyResult<Roots> {
     let folder = |module: &str| -> PyResult<Option<String>> {
         let file: Option<String> = py.import(module)?.getattr(attr::__file__(py))?.extract()?;
@@ -55,6 +60,8 @@ fn roots(py: Python<'_>) -> PyResult<Roots> {
         jax: jax.into_iter().flatten().collect(),
         converter: folder(CONVERTER_PACKAGE)?,
         standard: folder(STANDARD_LIBRARY_MODULE)?,
+        home: std::env::home_dir().map(|home| as_folder(&home.to_string_lossy())),
+        is_project: |folder| MARKERS.iter().any(|marker| Path::new(folder).join(marker).exists()),
     })
 }
 

@@ -95,6 +95,9 @@ impl Tables {
             within(frame.0, self.files.len(), "file")?;
             within(frame.1, self.functions.len(), "function")?;
         }
+        for file in &self.edited {
+            within(*file, self.files.len(), "file")?;
+        }
         for (own, stack) in self.stacks.iter().enumerate() {
             within(stack.0, self.frames.len(), "frame")?;
             before(stack.1, own, "stack")?;
@@ -173,7 +176,7 @@ mod tests {
             MapNode { name: "/Cos".into(), origin: b, inputs: vec![0], outputs: vec!["y"] },
         ];
         let text = |path: &str| Some(format!("text of {path}"));
-        let sources = Sources { text: Some(&text), embed: true };
+        let sources = Sources { text: Some(&text), embed: true, edited: &[] };
         SourceMap::build(&["x"], &nodes, &origins, &stacks, None, sources)
     }
 

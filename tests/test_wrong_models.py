@@ -180,6 +180,63 @@ def test_what_was_changed_in_the_main_graph_is_named(
     assert "All other values agree" in found.certainty
 
 
+def _renamed(proto: onnx.ModelProto, *, constants: bool) -> onnx.ModelProto:
+    """A model whose values have other names, and whose nodes have none."""
+    renamed = copy.deepcopy(proto)
+    graph = renamed.graph
+    kept = {value.name for value in (*graph.input, *graph.output)}
+    kept |= set() if constants else {tensor.name for tensor in graph.initializer}
+    names: dict[str, str] = {}
+
+    def name(old: str) -> str:
+        return old if old in kept or not old else names.setdefault(old, f"v{len(names)}")
+
+    for tensor in graph.initializer:
+        tensor.name = name(tensor.name)
+    for node in graph.node:
+        node.name = ""
+        node.input[:] = [name(old) for old in node.input]
+        node.output[:] = [name(old) for old in node.output]
+    del graph.value_info[:]
+    return renamed
+
+
+@pytest.mark.parametrize("constants", [False, True])
+def test_swapped_operands_among_renamed_values(
+    model: Model, exported: onnx.ModelProto, constants: bool
+) -> None:
+    renamed = _renamed(exported, constants=constants)
+    subs = [node for node in renamed.graph.node if node.op_type == "Sub"]
+    subs[1].input[:] = [subs[1].input[1], subs[1].input[0]]
+    reference = to_onnx(model, [("B", 16)], stacktrace_metadata="sourcemap")
+    for found in (verify(model, renamed, [X]), verify(reference, renamed, [X])):
+        _names(found, "rest", "blocks.1")
+        assert found.value == subs[1].output[0]
+        assert "constant" not in found.message
+        assert not found.certainty.startswith("certain")
+
+
+def test_a_constant_of_the_same_name_elsewhere_is_not_a_reason() -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        y = x * 2.0  # first factor
+        z = jnp.sin(y)
+        return z * 3.0  # second factor
+
+    proto = to_onnx(fn, [(4, 16)])
+    first, second = (node for node in proto.graph.node if node.op_type == "Mul")
+    wrong = copy.deepcopy(proto)
+    # The constants change their names, and one of the products is a quotient.
+    names = {first.input[1]: second.input[1], second.input[1]: first.input[1]}
+    for tensor in wrong.graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in wrong.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    next(node for node in wrong.graph.node if node.op_type == "Mul").op_type = "Div"
+    found = verify(fn, wrong, [X])
+    _names(found, "first factor")
+    assert "this constant was changed" not in found.message
+
+
 @pytest.mark.slow
 def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> None:
     found = verify(model, _wrong(exported, _weight), [X])

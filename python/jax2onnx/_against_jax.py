@@ -308,7 +308,9 @@ class Against:
             outcome,
             pieces.nodes(outcome.expected.name),
             references,
-            different_constants(graph, self._other, pieces.nodes(outcome.expected.name), "JAX"),
+            different_constants(
+                graph, self._other, pieces.nodes(outcome.expected.name), references, "JAX"
+            ),
             {},
             by_name=entry is None or entry.by_name,
         )

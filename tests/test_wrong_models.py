@@ -545,3 +545,72 @@ def test_what_an_export_in_lower_precision_costs(dtype: str) -> None:
     assert f"tests/test_wrong_models.py:{_line('product')}" in places
     assert f"tests/test_wrong_models.py:{_line('squash')}" in places
     assert all(30 < row.signal_to_noise < 100 for row in found.by_line)
+
+
+def idle_branch(x: jax.Array) -> jax.Array:
+    return jax.lax.cond(  # branch
+        x[0, 0] < 100,
+        lambda v: jnp.cos(v) - 3,
+        lambda v: jnp.sin(v) * 2,
+        x,
+    )
+
+
+def idle_in_loop(x: jax.Array) -> jax.Array:
+    def step(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        carry = jax.lax.cond(  # inner branch
+            row[0] < 100, lambda v: jnp.cos(v) - 3, lambda v: jnp.sin(v) * 2, carry
+        )
+        return carry, carry
+
+    last, rows = jax.lax.scan(step, x[0], x)
+    return last + rows
+
+
+def idle_loop(x: jax.Array) -> jax.Array:
+    return jax.lax.while_loop(  # loop
+        lambda v: v[0, 0] > 100,
+        lambda v: jax.lax.cond(v[0, 1] > 0, lambda w: jnp.sin(w) * 2, lambda w: w - 1, v),
+        x,
+    )
+
+
+def both_in_turn(x: jax.Array) -> jax.Array:
+    def step(i: jax.Array, v: jax.Array) -> jax.Array:
+        return jax.lax.cond(i % 2 == 0, lambda w: jnp.cos(w) - 3, lambda w: jnp.sin(w) * 2, v)
+
+    return jax.lax.fori_loop(0, 2, step, x)
+
+
+@onnx_function
+def idle_function(x: jax.Array) -> jax.Array:
+    return idle_branch(x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "count", "where", "mark"),
+    [
+        (idle_branch, 2, "else_branch", "branch"),
+        (idle_in_loop, 2, "else_branch", "inner branch"),
+        (idle_loop, None, "body", "loop"),
+        (idle_function, 2, "else_branch", "branch"),
+    ],
+)
+def test_what_did_not_run_was_not_compared(fn: Any, count: int, where: str, mark: str) -> None:
+    proto = to_onnx(fn, [(4, 16)], stacktrace_metadata="sourcemap")
+    wrong = _wrong(proto, _operator("Sin", "Tanh"))
+    for found in (verify(fn, wrong, [X]), verify(proto, wrong, [X])):
+        assert found, found
+        assert found.message.startswith("all compared values agree: ")
+        ((why, n),) = [row for row in found.skipped_because.items() if "did not run" in row[0]]
+        assert count in (n, None)
+        assert f"is in the {where} of " in why
+        assert f"test_wrong_models.py:{_line(mark)} in " in why
+
+
+def test_branches_that_take_turns_both_run() -> None:
+    proto = to_onnx(both_in_turn, [(4, 16)])
+    assert any(node.op_type == "If" for node in _nodes(proto.graph))
+    found = verify(both_in_turn, proto, [X])
+    assert found.message.startswith("all values agree: "), found
+    assert "did not run" not in found.message

@@ -25,10 +25,11 @@ from jax2onnx._matching import (
     match,
     same_shape,
 )
+from jax2onnx._not_run import not_run
 from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
 from jax2onnx._places import Places
 from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
-from jax2onnx._verification import Verification, error_tables, said_skipped
+from jax2onnx._verification import Verification, agreement, error_tables, said_skipped
 
 if TYPE_CHECKING:
     from jax2onnx._core import Model, Results
@@ -126,6 +127,8 @@ class Against:
                 compared += 1
         if pieces.left:
             self._skipped[LEFT] += pieces.left
+        idle = not_run(self._other, self._given, self._places)
+        self._skipped.update(idle)
         if self._other.functions:
             errors = self._inside_functions(errors)
         tables = error_tables(errors, self._places)
@@ -134,7 +137,7 @@ class Against:
             others = len({outcome.expected.name for outcome in found} - {first.expected.name})
             answer = self._explained(first, others, pieces)
         else:
-            answer = self._added_up(compared, precision)
+            answer = self._added_up(compared, precision, whole=not idle)
         return replace(
             answer,
             compared=compared,
@@ -261,7 +264,7 @@ class Against:
             for dim, size in zip(var.aval.shape, leaf.shape, strict=True)
         )
 
-    def _added_up(self, compared: int, precision: str) -> Verification:
+    def _added_up(self, compared: int, precision: str, *, whole: bool) -> Verification:
         """Whether the outputs agree when the model computes all values itself."""
         outputs = self._other.outputs
         values = self._other.run(outputs, self._given, self._other_types)
@@ -288,9 +291,7 @@ class Against:
                 )
                 certainty = "certain: no node is wrong, small errors add up."
                 return Verification(ok=False, message=message, value=name, certainty=certainty)
-        without = f", {self._skipped.total()} not compared" if self._skipped else ""
-        lines = [f"all values agree: {compared} compared{without}", *said_skipped(self._skipped)]
-        return Verification(ok=True, message="\n".join(lines))
+        return agreement(compared, self._skipped, whole=whole)
 
     def _explained(self, outcome: Outcome, others: int, pieces: Pieces) -> Verification:
         """What is wrong: a rule, or what became of the model since."""

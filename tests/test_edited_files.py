@@ -184,7 +184,9 @@ def test_code_compiled_under_the_name_of_another_file(load: Load) -> None:
 def test_code_that_an_import_hook_rewrote_keeps_its_text() -> None:
     def function(x: jax.Array) -> jax.Array:
         assert x.shape == (2,)
-        y = jnp.sin(x)
+        y = jnp.sin(
+            x,
+        )
         assert y.ndim == 1, y
         return y
 

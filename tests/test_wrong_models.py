@@ -614,3 +614,50 @@ def test_branches_that_take_turns_both_run() -> None:
     found = verify(both_in_turn, proto, [X])
     assert found.message.startswith("all values agree: "), found
     assert "did not run" not in found.message
+
+
+ANGLES = RANDOM.uniform(0, 6, size=(4, 8)).astype(np.float32)
+
+
+def rotation(x: jax.Array) -> jax.Array:
+    small = x.astype(jnp.bfloat16)  # rounding
+    cos, sin = jnp.cos(ANGLES).astype(small.dtype), jnp.sin(ANGLES).astype(small.dtype)
+    a, b = jnp.split(small, 2, axis=-1)
+    real = a * cos - b * sin  # real
+    imaginary = a * sin + b * cos  # imaginary
+    turned = jnp.concatenate([real, imaginary], axis=-1)  # turned
+    return turned.astype(jnp.float32)
+
+
+def _unrounded(proto: onnx.ModelProto, number: int) -> onnx.ModelProto:
+    """A model without one of its conversions to bfloat16."""
+    wrong = copy.deepcopy(proto)
+    to = [a for n in wrong.graph.node if n.op_type == "Cast" for a in n.attribute]
+    [a for a in to if a.i == onnx.TensorProto.BFLOAT16][number].i = onnx.TensorProto.FLOAT
+    del wrong.graph.value_info[:]
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("operators", "number", "mark"),
+    [
+        ("native", 0, "rounding"),
+        ("native", 1, "turned"),
+        ("elementary", 0, "rounding"),
+        ("elementary", 1, "real"),
+        ("elementary", 4, "imaginary"),
+    ],
+)
+def test_a_rotation_that_is_not_rounded(operators: Any, number: int, mark: str) -> None:
+    proto = to_onnx(rotation, [(4, 16)], operators=operators)
+    assert any(node.op_type == "RotaryEmbedding" for node in proto.graph.node) == (
+        operators == "native"
+    )
+    assert (right := verify(rotation, proto, [X])), right
+    wrong = _unrounded(proto, number)
+    found = verify(rotation, wrong, [X])
+    _names(found, mark)
+    assert found.message.startswith("[value-differs] `Cast` differs from JAX")
+    assert found.certainty.startswith("certain: ")
+    # Who gives a tolerance decides what is a difference.
+    assert verify(rotation, wrong, [X], rtol=0.1, atol=0.1)

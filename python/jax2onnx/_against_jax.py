@@ -24,9 +24,10 @@ from jax2onnx._matching import (
     comparable,
     match,
     same_shape,
+    same_types,
 )
 from jax2onnx._not_run import not_run
-from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
+from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances, computed_in
 from jax2onnx._places import Places
 from jax2onnx._runtime import NCHW, Runnable, as_tensor, real_array
 from jax2onnx._verification import Verification, agreement, error_tables, said_skipped
@@ -110,7 +111,14 @@ class Against:
         times = Counter(self._matches[name].name for name in names if name in self._matches)
         times.update(self._other.outputs)
         pieces = Pieces(
-            self._other, self._given, self._other_types, stops, kept, times, self._tolerances
+            self._other,
+            self._given,
+            self._other_types,
+            stops,
+            kept,
+            times,
+            self._tolerances,
+            same_types(self._one, self._other, self._matches),
         )
         errors: dict[str, Error] = {}
         found: list[Outcome] = []
@@ -319,7 +327,10 @@ class Against:
         if not references or any(value not in given for value in read):
             return self._of_rule(finding, others)
         right = graph.run([name], given, self._types, stops)[name]
-        if difference(outcome.expected.array, right, precision=outcome.precision) is not None:
+        # The export may compute in a coarser type than the model.
+        made = [n for node in references for n in node.output if n in self._types]
+        exported = computed_in(outcome.precision, [self._types[n].code for n in made], references)
+        if difference(outcome.expected.array, right, precision=exported) is not None:
             return self._of_rule(finding, others)
         return self._of_model(finding, graph, given, others)
 

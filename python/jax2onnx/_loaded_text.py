@@ -33,7 +33,7 @@ def loaded_text(
 ) -> tuple[str | None, bool]:
     """Returns the text that the code of a file was compiled from, if it is still known.
 
-    The second result is `True` if there is a text, but another one than what was compiled.
+    The second result is `True` if all texts of the file differ from the compiled one.
     """
     differs = False
     for text in _candidates(path, module):
@@ -109,10 +109,10 @@ def _has_lines(found: Sequence[CodeType], code: CodeType, offsets: Sequence[int]
         if line is not None:
             lines.update(range(line, (end_line or line) + 1))
     wanted = _by_line(code)
-    if not lines or not all(wanted.get(line) for line in lines):
+    if not any(wanted.get(line) for line in lines):
         return False
     return any(
-        all(instructions.get(line) == wanted[line] for line in lines)
+        all(instructions.get(line) == wanted.get(line) for line in lines)
         for instructions in map(_by_line, found)
     )
 

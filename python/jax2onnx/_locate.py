@@ -9,7 +9,17 @@ import numpy as np
 
 from jax2onnx._compare import Error, coarser, difference
 from jax2onnx._graphs import Graph, as_types
-from jax2onnx._matching import ABSENT, LEFT, RESHAPED, UNFIT, Match, comparable, match, same_shape
+from jax2onnx._matching import (
+    ABSENT,
+    LEFT,
+    RESHAPED,
+    UNFIT,
+    Match,
+    comparable,
+    match,
+    same_shape,
+    same_types,
+)
 from jax2onnx._pieces import Expected, Outcome, Pieces, Tolerances
 from jax2onnx._rounds import Round, Rounds, has_body
 
@@ -112,7 +122,14 @@ class Pair:
         }
         times = Counter(entry.name for entry in usable.values())
         pieces = Pieces(
-            self.other, self._given_other, self._other_types, stops, kept, times, self._tolerances
+            self.other,
+            self._given_other,
+            self._other_types,
+            stops,
+            kept,
+            times,
+            self._tolerances,
+            same_types(self.one, self.other, self.matches),
         )
         found: list[Outcome] = []
         for outcome in pieces.compare(self._expected(usable)):

@@ -142,6 +142,17 @@ def same_shape(one: Type, other: Type) -> bool:
     )
 
 
+def same_types(one: Graph, other: Graph, matches: Mapping[str, Match]) -> "set[str]":
+    """The constants of `other` whose counterparts in `one` have the same element types."""
+    pairs = ((name, entry.name) for name, entry in matches.items() if name in one.constants)
+    return {
+        theirs
+        for ours, theirs in pairs
+        if theirs in other.constants
+        and one.constants[ours].data_type == other.constants[theirs].data_type
+    }
+
+
 def _skeleton(graph: Graph, inputs: Iterable[str]) -> bytes:
     import onnx
 

@@ -106,12 +106,12 @@ class _Marking:
         bodies = [(a.g, inside[a.name]) for a in copy.attribute if a.HasField("g")]
         if node.op_type == "If":
             for graph_proto, flags in bodies:
-                for body in names:
-                    if body not in flags:
+                for number in names:
+                    if number not in flags:
                         absent = self._constant(value=False)
                         graph_proto.node.append(absent)
-                        flags[body] = absent.output[0]
-                    graph_proto.output.append(_flag(flags[body]))
+                        flags[number] = absent.output[0]
+                    graph_proto.output.append(_flag(flags[number]))
             copy.output.extend(names.values())
             return [], copy, names
         return self._carried(copy, bodies[0], names), copy, names

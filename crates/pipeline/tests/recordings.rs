@@ -66,7 +66,7 @@ fn options_are_recorded() {
         let text = program(&format!("model[\n  {option}\n]"), input, eqns);
         let recording = parsed(&text);
         let Recording { program, boundary, options, stacks, .. } = &recording;
-        let sources = Sources { text: None, embed: false };
+        let sources = Sources::default();
         let lines = Lines { stacks, entry: None, function: None, sources };
         let recorded = record(program, boundary, options, &lines, true);
         assert!(recorded.contains(option), "{option}: {recorded}");
@@ -81,7 +81,7 @@ fn options_are_recorded() {
 fn omitted_options_have_their_default() {
     let recording = parsed(&program("", "f32[B]", SIN));
     let Recording { program, boundary, options, stacks, .. } = &recording;
-    let sources = Sources { text: None, embed: false };
+    let sources = Sources::default();
     let lines = Lines { stacks, entry: None, function: None, sources };
     let recorded = record(program, boundary, options, &lines, true);
     for option in ["opset", "target", "operators", "compute", "weights", "assume"] {

@@ -1,7 +1,6 @@
 //! The conversion: reads the program, and does everything else without the interpreter.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,14 +12,13 @@ use pipeline::{Converted, Lines, Options, Places, Target};
 use provenance::{Detail, Origins, Sources, StackId, Stacks};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rustc_hash::FxHashMap;
 use tensor::DType;
 
 use crate::calls;
 use crate::error;
 use crate::forms::forms;
 use crate::model::Model;
-use crate::read::{self, StackOptions, Traced};
+use crate::read::{self, LoadedTexts, StackOptions, Traced};
 use crate::results::{self, Results};
 use crate::rules::{self, Registered, Shared};
 
@@ -83,7 +81,7 @@ pub(crate) fn convert(
     let stacks = StackOptions { entry: entry.as_ref(), resolve, absolute_paths };
     let primitives = rules.iter().map(|(primitive, ..)| primitive.as_str()).collect();
     let traced = read::read(&jaxpr, &name_of, &primitives, &stacks)
-        .map_err(|(error, stacks)| error::reading(py, error, &stacks))?;
+        .map_err(|failed| error::reading(py, *failed))?;
     let Traced { program, mut stacks, tracebacks, entry, external, jaxprs } = traced;
     let shared = Shared::new(external, jaxprs);
     let external = rules::external(py, rules, &tracebacks, &shared)?;
@@ -129,12 +127,11 @@ pub(crate) fn convert(
     let function = function.filter(|_| resolve);
     let function = function.map(|f| tracebacks.definition(py, f)).transpose()?;
     let wants_map = source_map || detail == Detail::SourceMap;
-    let unsaved = if wants_map { tracebacks.unsaved(py)? } else { FxHashMap::default() };
+    let texts = if wants_map { tracebacks.texts(py)? } else { LoadedTexts::default() };
     let mut origins = Origins::default();
     let converted = py.detach(|| {
-        let saved = |path: &str| fs::read(path).ok().map(provenance::source_text);
-        let text = |path: &str| unsaved.get(path).cloned().or_else(|| saved(path));
-        let sources = Sources { text: Some(&text), embed: embed_sources };
+        let text = |path: &str| texts.known.get(path).cloned();
+        let sources = Sources { text: Some(&text), embed: embed_sources, edited: &texts.edited };
         let lines = Lines { stacks: &stacks, entry, function: function.as_ref(), sources };
         if let Some(path) = &record {
             let text = pipeline::record(&program, &boundary, &options, &lines, record_weights);
@@ -160,7 +157,9 @@ pub(crate) fn convert(
             let model = model.with_fallbacks(places.fallbacks(&fallbacks));
             return match results {
                 None => Ok(model),
-                Some(entries) => model.with_results(py, Results::new(entries, origins, stacks)),
+                Some(entries) => {
+                    model.with_results(py, Results::new(entries, origins, stacks, texts))
+                }
             };
         }
         Err(Failure::Record(error)) => return Err(error::writing(py, error)),
@@ -180,7 +179,9 @@ pub(crate) fn convert(
         diagnostic.places.push(rule.place.clone());
         diagnostic.help.clone_from(&rule.help);
     }
-    let raised = error::raise(py, family, &diagnostic);
+    // Only now are the frames of the diagnostic known.
+    let texts = tracebacks.texts(py).unwrap_or_default();
+    let raised = error::raise_at(py, family, &diagnostic, &texts);
     raised.set_cause(py, rule.and_then(|rule| rule.cause));
     Err(raised)
 }

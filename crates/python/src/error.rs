@@ -8,6 +8,8 @@ use provenance::{Detail, Diagnostic, FrameKind, Origins, Place, StackId, Stacks}
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
+use crate::read::{FailedRead, LoadedTexts};
+
 /// An error while reading a jaxpr.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
@@ -54,24 +56,21 @@ impl ReadError {
     }
 }
 
-/// Returns a function that reads lines of source files, by path and number.
-pub(crate) fn source_lines(
-    py: Python<'_>,
-) -> PyResult<impl Fn(&str, u32) -> Option<String> + use<'_>> {
-    let linecache = py.import("linecache")?;
-    Ok(move |path: &str, number: u32| {
-        let line = linecache.call_method1("getline", (path, number));
-        let text: String = line.ok()?.extract().ok()?;
-        (!text.is_empty()).then_some(text)
-    })
+/// Raises a diagnostic without source lines of the user's files as an exception of its family.
+pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> PyErr {
+    raise_at(py, family, diagnostic, &LoadedTexts::default())
 }
 
 /// Raises a diagnostic as an exception of its family.
-pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> PyErr {
+pub(crate) fn raise_at(
+    py: Python<'_>,
+    family: Family,
+    diagnostic: &Diagnostic,
+    texts: &LoadedTexts,
+) -> PyErr {
     let build = || -> PyResult<PyErr> {
-        let line = source_lines(py)?;
         let class = py.import("jax2onnx.errors")?.getattr(family.class_name())?;
-        let place = diagnostic.render_places(&line);
+        let place = texts.render(py, diagnostic);
         let help = diagnostic.help.as_deref().unwrap_or_default();
         let error = class.call1((diagnostic.code, &diagnostic.message, place, help))?;
         Ok(PyErr::from_value(error))
@@ -80,7 +79,8 @@ pub(crate) fn raise(py: Python<'_>, family: Family, diagnostic: &Diagnostic) -> 
 }
 
 /// Returns the exception for a failed read.
-pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyErr {
+pub(crate) fn reading(py: Python<'_>, failed: FailedRead) -> PyErr {
+    let FailedRead { error, stacks, texts } = failed;
     let (error, places) = match error {
         ReadError::At { error, stack } => {
             let frame = stacks.frames(stack).find(|f| f.kind == FrameKind::User);
@@ -92,14 +92,16 @@ pub(crate) fn reading(py: Python<'_>, error: ReadError, stacks: &Stacks) -> PyEr
     let message = error.to_string();
     let (family, code, help) = match error {
         ReadError::Python(error) => return error,
-        ReadError::At { error, .. } => return reading(py, *error, stacks),
+        ReadError::At { error, .. } => {
+            return reading(py, FailedRead { error: *error, stacks, texts });
+        }
         ReadError::DType(_) => (Family::Unsupported, "unsupported-dtype", None),
         ReadError::Dimension(_) => (Family::Unsupported, "unsupported-dimension", None),
         ReadError::NoArray(_) => (Family::Unsupported, "unsupported-value", None),
         ReadError::Expansion { .. } => (Family::Unsupported, "unsupported-equation", None),
         ReadError::Malformed(_) => (Family::Internal, "unexpected-jaxpr", Some(REPORT.to_owned())),
     };
-    raise(py, family, &Diagnostic { code, message, places, help })
+    raise_at(py, family, &Diagnostic { code, message, places, help }, &texts)
 }
 
 /// Returns the exception for a failed write.

@@ -155,5 +155,8 @@ pub(crate) const CONVERTER_PACKAGE: &str = "jax2onnx";
 pub(crate) const NOTEBOOK: (&str, &str, &str, &str) =
     ("IPython", "get_ipython", "compile", "_filename_map");
 
+/// The module and the function that find the text which code was compiled from.
+pub(crate) const LOADED_TEXT: (&str, &str) = ("jax2onnx._loaded_text", "loaded_text");
+
 /// A module at the root of the standard library.
 pub(crate) const STANDARD_LIBRARY_MODULE: &str = "os";

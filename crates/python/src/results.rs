@@ -8,7 +8,7 @@ use provenance::{CallId, Diagnostic, Emitter, Origins, ScopeId, Stacks};
 use pyo3::prelude::*;
 use tensor::{DType, Type};
 
-use crate::error::source_lines;
+use crate::read::LoadedTexts;
 
 /// An equation that was lowered into the main graph.
 #[derive(Debug)]
@@ -79,11 +79,17 @@ pub(crate) struct Results {
     entries: Vec<Entry>,
     origins: Origins,
     stacks: Mutex<Stacks>,
+    texts: LoadedTexts,
 }
 
 impl Results {
-    pub(crate) fn new(entries: Vec<Entry>, origins: Origins, stacks: Stacks) -> Self {
-        Self { entries, origins, stacks: Mutex::new(stacks) }
+    pub(crate) fn new(
+        entries: Vec<Entry>,
+        origins: Origins,
+        stacks: Stacks,
+        texts: LoadedTexts,
+    ) -> Self {
+        Self { entries, origins, stacks: Mutex::new(stacks), texts }
     }
 }
 
@@ -111,7 +117,7 @@ impl Results {
             Places { origins: &self.origins, stacks: &mut stacks, resolve: &|_, _| {} };
         let places = places.of_call(entry.call, entry.scope).into_iter().collect();
         let diagnostic = Diagnostic { code: "", message: String::new(), places, help: None };
-        Ok(diagnostic.render_places(&source_lines(py)?))
+        Ok(self.texts.render(py, &diagnostic))
     }
 
     /// Returns the rule that lowered an equation, with the line that emitted the node of a result.

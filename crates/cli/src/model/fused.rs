@@ -335,7 +335,7 @@ mod tests {
             outputs: vec![output],
         };
         let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
-        let sources = Sources { text: None, embed: false };
+        let sources = Sources { text: None, embed: false, edited: &[] };
         SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
     }
 

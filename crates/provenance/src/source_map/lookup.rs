@@ -181,6 +181,13 @@ impl SourceMap {
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
+    /// The files that were edited after their code had been loaded and before the export. The lines
+    /// in the map are those of a text that is not known.
+    pub fn edited(&self) -> impl Iterator<Item = &str> {
+        let files = self.tables.edited.iter().filter_map(|at| self.tables.files.get(*at as usize));
+        files.map(|entry| entry.0.as_str())
+    }
+
     fn source(&self, origin: usize, calls: &[usize]) -> Source<'_> {
         let tables = &self.tables;
         let origin = &tables.origins[origin];

@@ -34,6 +34,8 @@ pub struct SourceMap {
 struct Tables {
     version: u32,
     files: Vec<FileEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    edited: Vec<u32>,
     functions: Vec<String>,
     frames: Vec<FrameEntry>,
     stacks: Vec<StackEntry>,

@@ -95,6 +95,9 @@ impl Tables {
             within(frame.0, self.files.len(), "file")?;
             within(frame.1, self.functions.len(), "function")?;
         }
+        for file in &self.edited {
+            within(*file, self.files.len(), "file")?;
+        }
         for (own, stack) in self.stacks.iter().enumerate() {
             within(stack.0, self.frames.len(), "frame")?;
             before(stack.1, own, "stack")?;
@@ -148,6 +151,10 @@ mod tests {
 
     /// Two nodes: `b`, inside a jitted function that is called on line 7, reads `a`.
     fn sample() -> SourceMap {
+        sample_with(&[])
+    }
+
+    fn sample_with(edited: &[String]) -> SourceMap {
         let (mut stacks, mut origins) = (Stacks::default(), Origins::default());
         let mut stack = |function, line, kind| {
             let (id, frame) = (stacks.reserve(), stacks.intern(frame(function, line, kind)));
@@ -173,7 +180,7 @@ mod tests {
             MapNode { name: "/Cos".into(), origin: b, inputs: vec![0], outputs: vec!["y"] },
         ];
         let text = |path: &str| Some(format!("text of {path}"));
-        let sources = Sources { text: Some(&text), embed: true };
+        let sources = Sources { text: Some(&text), embed: true, edited };
         SourceMap::build(&["x"], &nodes, &origins, &stacks, None, sources)
     }
 
@@ -183,6 +190,17 @@ mod tests {
         assert_eq!(SourceMap::parse(&map.to_text()).unwrap(), map);
         let json = serde_json::to_string(&map.tables).unwrap();
         assert_eq!(SourceMap::parse(&json).unwrap(), map);
+    }
+
+    #[test]
+    fn an_edited_file_has_neither_digest_nor_text() {
+        let map = sample();
+        assert_eq!(map.edited().count(), 0);
+        assert!(map.file("model.py").unwrap().0.is_some());
+        let map = sample_with(&["/m/model.py".to_owned()]);
+        let map = SourceMap::parse(&map.to_text()).unwrap();
+        assert_eq!(map.edited().collect::<Vec<_>>(), ["model.py"]);
+        assert_eq!(map.file("model.py"), Some((None, None)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rustc_hash::FxHashMap;
 
-use super::files::Files;
+use super::files::{Files, LoadedTexts, UsedParts};
 use super::{Address, address};
 use crate::jax_names::{self, FUNCTION_FRAME, attr};
 
@@ -24,6 +24,10 @@ struct Known {
     by_address: FxHashMap<Address, StackId>,
     frames: FxHashMap<(Address, i64), Resolved>,
     code: FxHashMap<Address, Code>,
+    /// The code objects of the user's files.
+    of_user: FxHashMap<Address, Py<PyAny>>,
+    /// The user's functions of which only the definition matters, by path.
+    definitions: FxHashMap<String, Vec<(String, u32)>>,
     files: Files,
 }
 
@@ -65,6 +69,8 @@ impl Tracebacks {
             by_address: FxHashMap::default(),
             frames: FxHashMap::default(),
             code: FxHashMap::default(),
+            of_user: FxHashMap::default(),
+            definitions: FxHashMap::default(),
             files: Files::new(py, absolute_paths)?,
         })))
     }
@@ -110,15 +116,32 @@ impl Tracebacks {
         py: Python<'_>,
         (path, function, line): (String, String, u32),
     ) -> PyResult<Frame> {
-        let (kind, file) = self.0.borrow_mut().files.classify(py, &path)?;
+        let mut known = self.0.borrow_mut();
+        let (kind, file) = known.files.classify(py, &path)?;
+        known.definitions.entry(path.clone()).or_default().push((function.clone(), line));
         let span = Span { line, column: 0, end_line: line, end_column: 0 };
         Ok(Frame { file: file.into(), path: path.into(), function: function.into(), span, kind })
     }
 
-    /// Returns the contents of the user's files that are not on disk, such as the cells of a
-    /// notebook, by path.
-    pub(crate) fn unsaved(&self, py: Python<'_>) -> PyResult<FxHashMap<String, String>> {
-        self.0.borrow().files.unsaved(py)
+    /// The texts of the user's files that stacks were resolved to.
+    pub(crate) fn texts(&self, py: Python<'_>) -> PyResult<LoadedTexts> {
+        let known = self.0.borrow();
+        let mut offsets: FxHashMap<Address, Vec<i64>> = FxHashMap::default();
+        for (code, instruction) in known.frames.keys() {
+            offsets.entry(*code).or_default().push(*instruction);
+        }
+        let mut used: FxHashMap<&str, UsedParts> = FxHashMap::default();
+        for (address, code) in &known.of_user {
+            let (Some(about), Some(offsets)) = (known.code.get(address), offsets.remove(address))
+            else {
+                continue;
+            };
+            used.entry(&*about.path).or_default().0.push((code.clone_ref(py), offsets));
+        }
+        for (path, definitions) in &known.definitions {
+            used.entry(path).or_default().1.clone_from(definitions);
+        }
+        known.files.texts(py, used)
     }
 
     /// Looks up the frames of every stack.
@@ -227,6 +250,9 @@ impl Known {
         let calls = kind == FrameKind::Converter && function == FUNCTION_FRAME;
         let (file, path, function) = (file.into(), path.into(), function.into());
         let read = Code { file, path, function, kind, tracer, calls };
+        if kind == FrameKind::User {
+            self.of_user.insert(address(code), code.clone().unbind());
+        }
         self.code.insert(address(code), read.clone());
         Ok(read)
     }

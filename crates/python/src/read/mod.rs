@@ -21,6 +21,7 @@ use crate::expand::{self, Expansions, Plan};
 use crate::jax_names::{SCAN_OPERANDS, attr, class, is_ignored_param};
 use crate::objects::ByType;
 
+pub(crate) use files::LoadedTexts;
 pub(crate) use frames::Tracebacks;
 use scopes::Scopes;
 
@@ -62,19 +63,29 @@ pub(crate) struct StackOptions<'a, 'py> {
 /// itself.
 const MOST_NESTED: usize = 4;
 
-/// Reads the closed jaxpr `closed`. `name_of` returns a constant's path in the user's model, or
+/// Why a jaxpr cannot be read, and what the message is made from.
+pub(crate) struct FailedRead {
+    pub(crate) error: ReadError,
+    pub(crate) stacks: Stacks,
+    pub(crate) texts: LoadedTexts,
+}
+
+/// Reads the closed jaxpr `closed`. `name_of` gives a constant's path in the user's model, or
 /// `None`. The equations of the primitives `rules` are kept for external rules.
 pub(crate) fn read(
     closed: &Bound<'_, PyAny>,
     name_of: &Bound<'_, PyAny>,
     rules: &FxHashSet<&str>,
     options: &StackOptions<'_, '_>,
-) -> std::result::Result<Traced, (ReadError, Box<Stacks>)> {
+) -> std::result::Result<Traced, Box<FailedRead>> {
     let py = closed.py();
     let mut stacks = Stacks::default();
     let tracebacks = match Tracebacks::new(py, options.absolute_paths) {
         Ok(tracebacks) => tracebacks,
-        Err(error) => return Err((error.into(), Box::new(stacks))),
+        Err(error) => {
+            let texts = LoadedTexts::default();
+            return Err(Box::new(FailedRead { error: error.into(), stacks, texts }));
+        }
     };
     let entry = options.entry.map(|traceback| tracebacks.stack(traceback, &mut stacks));
     let mut reader = Reader {
@@ -115,7 +126,9 @@ pub(crate) fn read(
         Ok(_) => Ok(Traced { program, stacks, tracebacks, entry, external, jaxprs }),
         Err(error) => {
             let at = innermost_of_user(&within, &stacks);
-            Err((error.at(at), Box::new(stacks)))
+            // Texts that cannot be found leave the message without its line.
+            let texts = tracebacks.texts(py).unwrap_or_default();
+            Err(Box::new(FailedRead { error: error.at(at), stacks, texts }))
         }
     }
 }

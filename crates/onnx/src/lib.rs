@@ -57,7 +57,7 @@ pub use model::{LARGE, Model};
 pub use names::assign_names;
 pub use outputs::seal_outputs;
 pub use read::{read, read_file};
-pub use save::{AUTO_INLINE, GoOn, Placement, Saving, replace_file};
+pub use save::{AUTO_INLINE, GoOn, Pending, Placement, Saving, next_name, replace_file};
 pub use set::Set;
 pub use skim::{KEPT, skim, skim_file, skim_located};
 pub use strip::{Stripped, strip_file};

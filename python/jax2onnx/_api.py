@@ -303,10 +303,9 @@ def to_onnx(
             checkpoint=checkpoint,
         ).model
         _progress.stage("writing", model)
-        if options.source_map is not None:
-            _result.save_source_map(model, options.source_map)
-        if options.path is not None:
-            return _result.save(model, options.path, self_contained=options.self_contained)
+        with _result.source_map_at(model, options.source_map):
+            if options.path is not None:
+                return _result.save(model, options.path, self_contained=options.self_contained)
         return _result.to_ir(model) if options.return_mode == "ir" else _result.to_proto(model)
 
 

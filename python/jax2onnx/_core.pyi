@@ -153,6 +153,16 @@ class Walker:
         """
 
 @final
+class PendingFile:
+    """A complete file that waits for its name."""
+
+    def finish(self) -> None:
+        """Gives the file its name."""
+
+    def discard(self) -> None:
+        """Removes the file."""
+
+@final
 class Model:
     """A converted model. Its large tensors are views of the arrays that JAX holds."""
 
@@ -177,8 +187,8 @@ class Model:
     def skeleton(self) -> bytes:
         """The serialised `ModelProto` without the bytes of its large tensors."""
 
-    def save_source_map(self, path: str) -> None:
-        """Writes the text of the source map atomically."""
+    def write_source_map(self, path: str) -> PendingFile:
+        """Writes the text of the source map; it is at `path` when the result is finished."""
 
     @property
     def results(self) -> Results | None:

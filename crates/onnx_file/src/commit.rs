@@ -15,7 +15,7 @@ use crate::external::same_file;
 use crate::external_locations;
 use crate::folder_lock::lock;
 use crate::proto::ModelProto;
-use crate::save::{Draft, Files, is_temporary, temporary};
+use crate::save::{Draft, Files, is_temporary, remove_abandoned, temporary};
 use crate::stream::write_model;
 
 /// The model with a data file of another name.
@@ -30,7 +30,10 @@ impl Files {
         data: Option<Draft<'_>>,
         interim: &Interim<'_>,
     ) -> io::Result<()> {
-        let _lock = lock(&self.folder);
+        let lock = lock(&self.folder);
+        if lock.is_some() {
+            remove_abandoned(&self.folder);
+        }
         let model = model.name()?;
         let unused = self.unused(model.path(), data.is_some());
         match data {
@@ -99,7 +102,7 @@ impl Files {
             None => {}
             Some(old) => {
                 if let Err(failed) = old.persist(&self.data) {
-                    let kept = failed.path.keep().unwrap_or_default();
+                    let kept = kept(failed.path, &self.data);
                     // The interim model still needs its data.
                     drop(data.keep());
                     return told("data file", &kept);
@@ -110,7 +113,7 @@ impl Files {
             None => drop(fs::remove_file(&self.model)),
             Some(old) => {
                 if let Err(failed) = old.persist(&self.model) {
-                    let kept = failed.path.keep().unwrap_or_default();
+                    let kept = kept(failed.path, &self.model);
                     drop(data.keep());
                     return told("model", &kept);
                 }
@@ -149,6 +152,16 @@ struct Old {
     model: Option<TempPath>,
     data: Option<TempPath>,
     has_new_data: bool,
+}
+
+/// Keeps the old file for `path` under a name that no later export takes for abandoned, and returns
+/// that name.
+fn kept(old: TempPath, path: &Path) -> PathBuf {
+    let kept = old.keep().unwrap_or_default();
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    let name = PathBuf::from(name);
+    if !name.exists() && fs::rename(&kept, &name).is_ok() { name } else { kept }
 }
 
 /// A second name for the file at `path`, if there is one; `otherwise` where there are no hard links.
@@ -256,15 +269,17 @@ mod tests {
                     true => assert!(!path.exists(), "{step}"),
                     false => assert_eq!(assert_pair(&path), if replaced { 2 } else { 1 }, "{step}"),
                 }
-                // The next one is saved as usual, and data with a name of its own is removed.
-                model(3, 4000).save(&path, Placement::External).unwrap();
-                assert_eq!(assert_pair(&path), 3);
-                if (2..5).contains(&at) {
-                    let location = names(folder.path()).into_iter().filter(|n| is_temporary(n));
-                    let data = location
-                        .filter(|n| fs::metadata(folder.path().join(n)).unwrap().len() == 5000);
-                    assert_eq!(data.count(), 0, "{step}");
+                // Another export into the folder leaves the pair alone.
+                let other = folder.path().join("other.onnx");
+                model(4, 2000).save(&other, Placement::External).unwrap();
+                if !is_new || replaced {
+                    assert_pair(&path);
                 }
+                // The next one is saved as usual, and nothing else is left.
+                model(3, 4000).save(&path, Placement::External).unwrap();
+                assert_eq!((assert_pair(&path), assert_pair(&other)), (3, 4), "{step}");
+                let expected = ["m.onnx", "m.onnx.data", "other.onnx", "other.onnx.data"];
+                assert_eq!(names(folder.path()), expected, "{step}");
             }
         }
     }

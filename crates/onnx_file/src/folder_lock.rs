@@ -22,6 +22,18 @@ pub(crate) fn try_lock(folder: &Path) -> Option<File> {
     Some(folder)
 }
 
+/// Waits until nobody else has locked an open file, and locks it as long as it is open. Where there
+/// are no such locks, nothing happens.
+#[cfg(unix)]
+pub(crate) fn hold(file: &File) {
+    use rustix::fs::{FlockOperation, flock};
+    // Without locks, nobody can take the folder's either, and then nothing is removed.
+    let _ = flock(file, FlockOperation::LockExclusive);
+}
+
+#[cfg(not(unix))]
+pub(crate) fn hold(_: &File) {}
+
 #[cfg(not(unix))]
 pub(crate) fn try_lock(_: &Path) -> Option<File> {
     None

@@ -1,11 +1,11 @@
 //! Finds the files that a model on disk refers to, without loading it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use crate::message::Message;
+use crate::read::open_regular;
 use crate::wire::{DEEPEST, Payload, Wire, damaged, too_deep};
 use crate::{Error, Result};
 
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// little memory, however large the file is.
 pub fn external_locations(path: &Path) -> Result<BTreeSet<String>> {
     let scan = || {
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
         let len = file.metadata()?.len();
         let mut scanner = Scanner { wire: Wire::new(file), found: BTreeSet::new() };
         scanner.message(Message::Model, len, 0)?;

@@ -1,6 +1,7 @@
 //! Reading models.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use prost::Message;
@@ -33,8 +34,18 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     Err(Error::Read(format!("it has no {missing}")))
 }
 
+/// Opens a regular file. Anything else is an error: opening a pipe would wait for a writer.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(path)
+}
+
 /// Reads a model file. External data is not read.
 pub fn read_file(path: &Path) -> Result<ModelProto> {
-    let bytes = fs::read(path);
+    let mut content = Vec::new();
+    let bytes = open_regular(path).and_then(|mut file| file.read_to_end(&mut content));
+    let bytes = bytes.map(|_| content);
     read(bytes.map_err(|source| Error::Io { path: path.to_owned(), source })?)
 }

@@ -4,7 +4,6 @@
 //! message that decodes as usual. Only a small part of a large model is read, and memory is
 //! bounded, whatever the file claims about itself.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
 use std::mem::size_of;
 use std::path::Path;
@@ -18,7 +17,7 @@ use crate::proto::{
     SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
     TrainingInfoProto, TypeProto, ValueInfoProto,
 };
-use crate::read::complete;
+use crate::read::{complete, open_regular};
 use crate::wire::{DEEPEST, Field, Payload, TooDeep, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
 
@@ -51,11 +50,11 @@ pub fn skim_located(path: &Path) -> Result<ModelProto> {
 
 fn skim_path(path: &Path, locate: bool) -> Result<ModelProto> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
+    let file = open_regular(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Read(error.to_string()),
+        _ => failed(error),
+    })?;
     let about = file.metadata().map_err(failed)?;
-    if !about.is_file() {
-        return Err(Error::Read("it is not a regular file".to_owned()));
-    }
     skim_from(file, about.len(), locate).map_err(|error| match error {
         Error::Io { source, .. } => failed(source),
         other => other,

@@ -3,11 +3,11 @@
 //! The file is walked once to find what to cut, then copied without it. All other bytes stay the
 //! same, known fields or not, and weights are copied without being loaded.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use crate::message::Message;
+use crate::read::open_regular;
 use crate::save::replace_file;
 use crate::wire::{DEEPEST, Field, Payload, Wire, damaged, put_varint, too_deep};
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ pub fn strip_file(
     add: &[(&str, &str)],
 ) -> Result<Stripped> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = open_regular(path).map_err(failed)?;
     let len = file.metadata().map_err(failed)?.len();
     let (edits, entries) = find_cuts(&mut file, len, drop, add).map_err(failed)?;
     file.rewind().map_err(failed)?;

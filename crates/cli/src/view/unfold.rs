@@ -2,11 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::limits::{CALL_DEPTH, UNFOLDED_NODES};
 use crate::model::{Chain, Index, Makers, Nesting};
 use crate::profile::{Attributed, Target, Time};
-
-/// How many nodes are shown inside calls. The calls after that stay closed.
-const MOST: usize = 100_000;
 
 /// A node in one of the calls of the function that contains it.
 #[derive(Debug)]
@@ -59,7 +57,8 @@ impl Unfolded {
                 self.add(index, nesting, inner, Some(place), chain, call);
             }
             if let Some(function) = index.calls().called(node)
-                && self.places.len() + nesting.members[function].len() <= MOST
+                && self.places.len() + nesting.sizes[function] <= UNFOLDED_NODES
+                && chain.len() < CALL_DEPTH
                 && !chain.contains(&node)
             {
                 let chain = std::iter::once(node).chain(chain.iter().copied()).collect();

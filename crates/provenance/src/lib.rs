@@ -5,6 +5,7 @@ mod detail;
 mod diagnostic;
 mod file_names;
 mod fused;
+mod introduced;
 mod origin;
 mod renamed;
 mod render;

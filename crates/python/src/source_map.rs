@@ -105,7 +105,7 @@ impl Source {
 }
 
 /// A node, as Python describes it.
-type Node = (String, usize, Vec<String>, Vec<String>);
+type Node = (String, String, usize, Vec<String>, Vec<String>);
 
 /// Where the nodes of a model came from.
 #[pyclass(frozen, module = "jax2onnx._core")]
@@ -150,11 +150,12 @@ impl SourceMap {
         sources.into_iter().map(Source::new).collect()
     }
 
-    /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, the
-    /// number of the graph or function that contains it, and the names that it reads and writes.
+    /// The sources of the nodes of a model that a runtime may have optimised. Each is its name, its operator,
+    /// the number of the graph or function that contains it, and the names that it reads and writes.
     fn lookup_nodes(&self, nodes: Vec<Node>) -> Vec<Vec<Source>> {
-        let optimized = nodes.iter().map(|(name, body, inputs, outputs)| OptimizedNode {
+        let optimized = nodes.iter().map(|(name, op, body, inputs, outputs)| OptimizedNode {
             name,
+            op,
             body: *body,
             inputs,
             outputs,

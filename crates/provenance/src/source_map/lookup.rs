@@ -165,23 +165,26 @@ impl SourceMap {
         entry.2.first().map(|node| *node as usize)
     }
 
-    /// The nodes that a node of an optimised model stands for: all those between the values
-    /// `inputs` and the values `outputs`, starting with those that compute the outputs.
-    pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
-        let position = |name: &&str| self.find(name);
-        let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
-        let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
-        let mut seen: FxHashSet<usize> = found.iter().copied().collect();
-        // Without a known input there is no boundary, and everything upstream would count.
-        if !inputs.iter().any(|name| self.has_value(name)) {
-            return found;
-        }
+    /// The nodes whose results a node reads.
+    pub(crate) fn reads(&self, node: usize) -> impl Iterator<Item = usize> {
+        let read = self.tables.nodes.get(node).map_or(&[][..], |entry| &entry.2);
+        read.iter().map(|node| *node as usize)
+    }
+
+    /// The nodes `results` and all nodes upstream of them, up to those that are `outside`.
+    pub(crate) fn between(
+        &self,
+        results: Vec<usize>,
+        is_outside: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let mut found = results;
+        found.retain(|node| seen.insert(*node));
         let mut at = 0;
         while at < found.len() {
-            for input in &self.tables.nodes[found[at]].2 {
-                let input = *input as usize;
-                if !known.contains(&input) && seen.insert(input) {
-                    found.push(input);
+            for read in self.reads(found[at]) {
+                if !is_outside(read) && seen.insert(read) {
+                    found.push(read);
                 }
             }
             at += 1;

@@ -138,7 +138,7 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::{Call, Emitter, Frame, FrameKind, MapNode, Origins, Sources, Span, Stacks, Stage};
+    use crate::{Fused, OptimizedNode, Call, Emitter, Frame, FrameKind, MapNode, Origins, Sources, Span, Stacks, Stage};
 
     fn frame(function: &str, line: u32, kind: FrameKind) -> Frame {
         let span = Span { line, column: 4, end_line: line, end_column: 9 };
@@ -205,11 +205,17 @@ mod tests {
     #[test]
     fn a_fused_node_stands_for_everything_between_its_inputs_and_outputs() {
         let map = sample();
-        assert_eq!(map.between(&[], &["y"]), [1]);
-        assert_eq!(map.between(&["/Sin_output_0"], &["y"]), [1]);
-        assert_eq!(map.between(&["x"], &["y"]), [1, 0], "up to the model's own input");
-        assert_eq!(map.between(&["/Sin"], &["/Cos"]), [1], "results by the names of their nodes");
-        assert_eq!(map.between(&["?"], &["y"]), [1], "an unknown input is not a boundary");
+        let between = |read: &[&str], computed: &str| {
+            let inputs: Vec<String> = read.iter().map(|name| (*name).to_owned()).collect();
+            let (inputs, outputs) = (inputs.as_slice(), &[computed.to_owned()][..]);
+            let node = OptimizedNode { name: "fused", op: "Fused", body: 0, inputs, outputs };
+            Fused::new(&map, vec![node]).exported(0)
+        };
+        assert_eq!(between(&[], "y"), [1]);
+        assert_eq!(between(&["/Sin_output_0"], "y"), [1]);
+        assert_eq!(between(&["x"], "y"), [1, 0], "up to the model's own input");
+        assert_eq!(between(&["/Sin"], "/Cos"), [1], "results by the names of their nodes");
+        assert_eq!(between(&["?"], "y"), [1], "an unknown input is not a boundary");
     }
 
     #[test]

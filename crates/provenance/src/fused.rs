@@ -214,9 +214,8 @@ impl<'m> Fused<'m> {
     /// operator, or else that with its name.
     fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
         let op = plain(optimized.op);
-        let is_alike = |at: &usize| {
-            self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op)
-        };
+        let is_alike =
+            |at: &usize| self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op);
         let mut alike = (0..exported.len()).filter(is_alike);
         let first = match (alike.next(), alike.next()) {
             (Some(only), None) => Some(only),
@@ -236,7 +235,8 @@ impl<'m> Fused<'m> {
             .flat_map(|node| node.outputs.iter().map(|name| (node.body, name.as_str())))
             .collect();
         let inside: FxHashSet<&(usize, &str)> = made.iter().collect();
-        let read = nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
+        let read =
+            nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
         let read: Vec<(usize, &str)> = read.filter(|value| !inside.contains(value)).collect();
         let position = |(body, name): &(usize, &str)| self.position(*body, name);
         let results: Vec<usize> = made.iter().filter_map(position).collect();

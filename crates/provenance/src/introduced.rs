@@ -202,6 +202,9 @@ mod tests {
         ] {
             assert_eq!(operator(name), op, "{name}");
         }
-        assert_eq!([plain("FusedConv"), plain("NhwcFusedConv"), plain("Add")], ["Conv", "Conv", "Add"]);
+        assert_eq!(
+            [plain("FusedConv"), plain("NhwcFusedConv"), plain("Add")],
+            ["Conv", "Conv", "Add"]
+        );
     }
 }

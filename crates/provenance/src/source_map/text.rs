@@ -138,7 +138,10 @@ mod tests {
     use std::panic::Location;
 
     use super::*;
-    use crate::{Fused, OptimizedNode, Call, Emitter, Frame, FrameKind, MapNode, Origins, Sources, Span, Stacks, Stage};
+    use crate::{
+        Call, Emitter, Frame, FrameKind, Fused, MapNode, OptimizedNode, Origins, Sources, Span,
+        Stacks, Stage,
+    };
 
     fn frame(function: &str, line: u32, kind: FrameKind) -> Frame {
         let span = Span { line, column: 4, end_line: line, end_column: 9 };

@@ -6,18 +6,20 @@ the values that it reads and those that it computes.
 """
 
 import importlib.util
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
-from jax2onnx import SourceMap, to_onnx
+from jax2onnx import SourceMap, _core, to_onnx
 
 SHAPE = (1, 16, 16, 3)
 LEVELS = ("BASIC", "EXTENDED", "ALL")
@@ -190,3 +192,71 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
         if truth:
             assert lines(own) and set(lines(own)) <= truth, (node.name, lines(own), truth)
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
+
+
+def profile(model: onnx.ModelProto, level: str, folder: Path) -> Path:
+    """The profile of one run, whose node names are all that it has in common with the model."""
+    options = onnxruntime.SessionOptions()
+    name = f"ORT_ENABLE_{level}"
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
+    options.log_severity_level = 3
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "profile")
+    text = model.SerializeToString()
+    session = onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+    shape = [dimension.dim_value for dimension in model.graph.input[0].type.tensor_type.shape.dim]
+    session.run(None, {model.graph.input[0].name: np.ones(shape, np.float32)})
+    return Path(session.end_profiling())
+
+
+def charged(
+    model: onnx.ModelProto, level: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> dict[str, set[int]]:
+    """The lines that `profile` charges each kernel to, given the exported model."""
+    onnx.save(model, folder / "model.onnx")
+    times = profile(model, level, folder)
+    assert _core.main(["profile", str(folder / "model.onnx"), str(times), "--json"]) == 0
+    kernels = json.loads(capfd.readouterr().out)["kernels"]
+    return {
+        kernel["name"]: {int(site.rpartition(":")[2]) for site in kernel["sites"]}
+        for kernel in kernels
+    }
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", STEMS)
+def test_a_profile_charges_all_lines_of_a_fused_kernel(
+    name: str, level: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fn = load(tmp_path, stem(STEMS[name]))
+    inputs = [jax.ShapeDtypeStruct(SHAPE, "float32")]
+    exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
+    optimised = optimise(exported, level, tmp_path / "optimised.onnx")
+    nodes = SourceMap.load(exported).lookup_model(optimised)
+    expected = {node.name: {*lines(own)} for node, own in nodes if node.op_type not in LAYOUTS}
+    found = charged(exported, level, tmp_path, capfd)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_kernels_with_names_of_their_own_are_charged_to_what_they_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bias, weights = jnp.arange(32.0), jnp.ones((32, 32))
+
+    def fn(x: jax.Array) -> jax.Array:
+        y = jnp.sin(x)
+        y = y + bias
+        y = jax.nn.gelu(y, approximate=False)
+        y = y * 2
+        y = y + bias
+        y = jax.nn.gelu(y, approximate=True)
+        y = y @ weights
+        y = y + bias
+        return jnp.cos(y)
+
+    inputs = [jax.ShapeDtypeStruct((2, 8, 32), "float32")]
+    exported = to_onnx(fn, inputs, stacktrace_metadata="sourcemap")
+    first = fn.__code__.co_firstlineno
+    found = charged(exported, "ALL", tmp_path, capfd)
+    expected = {"BiasGelu": {2, 3}, "FastGelu": {5, 6}, "/MatMul/MatMulAddFusion": {7, 8}}
+    assert {name: {line - first for line in found[name]} for name in expected} == expected

@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::introduced::{Value, introduced, named, operator, plain};
+use crate::introduced::{Value, introduced, named, operator, plain_operator};
 use crate::renamed::{call_of, is_inlined};
 use crate::{Source, SourceMap};
 
@@ -213,7 +213,7 @@ impl<'m> Fused<'m> {
     /// Moves the exported node that says most about a node to the front: the only one with its
     /// operator, or else that with its name.
     fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
-        let op = plain(optimized.op);
+        let op = plain_operator(optimized.op);
         let is_alike =
             |at: &usize| self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op);
         let mut alike = (0..exported.len()).filter(is_alike);

@@ -31,7 +31,7 @@ pub(crate) fn operator(name: &str) -> &str {
 }
 
 /// The operator without what a runtime adds to the names of its own versions of it.
-pub(crate) fn plain(op: &str) -> &str {
+pub fn plain_operator(op: &str) -> &str {
     let op = op.strip_prefix("Nhwc").unwrap_or(op);
     op.strip_prefix("Fused").unwrap_or(op)
 }
@@ -41,7 +41,12 @@ pub(crate) fn plain(op: &str) -> &str {
 fn exported_operator<'m>(node: &OptimizedNode<'m>) -> &'m str {
     let replaced = [("_bn_nchwc", "BatchNormalization"), ("_mul_nchwc", "Mul")];
     let replaced = replaced.iter().find(|(end, _)| node.name.ends_with(end));
-    replaced.map_or_else(|| plain(node.op), |(_, op)| op)
+    replaced.map_or_else(|| plain_operator(node.op), |(_, op)| op)
+}
+
+/// The operators that a runtime fuses into one that it calls `op`, if these are always the same.
+pub fn fused_operators(op: &str) -> Option<&'static [&'static str]> {
+    PARTS.iter().find(|(fused, _)| *fused == op).map(|(_, parts)| *parts)
 }
 
 /// Returns `true` if a node only changes the layout of its operand.
@@ -140,7 +145,7 @@ impl Resolver<'_, '_> {
             });
         }
         let (named, op) = (named?, exported_operator(optimized));
-        if let Some((_, parts)) = PARTS.iter().find(|(fused, _)| *fused == op) {
+        if let Some(parts) = fused_operators(op) {
             let inside = self.upstream(named, |other| parts.contains(&self.operator(other)));
             let read = inside.iter().flat_map(|inside| self.map.reads(*inside));
             return Some(read.filter(|read| !inside.contains(read)).collect());
@@ -203,7 +208,7 @@ mod tests {
             assert_eq!(operator(name), op, "{name}");
         }
         assert_eq!(
-            [plain("FusedConv"), plain("NhwcFusedConv"), plain("Add")],
+            ["FusedConv", "NhwcFusedConv", "Add"].map(plain_operator),
             ["Conv", "Conv", "Add"]
         );
     }

@@ -17,6 +17,7 @@ pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use file_names::{FileNames, Imports, Roots, as_folder, folder_of};
 pub use fused::{Fused, OptimizedNode};
+pub use introduced::{fused_operators, plain_operator};
 pub use origin::{
     Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,
 };

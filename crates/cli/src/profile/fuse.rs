@@ -17,23 +17,26 @@ const MOST: usize = 64;
 /// The operators that onnxruntime extends by the nodes that follow them.
 const EXTENDED: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
-/// The operators that are part of the kernels of [`EXTENDED`] ones.
-const FOLLOWING: [&str; 14] = [
-    "Add",
-    "BatchNormalization",
-    "Clip",
-    "Div",
-    "Elu",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Mul",
-    "Relu",
-    "Sigmoid",
-    "Sub",
-    "Tanh",
-];
+/// The operators that become part of the weights of a product or a convolution.
+const FOLDED: [&str; 5] = ["Add", "BatchNormalization", "Div", "Mul", "Sub"];
+
+/// The operators that a fused product or convolution applies to its result.
+const ACTIVATIONS: [&str; 9] =
+    ["Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"];
+
+/// Returns `true` if the kernel of a product or a convolution may contain a node with the operator
+/// `op` after it.
+fn is_extended_by(kernel: &Kernel, op: &str) -> bool {
+    let is_activated = kernel.op.contains("Fused") || kernel.name.ends_with("_nchwc");
+    match plain(kernel) {
+        "MatMul" => kernel.op != "MatMul" && matches!(op, "Mul" | "Div"),
+        "Gemm" if kernel.op == "Gemm" => matches!(op, "Add" | "BatchNormalization"),
+        own if EXTENDED.contains(&own) => {
+            FOLDED.contains(&op) || is_activated && ACTIVATIONS.contains(&op)
+        }
+        _ => false,
+    }
+}
 
 /// The runtime's operators whose kernels have names of their own, with the operators that each of them
 /// may have replaced.
@@ -228,11 +231,10 @@ impl<'i, 'm> Regions<'i, 'm> {
                     nodes.into_iter().filter_map(|node| Some((node, self.owners.get(&node)?)));
                 owned.flat_map(|(node, owners)| owners.iter().map(move |at| (node, *at))).collect()
             };
-            let op = self.proto(node).op_type.as_str();
             let before =
                 owners(self.reached(node, &self.reads_alone)).into_iter().filter(|(owned, at)| {
                     let kernel = kernels[*at].0;
-                    let is_extended = EXTENDED.contains(&plain(kernel)) && FOLLOWING.contains(&op);
+                    let is_extended = self.extends(node, *owned, kernel);
                     is_extended || self.is_fused(*owned, kernel)
                 });
             let after =
@@ -247,6 +249,27 @@ impl<'i, 'm> Regions<'i, 'm> {
         }
         found.sort_unstable();
         found
+    }
+
+    /// Returns `true` if `node` and all nodes between it and `owned` may be part of the kernel of
+    /// `owned`.
+    fn extends(&self, node: usize, owned: usize, kernel: &Kernel) -> bool {
+        let is_inside = |node: usize| is_extended_by(kernel, &self.proto(node).op_type);
+        let mut between = vec![node];
+        between.retain(|node| is_inside(*node));
+        let mut at = 0;
+        while at < between.len() && between.len() < MOST {
+            for &read in &self.reads_alone[between[at]] {
+                if read == owned {
+                    return true;
+                }
+                if self.silent.contains(&read) && is_inside(read) && !between.contains(&read) {
+                    between.push(read);
+                }
+            }
+            at += 1;
+        }
+        false
     }
 
     /// Returns `true` if a kernel has an operator that its node did not have, and may contain any

@@ -328,12 +328,12 @@ class SourceMap:
         """The sources of the node that computes the value `name`, or is named `name`."""
 
     def lookup_nodes(
-        self, nodes: Sequence[tuple[str, int, Sequence[str], Sequence[str]]]
+        self, nodes: Sequence[tuple[str, str, int, Sequence[str], Sequence[str]]]
     ) -> list[list[Source]]:
         """The sources of the nodes of a model that a runtime may have optimised.
 
-        Each is its name, the number of the graph or function that it stands in, and the names of
-        the values that it reads and of those that it computes.
+        Each is its name, its operator, the number of the graph or function that it stands in, and
+        the names of the values that it reads and of those that it computes.
         """
 
     def __len__(self) -> int: ...

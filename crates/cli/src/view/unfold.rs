@@ -100,7 +100,7 @@ impl Unfolded {
             chains.map(|(at, place)| ((place.node, place.chain.as_slice()), at)).collect();
         let mut times = vec![Time::default(); self.places.len()];
         for (kernel, target) in &attributed.kernels {
-            let Target::Node(node, chains) = target else { continue };
+            let Target::Node(node, chains, _) = target else { continue };
             for (chain, part) in chains.iter().zip(kernel.time.split(chains.len())) {
                 // A call that is not unfolded stands for what is inside it.
                 let closed =

@@ -166,16 +166,22 @@ impl SourceMap {
         entry.2.first().map(|node| *node as usize)
     }
 
-    /// The nodes `results` and all nodes upstream of them, up to those that are outside.
+    /// Returns the nodes whose results a node reads.
+    pub fn reads(&self, node: usize) -> impl Iterator<Item = usize> {
+        let read = self.tables.nodes.get(node).map_or(&[][..], |entry| &entry.2);
+        read.iter().map(|node| *node as usize)
+    }
+
+    /// Returns the nodes `results` and all nodes upstream of them, up to those that are `outside`.
     pub fn between(&self, results: Vec<usize>, is_outside: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut found = results;
-        let mut seen: FxHashSet<usize> = found.iter().copied().collect();
+        found.retain(|node| seen.insert(*node));
         let mut at = 0;
         while at < found.len() {
-            for input in &self.tables.nodes[found[at]].2 {
-                let input = *input as usize;
-                if !is_outside(input) && seen.insert(input) {
-                    found.push(input);
+            for read in self.reads(found[at]) {
+                if !is_outside(read) && seen.insert(read) {
+                    found.push(read);
                 }
             }
             at += 1;

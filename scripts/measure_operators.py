@@ -272,8 +272,7 @@ class Row:
 
     def rust(self) -> str:
         """The row as the table holds it."""
-        numbers = (self.one, self.all, self.error, self.hostile)
-        figures = ", ".join(f"{number:.2f}" for number in numbers)
+        figures = f"{self.one:.2f}, {self.all:.2f}, [{self.error:.2f}, {self.hostile:.2f}]"
         agrees = str(self.agrees).lower()
         return f'    row("{self.operator}", "{self.variant}", {self.dtype}, {figures}, {agrees}),'
 
@@ -568,8 +567,7 @@ const fn row(
     dtype: DType,
     one: f64,
     all: f64,
-    error: f64,
-    hostile: f64,
+    [error, hostile]: [f64; 2],
     agrees: bool,
 ) -> Row {{
     Row {{ op, variant, dtype, one, all, error, hostile, agrees }}

@@ -211,13 +211,15 @@ def to_onnx(
             allows. What the target lacks is computed in another way. A warning says by line which
             nodes WebGPU leaves to the CPU.
         normalization_mode: How normalisation layers are written: "auto" as `operators` says,
-            "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
+            "prefer_native" for ONNX's own operators where they are as exact, "force_decomposed" for
+            elementary ones.
         operators: How operators are written that ONNX has and JAX spells out, such as `Gelu` and
             `Softmax`: "auto" as one node where onnxruntime is as exact and at least as fast that
-            way, "native" as one node wherever the opset and onnxruntime have it, "elementary" as
-            what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
-            the key `*` stands for all others. Results differ in rounding only. The logger
-            `jax2onnx` says at level INFO which operators stay elementary, and why.
+            way, "native" as one node wherever the opset and onnxruntime have it and it is as exact
+            on large means, tiny spreads and long rows, "elementary" as what they are made of. A
+            mapping says it of single operators: `{"Gelu": "elementary"}`; the key `*` stands for
+            all others. Finite results differ in rounding only. The logger `jax2onnx` says at level
+            INFO which operators stay elementary, and why.
         assume: What may be taken for granted, so that nothing has to guard against it:
             "indices_in_range" that everything read or written by index lies inside of its array,
             "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats

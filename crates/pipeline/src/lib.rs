@@ -26,7 +26,7 @@ pub use recording::{Recording, RecordingError, record};
 /// How a program is converted.
 #[derive(Debug)]
 pub struct Options {
-    /// The opset; `None` for the lowest from [`Target::opset`] up that the model needs.
+    /// The opset; `None` for the lowest that costs nothing.
     pub opset: Option<i64>,
     /// Where it is going to run.
     pub target: Target,

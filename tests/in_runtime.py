@@ -1,4 +1,4 @@
-"""Runs all models of a folder in the onnxruntime that Python finds: a process of its own for each release.
+"""Runs the models of a folder in the onnxruntime that Python finds, for `test_runtimes.py`.
 
     PYTHONPATH=build/runtimes/1.17 python tests/in_runtime.py FOLDER
 

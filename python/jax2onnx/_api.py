@@ -171,8 +171,8 @@ def to_onnx(
             runs without it. Python code may ask it (`if deterministic:`): then the function is
             traced for both values, and the model chooses.
         model_name: The name of the model's graph.
-        opset: The ONNX opset, from 13 to 28. None means 23, or 21 for the target "webgpu", or the
-            lowest newer one that the model needs.
+        opset: The ONNX opset, from 13 to 28. None means the lowest that costs nothing: from 18 on,
+            or from 21 on for the target "webgpu".
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
             file, one JSON object a line, with parameters, shapes and source line.

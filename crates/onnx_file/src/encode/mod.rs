@@ -40,7 +40,7 @@ pub struct EncodeOptions<'a> {
 
 impl EncodeOptions<'_> {
     /// The first IR version with metadata on nodes. Checkers and runtimes accept it together with
-    /// newer operator sets.
+    /// older and newer operator sets.
     pub const IR_VERSION: i64 = 10;
 
     /// The IR version that models of `opset` declare: older runtimes, which know nothing newer, skip the

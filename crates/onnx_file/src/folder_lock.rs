@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-/// Waits until no other process holds the lock, and holds it as long as the result exists. There is
-/// none where the system or the file system has no such locks.
+/// Acquires the lock, waiting while another process holds it. It is released when the result is
+/// dropped. Returns `None` where the operating system or the file system does not support such
+/// locks.
 #[cfg(unix)]
 pub(crate) fn lock(folder: &Path) -> Option<File> {
     use rustix::fs::{FlockOperation, flock};
@@ -13,7 +14,8 @@ pub(crate) fn lock(folder: &Path) -> Option<File> {
     Some(folder)
 }
 
-/// The lock, if no other process holds it. Where there are no such locks, nobody can tell.
+/// Acquires the lock if no other process holds it. Returns `None` also where such locks are not
+/// supported.
 #[cfg(unix)]
 pub(crate) fn try_lock(folder: &Path) -> Option<File> {
     use rustix::fs::{FlockOperation, flock};

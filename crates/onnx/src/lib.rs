@@ -1,5 +1,5 @@
-//! ONNX: a graph arena whose every node has an origin, operator schemas, type inference, a verifier
-//! and the text syntax.
+//! ONNX: an arena of graphs whose every node has an origin, operator schemas, type inference, a
+//! verifier and the text syntax.
 
 mod assumptions;
 mod attr;

@@ -26,7 +26,8 @@ pub enum Source {
     },
 }
 
-/// Emits nodes into one block. It infers types and stamps origins, so callers deal with neither.
+/// An emitter of nodes into one block. It infers types and records origins, so callers deal with
+/// neither.
 #[derive(Debug)]
 pub struct Builder<'a> {
     /// The model being built.

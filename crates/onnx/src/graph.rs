@@ -231,7 +231,7 @@ pub struct Graph {
     replacements: Option<FxHashMap<ValueId, ValueId>>,
 }
 
-/// The largest constant, in bytes, that is interned when it is created.
+/// The largest size, in bytes, of a constant that is interned when it is created.
 const SMALL: usize = 64;
 
 impl Graph {
@@ -325,7 +325,7 @@ impl Graph {
         }
     }
 
-    /// The node, to change its attributes, name or origin. Operands change by [`Graph::set_input`].
+    /// The node, to change its attributes, name or origin. [`Graph::set_input`] changes operands.
     ///
     /// # Panics
     /// Like [`Graph::node`].
@@ -519,8 +519,8 @@ impl Graph {
         id
     }
 
-    /// Moves a node before `before`, which may be in another block. The operands of the node must be
-    /// in scope there.
+    /// Moves a node before `before`, which may be in another block. The operands of the node must
+    /// be in scope there.
     pub fn move_node(&mut self, id: NodeId, before: NodeId) {
         let (from, left, right) = {
             let node = self.node(id);

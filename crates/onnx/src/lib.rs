@@ -1,5 +1,5 @@
-//! ONNX: an arena of graphs whose every node has an origin, operator schemas, type inference, a
-//! verifier and the text syntax.
+//! ONNX: a graph arena with an origin for every node, operator schemas, type inference, a verifier
+//! and the text syntax.
 
 mod assumptions;
 mod attr;

@@ -18,7 +18,7 @@ use crate::proto::ModelProto;
 use crate::save::{Draft, Files, is_temporary, remove_abandoned, temporary};
 use crate::stream::write_model;
 
-/// Returns the model with references to a data file of the given name.
+/// A function that returns the model with references to a data file of the given name.
 pub(crate) type Interim<'a> = dyn Fn(&str) -> io::Result<ModelProto> + 'a;
 
 impl Files {
@@ -124,7 +124,7 @@ impl Files {
         error
     }
 
-    /// Returns the data files that only the old model refers to, but not the model at `new`. If the
+    /// Returns the data files that the old model refers to and the model at `new` does not. If the
     /// old model cannot be read, its files are kept.
     fn unused(&self, new: &Path, has_data: bool) -> Vec<PathBuf> {
         let mut unused = Vec::new();

@@ -7,7 +7,7 @@ use provenance::OriginId;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error of reading or writing a model file.
+/// An error while reading or writing a model file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The graph cannot be written.

@@ -58,7 +58,7 @@ struct Mover<'a> {
     by_place: FxHashMap<Place, usize>,
     /// The indices of the placed contents of initializers by name.
     by_name: FxHashMap<String, Vec<usize>>,
-    /// The name of a tensor that already refers to a file with the same name.
+    /// The name of a tensor that already refers to a file called `location`.
     foreign: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A lock on a folder, so that two processes do not replace the same files at once.
+//! Locks on folders and files, so that two processes do not replace the same files at once.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(crate) fn lock(folder: &Path) -> Option<File> {
     Some(folder)
 }
 
-/// Acquires the lock if no other process holds it. Returns `None` also where such locks are not
+/// Acquires the lock. Returns `None` if another process holds it, and where such locks are not
 /// supported.
 #[cfg(unix)]
 pub(crate) fn try_lock(folder: &Path) -> Option<File> {
@@ -24,12 +24,12 @@ pub(crate) fn try_lock(folder: &Path) -> Option<File> {
     Some(folder)
 }
 
-/// Waits until nobody else has locked an open file, and locks it as long as it is open. Where there
-/// are no such locks, nothing happens.
+/// Locks an open file until it is closed, waiting while another process holds the lock. Does
+/// nothing where such locks are not supported.
 #[cfg(unix)]
 pub(crate) fn hold(file: &File) {
     use rustix::fs::{FlockOperation, flock};
-    // Without locks, nobody can take the folder's either, and then nothing is removed.
+    // Without locks, the folder cannot be locked either, and no file is removed as abandoned.
     let _ = flock(file, FlockOperation::LockExclusive);
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn complete(model: ModelProto) -> Result<ModelProto> {
     Err(Error::Read(format!("it has no {missing}")))
 }
 
-/// Opens a regular file. Anything else is an error: opening a pipe would wait for a writer.
+/// Opens a regular file. Fails for anything else, because opening a pipe would wait for a writer.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));

@@ -210,8 +210,8 @@ impl Files {
         })
     }
 
-    /// Fails if the model at `path` is a link to another folder than its own, where runtimes do not
-    /// look for its data.
+    /// Fails if `path` is a link to another folder, because runtimes look for the data beside the
+    /// link.
     fn check_data_is_beside(&self, path: &Path) -> Result<()> {
         let folder = |path: &Path| match path.parent() {
             Some(folder) if folder != Path::new("") => fs::canonicalize(folder),

@@ -67,8 +67,8 @@ fn truncated(value: f64) -> Result<i128, Reason> {
 }
 
 /// Fails if a cast of integers to a 16-bit float may depend on the runtime. Runtimes may convert
-/// through `f32`, so the integers must be exact there. Some truncate to bfloat16 and others round,
-/// so the integers must be exact there, too.
+/// through `f32`, so every integer must be exact in `f32`. For bfloat16, some round and some
+/// truncate, so every integer must be exact in bfloat16.
 fn narrow(values: Vec<f64>, to: DType) -> Result<Vec<f64>, Reason> {
     #[expect(clippy::cast_possible_truncation, reason = "the loss is measured")]
     let survives = |v: &f64| match to {

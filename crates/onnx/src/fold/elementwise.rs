@@ -197,8 +197,8 @@ pub(crate) fn is_nan(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     Ok(Tensor::bools(operation.shape, &values))
 }
 
-/// Evaluates `Clip` of integers, and of floats unless a zero is compared with a zero bound of the
-/// other sign: which of them is larger is up to the runtime.
+/// Evaluates `Clip`. If every bit must be the same, a zero must not meet a zero bound of the other
+/// sign, because their order is up to the runtime.
 pub(crate) fn clip(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let values = match Numbers::new(operation.input(0)?)? {
         Numbers::Ints(values) => values,

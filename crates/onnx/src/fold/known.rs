@@ -15,8 +15,8 @@ pub fn known(graph: &Graph, value: ValueId) -> Option<Tensor> {
     find(graph, value, &mut { STEPS })
 }
 
-/// Returns the elements that `value` consists of, each of them once or more. These are the elements
-/// of a known tensor that is then expanded or reshaped.
+/// Returns the elements of `value` before they are expanded or reshaped, if they are known. Each of
+/// them occurs in `value` at least once.
 pub fn elements(graph: &Graph, mut value: ValueId) -> Option<Tensor> {
     while let Some(node) = graph.producer(value).map(|id| graph.node(id)) {
         if !["Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op| node.is(op)) {

@@ -149,7 +149,7 @@ pub(crate) fn slice(operation: &Operation<'_>) -> Result<Tensor, Reason> {
         let along = axis(along, shape.len())?;
         let size = i64::try_from(shape[along]).unwrap_or(i64::MAX);
         let start = if *start < 0 { start.saturating_add(size) } else { *start };
-        // Reading backwards starts at the last element at the latest.
+        // A backward slice starts at the last element at the latest.
         let start = start.clamp(0, if step < 0 { (size - 1).max(0) } else { size });
         let step = isize::try_from(step).map_err(|_| "a step is too large")?;
         first += isize::try_from(start).map_err(|_| "a start is too large")? * strides[along];

@@ -70,7 +70,8 @@ fn joins_vectors(node: &Node, rank: usize) -> bool {
     node.is("Concat") && axis(node.int("axis", 0), rank).is_ok_and(|axis| axis + 1 == rank)
 }
 
-/// Returns the single elements that the vectors in the last axis of a value are concatenated from.
+/// Returns the values that are concatenated along the last axis of `value`, if each has size one
+/// there.
 pub fn parts_of_vectors(graph: &Graph, value: ValueId) -> Option<Vec<ValueId>> {
     let node = graph.node(graph.producer(value)?);
     let parts: Option<Vec<ValueId>> = node.inputs.iter().copied().collect();
@@ -79,8 +80,7 @@ pub fn parts_of_vectors(graph: &Graph, value: ValueId) -> Option<Vec<ValueId>> {
     parts.filter(|parts| joins && parts.iter().all(is_single))
 }
 
-/// Returns `true` if a value has a type that counts sizes, so that its numbers are far from
-/// overflow.
+/// Returns `true` if a value has a type for sizes, so that its numbers are far from overflow.
 fn counts_places(graph: &Graph, value: ValueId) -> bool {
     matches!(graph.ty(value).dtype, DType::I32 | DType::I64)
 }

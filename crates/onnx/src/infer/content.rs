@@ -14,8 +14,8 @@ use crate::{Attr, Graph};
 /// The largest length of a vector that is a shape. Longer vectors are data.
 const LONGEST: i64 = 64;
 
-/// The largest number that arithmetic is followed for. Products with larger numbers may overflow
-/// when the model runs.
+/// The largest number in symbolic arithmetic. Products with larger numbers may overflow when the
+/// model runs, so they are unknown.
 const LARGEST: i64 = 1 << 40;
 
 /// Returns the elements of the only result of `call`, whose type is `types[0]`, if they are known.

@@ -1,4 +1,4 @@
-//! The properties of ONNX's own operators: one row each, in [`table`].
+//! The properties of ONNX's own operators: one row each, in `table.rs`.
 //!
 //! Code that treats a family of operators alike queries the row, so that a new operator needs one
 //! line. Properties that depend on the version of an operator are in its [`Schema`]s.

@@ -126,7 +126,7 @@ struct Encoder<'a> {
     owners: FxHashMap<&'a str, ValueId>,
     /// The constants read since they were last collected, each with the first node that reads it.
     constants: IndexMap<ValueId, NodeId, FxBuildHasher>,
-    /// Set while encoding a function, whose constants are nodes.
+    /// `true` while encoding a function, whose constants are nodes.
     in_function: bool,
     /// The domains used so far, besides ONNX's own.
     domains: BTreeSet<&'static str>,
@@ -267,8 +267,8 @@ impl<'a> Encoder<'a> {
         Ok(Body { inputs, outputs, nodes, value_info })
     }
 
-    /// Returns the position of each value among the outputs of a block. Fails unless the block
-    /// computes each of them, exactly once.
+    /// Returns the position of each value among the outputs of a block. Fails if an output is not a
+    /// value of the block itself, or occurs twice.
     fn check_outputs(&self, block: BlockId, kind: Kind) -> Result<FxHashMap<ValueId, usize>> {
         let mut positions = FxHashMap::default();
         for (i, id) in self.graph.block(block).outputs().iter().enumerate() {

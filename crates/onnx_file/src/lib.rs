@@ -1,4 +1,4 @@
-//! ONNX files: graphs written as protobuf messages, models saved, read, skimmed and stripped.
+//! ONNX files: encodes graphs as protobuf messages, and saves, reads, skims and strips models.
 
 mod body_constants;
 mod commit;

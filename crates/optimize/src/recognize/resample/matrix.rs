@@ -1,5 +1,5 @@
-//! The matrices that resample an axis: one column for each new element, with the weights of the old
-//! ones.
+//! The matrices that resample an axis: one column per new element, with the weights of the old
+//! elements.
 
 use onnx::{Attrs, Graph, Node, ValueId, attrs};
 use rustc_hash::FxHashMap;
@@ -7,11 +7,12 @@ use tensor::DType;
 
 use super::sized::{Sized, sized};
 
-/// How an axis is resampled.
+/// The filter that resamples an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) kernel: Kernel,
-    /// Whether the kernel is as wide as what becomes one element; `None` if that makes no difference.
+    /// `true` if the kernel is widened to cover all elements that are merged into one. `None` if
+    /// that makes no difference.
     pub(super) antialias: Option<bool>,
 }
 
@@ -22,7 +23,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// The weight of an element at a distance.
+    /// Returns the weight of an element at distance `x`.
     fn weight(self, x: f64) -> f64 {
         match self {
             Kernel::Linear => (1.0 - x).max(0.0),
@@ -34,7 +35,7 @@ impl Kernel {
 }
 
 impl Filter {
-    /// The filter that does what both do.
+    /// Returns the filter that is compatible with both.
     pub(super) fn with(self, other: Self) -> Option<Self> {
         let antialias = match (self.antialias, other.antialias) {
             (Some(a), Some(b)) if a != b => return None,
@@ -43,7 +44,7 @@ impl Filter {
         (self.kernel == other.kernel).then_some(Self { antialias, ..self })
     }
 
-    /// The attributes of `Resize`, and what they are called in the table of measurements.
+    /// Returns the attributes of `Resize`, and the variant in the table of measurements.
     pub(super) fn attrs(self) -> (Attrs, &'static str) {
         let mut attrs = match self.kernel {
             Kernel::Linear => attrs! { mode: "linear" },
@@ -53,7 +54,7 @@ impl Filter {
         if antialias {
             attrs.extend(attrs! { antialias: 1 });
         }
-        // JAX divides by the sum of the weights that are inside.
+        // JAX divides by the sum of the weights inside the image.
         if antialias || self.kernel == Kernel::Cubic {
             attrs.extend(attrs! { exclude_outside: 1 });
         }
@@ -66,12 +67,12 @@ impl Filter {
         (attrs, variant)
     }
 
-    /// Whether elements are passed over: a wide kernel would see them.
+    /// Returns `true` for cubic downsampling without antialiasing.
     pub(super) fn skips_by_cubes(self) -> bool {
         self.kernel == Kernel::Cubic && self.antialias == Some(false)
     }
 
-    /// The column of element `new` of `to`, built from `from`.
+    /// Returns the weights for element `new` of `to`, computed from `from` elements.
     fn column(self, from: usize, to: usize, new: usize) -> Vec<f64> {
         #[expect(clippy::cast_precision_loss, reason = "sizes of images are small")]
         let (from_size, to_size, new) = (from as f64, to as f64, new as f64);
@@ -86,10 +87,11 @@ impl Filter {
     }
 }
 
-/// Positions are rounded, so weights differ by more than an element's rounding.
+/// The tolerance for weights. They differ by more than one rounding because positions are rounded
+/// as well.
 const TOLERANCE: f64 = 1e-4;
 
-/// How far a weight may be from what it was before it was stored in a type.
+/// Returns the maximum rounding error of a weight stored in `dtype`.
 fn rounding(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1.0 / 2048.0,
@@ -98,11 +100,11 @@ fn rounding(dtype: DType) -> f64 {
     }
 }
 
-/// The matrix may not have more elements.
+/// The maximum number of elements of the matrix.
 const LIMIT: usize = 1 << 22;
 
-/// The filter that multiplying by `matrix` is, on one side or on the other; `None` if it is something
-/// else, or a parameter.
+/// Returns the filter that multiplication by `matrix` applies, on the left or on the right. Returns
+/// `None` for other matrices and for parameters.
 pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Filter> {
     let Some(shape) = graph.ty(matrix).static_shape() else {
         return sized_of(graph, matrix, is_left).map(|found| found.filter);
@@ -137,7 +139,8 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
     filters.into_iter().find(is)
 }
 
-/// What a product with `matrix` does to an axis, if not all sizes are known.
+/// Returns the resampling that a product with `matrix` applies to an axis, if not all sizes are
+/// known.
 pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Option<Sized> {
     let mut is_turned = false;
     while let Some(node) = graph.producer(matrix).map(|id| graph.node(id)) {
@@ -151,7 +154,7 @@ pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Opt
     sized(graph, matrix).filter(|_| is_turned == is_left)
 }
 
-/// Numbers in rows and columns.
+/// A tensor of numbers.
 #[derive(Clone, Debug)]
 struct Numbers {
     shape: Vec<usize>,
@@ -159,7 +162,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The number at a place of a larger shape.
+    /// Returns the number at `place`, the linear index in a shape that this tensor is broadcast to.
     fn at(&self, shape: &[usize], mut place: usize) -> f64 {
         let (mut index, mut stride) = (0, 1);
         let missing = shape.len() - self.shape.len();
@@ -175,10 +178,10 @@ impl Numbers {
     }
 }
 
-/// How long a computation is followed.
+/// The maximum depth of the evaluation.
 const DEPTH: usize = 64;
 
-/// The numbers that values hold in every run: not bit for bit, but well enough to know what they are.
+/// An approximate evaluator of constants: not bit-exact, but accurate enough to identify a matrix.
 #[derive(Default)]
 struct Evaluation(FxHashMap<ValueId, Option<Numbers>>);
 
@@ -301,9 +304,9 @@ mod tests {
         }
     }
 
-    /// So that nobody divides by zero, with and without a filter.
+    /// Checks that no sum of weights is zero, with and without a filter.
     #[test]
-    fn weights_of_each_element_add_up_to_something() {
+    fn sums_of_weights_are_not_zero() {
         for (from, to) in (1..40).flat_map(|from| (1..40).map(move |to| (from, to))) {
             let step = f64::from(from) / f64::from(to);
             for (new, width) in (0..to).flat_map(|new| [(new, 1.0), (new, step.max(1.0))]) {
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_two_axes_agree_or_do_not() {
+    fn filters_of_two_axes_combine_only_if_compatible() {
         let linear = |antialias| Filter { kernel: Kernel::Linear, antialias };
         assert_eq!(linear(None).with(linear(Some(true))), Some(linear(Some(true))));
         assert_eq!(linear(Some(false)).with(linear(Some(true))), None);

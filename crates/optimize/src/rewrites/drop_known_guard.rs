@@ -1,5 +1,5 @@
-//! Drops what guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` that change
-//! nothing, and a `Where` whose condition always comes out one way.
+//! Drops guards against numbers that cannot occur: `Clip`, `Max`, `Min`, `Abs` and `Relu` without
+//! effect, and `Where` with a condition that is always true or always false.
 
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
@@ -68,7 +68,7 @@ fn extreme(m: &Match<'_>) -> Result<ValueId, Skip> {
         let (x, y) = (floats(m, a)?, floats(m, b)?);
         let (first, second) = if is_max { (x, y) } else { (y, x) };
         return match (first.are_above(&second), second.are_above(&first)) {
-            // NaN stays NaN, whichever side it is on.
+            // `Max` and `Min` propagate NaN from either operand.
             (true, _) if is_max || !first.nan => Ok(a),
             (_, true) if is_max || !second.nan => Ok(b),
             _ => Err("either operand may be chosen".into()),
@@ -96,7 +96,7 @@ fn positive(m: &Match<'_>) -> Result<ValueId, Skip> {
     }
 }
 
-/// What is known of floats where there are any results.
+/// Returns the analysis of floats for a non-empty result.
 fn floats(m: &Match<'_>, value: ValueId) -> Result<Floats, Skip> {
     Ok(Floats::of(m.graph(), value, &m.ty(m.result()?).shape))
 }
@@ -116,7 +116,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn places_of_the_largest_are_inside() {
+    fn results_of_argmax_are_in_range() {
         rewrites_to(
             &REWRITE,
             "g (float[B,7] x) => (int64[B] y) {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_outside_stays() {
+    fn guards_that_may_trigger_are_unchanged() {
         for (op, of) in [("Clip (i, zero, six)", "int32"), ("Clip (u, zero, six)", "uint8")] {
             stays(
                 &REWRITE,
@@ -174,7 +174,7 @@ mod tests {
                 ),
             );
         }
-        // Adding may wrap around.
+        // The addition may wrap around.
         stays(
             &REWRITE,
             "g (int32[3] i) => (int32[3] y) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_guarded_where_they_need_it() {
+    fn guards_of_floats_are_dropped_only_if_redundant() {
         let text = |number: &str, body: &str| {
             format!(
                 "g (float[B,H] x) => (float[H] y) {{

@@ -1,4 +1,5 @@
-//! `Gather(x, n - 1)` of an axis of `n` → `Gather(x, -1)`; `Gather(x, [0, 1, …, n - 1])` → `x`.
+//! `Gather(x, n - 1)` along an axis of size `n` → `Gather(x, -1)`. `Gather(x, [0, 1, …, n - 1])` →
+//! `x`.
 
 use onnx::{ValueId, fold};
 use tensor::{Dim, Tensor};
@@ -42,7 +43,7 @@ mod tests {
     use crate::testing::{rewrites_to, stays};
 
     #[test]
-    fn the_last_of_any_number_has_a_number() {
+    fn the_last_index_of_a_symbolic_axis_becomes_a_number() {
         rewrites_to(
             &REWRITE,
             "g (float[2,T] x) => (float[2,1] y) {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn all_in_order_is_the_value() {
+    fn gathering_all_indices_in_order_is_dropped() {
         rewrites_to(
             &REWRITE,
             "g (float[3,T] x) => (float[3,T] y) {
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn some_places_stay() {
+    fn other_indices_are_unchanged() {
         stays(
             &REWRITE,
             "g (float[4,T] x) => (float[3,T] y) {

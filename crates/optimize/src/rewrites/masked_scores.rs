@@ -1,29 +1,30 @@
-//! Scores of attention that are bounded, so that a mask may be added to them instead of choosing.
+//! Bounds of attention scores, which prove that a mask may be added to them instead of selecting.
 //!
-//! Only what follows from a normalized value can be NaN or infinite there, and only if a row of that value holds
-//! NaN. Then the values that are averaged hold it, too, and so does every average over them, whatever a mask
-//! hides: nothing times NaN is NaN.
+//! Such scores can be NaN or infinite only if a row of the normalised value that they are computed
+//! from has NaN. Then the averaged values have NaN as well, and so has every average over them,
+//! regardless of the mask: zero times NaN is NaN.
 
 use onnx::{Graph, Node, Use, ValueId};
 
 use crate::bounded::{Bounded, Spread, is_finite, largest};
 
-/// What is known of scores.
+/// The bounds of scores.
 pub(crate) struct Scores {
-    /// What their absolute values do not exceed, with room for rounding and for weights that are stored in
-    /// fewer bits.
+    /// The upper bound of their absolute values, with a margin for rounding and for weights that
+    /// are stored in fewer bits.
     pub(crate) largest: f64,
-    /// Whether NaN comes out where a row of queries holds it only if something of that row is shown.
+    /// `true` if NaN in a row of queries only reaches the result if the mask leaves a score of that
+    /// row visible.
     pub(crate) needs_shown: bool,
 }
 
 const ROOM: f64 = 4.0;
 
-/// How many scales and biases are looked through.
+/// The maximum number of scales and biases to look through.
 const DEPTH: u32 = 8;
 
 impl Scores {
-    /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
+    /// Derives the bounds of `scores`, the operand of `softmax`.
     pub(crate) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
         let v = Bounded::of(graph, averaged).filter(|v| v.spread == Spread::All)?;
@@ -32,9 +33,9 @@ impl Scores {
             bounded.places_from_end(graph.ty(value).shape.len())
         };
         let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
-        // What is summed over, and everything else: batches, which every operand has at the same place.
+        // The summed axis and the batch axes, which all operands have at the same positions.
         let rows = v_places.iter().position(|place| *place == Some(2))?;
-        // A row that is a feature of the values leaves the other features alone.
+        // If a row is a feature of the values, NaN does not reach the other features.
         if v_places.contains(&Some(1)) {
             return None;
         }
@@ -53,7 +54,7 @@ impl Scores {
     }
 }
 
-/// What is averaged by the weights `weights`, if they are used for nothing else.
+/// Returns the values that `weights` average, if the weights have no other consumers.
 fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
     loop {
         let mut uses = graph.value(weights).uses();
@@ -73,7 +74,8 @@ fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
 
 type Operand = (Bounded, ValueId);
 
-/// The two factors of scores, and what the scores do not exceed. Nothing on the way to them does, either.
+/// Returns the two factors of the scores, and the bound of the scores. Intermediate results have
+/// the same bound.
 fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Operand, f64)> {
     let depth = depth.checked_sub(1)?;
     let node = graph.node(graph.producer(scores)?);

@@ -1,6 +1,6 @@
-//! Reductions count their axes from the front.
+//! Counts the axes of reductions from the front.
 //!
-//! If an operand is empty, onnxruntime's kernels do not recognise axes that are counted from the end. The
+//! If an operand is empty, onnxruntime's kernels do not recognise axes that count from the end. The
 //! result then has the shape of the operand.
 
 use onnx::operators::Operator;

@@ -167,8 +167,8 @@ impl<'a> Editor<'a> {
         Ok(None)
     }
 
-    /// Reports that `op` could not become one node. Later reports override earlier ones, which
-    /// precede the clean-ups.
+    /// Reports that `op` could not become one node. Later reports override earlier ones, because
+    /// they follow more clean-ups.
     pub(crate) fn miss(&mut self, node: NodeId, op: &'static str, reason: &str) {
         if self.options.report_missed {
             self.missed.insert(node, (op, reason.to_owned()));

@@ -183,8 +183,7 @@ impl Planner<'_> {
     }
 }
 
-/// The type constraints of a node that depend on the type in which it computes, which are those of
-/// its results.
+/// The type constraints of a node's results, which change with the type that it computes in.
 pub(super) struct Converted {
     schema: &'static Schema,
     constraints: SmallVec<[usize; 2]>,

@@ -16,8 +16,9 @@ const CHANGED: &[(&str, i64)] = &[
     ("GroupNormalization", 21),
 ];
 
-/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` that has no cost. The graph is
-/// finished for `opset`, and none of its nodes has to change.
+/// Returns the lowest opset from [`Target::lowest_opset`] to `opset` at which the graph is valid,
+/// means the same and runs on the same kernels. The graph is finished for `opset`, and none of its
+/// nodes has to change.
 pub fn lowest_opset(graph: &Graph, opset: i64, target: Target) -> i64 {
     let floor = target.lowest_opset().min(opset);
     let nodes = graph.all_nodes().into_iter().map(|id| graph.node(id));

@@ -61,7 +61,8 @@ pub fn legalize(
     Ok(())
 }
 
-/// Adapts the nodes that were added to finish the outputs. Some types cannot even be copied.
+/// Adapts the `Identity` nodes that were added for finished outputs, because some types cannot even
+/// be copied.
 pub fn legalize_outputs(
     graph: &mut Graph,
     origins: &mut Origins,

@@ -205,8 +205,8 @@ pub(super) fn assert_integers(
     assert_eq!(run_integers(&graph, &operands), expected, "{op} on {dtype}: {}", show(&graph));
 }
 
-/// Returns the result of a graph on integers with axis 0 only. Values in double precision are
-/// integers here.
+/// Evaluates a graph on integers with a single axis. Values in double precision are also
+/// represented as integers.
 fn run_integers(graph: &Graph, operands: &[Vec<i128>]) -> Vec<i128> {
     let block = graph.block(Graph::MAIN);
     let mut known: FxHashMap<ValueId, Vec<i128>> =

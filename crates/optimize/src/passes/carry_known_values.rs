@@ -30,7 +30,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 struct Known {
     /// The nodes that recompute them, in order.
     nodes: Vec<NodeId>,
-    /// The results of these nodes that other nodes read, and the values that they have in the next
+    /// The results of these nodes that other nodes read, and their counterparts in the next
     /// iteration.
     read: Vec<(ValueId, ValueId)>,
 }
@@ -40,7 +40,7 @@ impl Known {
     fn of(graph: &Graph, found: &Loop) -> Option<Self> {
         let body: Vec<NodeId> = graph.nodes_of(found.body).collect();
         let state = found.state(graph);
-        // The value that each value becomes in the next iteration.
+        // The counterpart of each value in the next iteration.
         let mut next: FxHashMap<ValueId, ValueId> =
             state.iter().map(|carried| (carried.inside, carried.next)).collect();
         let mut nodes = Vec::new();

@@ -41,7 +41,7 @@ pub(super) fn is_of_channels(
     (0..rank).all(fits)
 }
 
-/// Returns a value with one number per channel as a vector.
+/// Converts a value with one number per channel to a vector.
 pub(super) fn vector(m: &mut Match<'_>, value: ValueId, channels: &Dim) -> Result<ValueId, Skip> {
     let mut value = value;
     while let Some(node) = m.producer(value, &["Expand", "Reshape", "Squeeze", "Unsqueeze"]) {

@@ -12,7 +12,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);
     let axis = fold::axis(m.root().int("axis", 0), m.ty(data).rank())?;
     let slice = m.producer(data, &["Slice"]).ok_or("nothing is reversed")?;
-    let source = reversed(m.graph(), slice, axis).ok_or("more or less is done than to reverse")?;
+    let source = reversed(m.graph(), slice, axis).ok_or("the slice is not a plain reversal")?;
     let places = m.ints(indices).ok_or("the places are not known")?;
     // Indices count from either end, so those out of range stay out of range.
     let places: Vec<i64> = places.into_iter().map(|place| -1 - place).collect();

@@ -17,7 +17,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if let Some(places) = m.ints(indices) {
         let in_order = (0..).zip(&places).all(|(i, place)| i == *place);
         let is_all = m.ty(indices).rank() == 1 && size == Dim::Known(places.len() as i64);
-        return if in_order && is_all { Ok(vec![data]) } else { Err("some places".into()) };
+        return if in_order && is_all {
+            Ok(vec![data])
+        } else {
+            Err("other indices are gathered".into())
+        };
     }
     let shape = m.ty(indices).static_shape().ok_or("the indices are not known")?;
     let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();

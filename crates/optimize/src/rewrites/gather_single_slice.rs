@@ -20,7 +20,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let x = node.input(0).ok_or("an operand is missing")?;
     let axis = match *axes.as_slice() {
         [axis] => fold::axis(axis, m.ty(x).rank())?,
-        _ => return Err("several axes go".into()),
+        _ => return Err("several axes are squeezed".into()),
     };
     if m.graph().constant(x).is_some() {
         return Err("what is cut out is a constant".into());
@@ -60,7 +60,7 @@ fn start(m: &Match<'_>, slice: &Node, x: ValueId, axis: usize) -> Result<i64, Sk
     };
     let along = fold::axis(*along, m.ty(x).rank())?;
     if along != axis || size(m, slice.outputs[0], axis) != Some(&Dim::Known(1)) {
-        return Err("another axis goes".into());
+        return Err("another axis is squeezed".into());
     }
     Ok(match size(m, x, axis).and_then(Dim::as_known) {
         // A start before the first element is clamped to it.

@@ -63,7 +63,7 @@ pub(crate) use fold_constants::Folded;
 pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 
-/// Rewrites that simplify the graph without introducing other operators.
+/// Clean-ups: rewrites that make the graph smaller without fusing operators.
 pub(crate) static CLEAN_UP: &[&Rewrite] = &[
     &fold_constants::REWRITE,
     &drop_no_op::REWRITE,

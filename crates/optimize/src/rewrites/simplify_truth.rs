@@ -81,7 +81,7 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
             return Ok(vec![m.op("Less", &[rest, zero], attrs! {})?]);
         }
     }
-    Err("the conditions say different things".into())
+    Err("neither condition implies the other".into())
 }
 
 /// Returns `true` if `node` is the truncated remainder of `number` divided by a positive constant.

@@ -11,7 +11,7 @@ pub(crate) static REWRITE: Rewrite =
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let whole = m.operand(0)?;
-    let concat = m.producer(whole, &["Concat"]).ok_or("nothing was put together")?.clone();
+    let concat = m.producer(whole, &["Concat"]).ok_or("the operand is not a Concat")?.clone();
     let axis = fold::axis(concat.int("axis", 0), m.ty(whole).rank())?;
     let size = m.ty(whole).shape[axis].as_known();
     let root = m.root().clone();

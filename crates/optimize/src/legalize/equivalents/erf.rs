@@ -73,7 +73,8 @@ pub(super) fn gelu(b: &mut Builder<'_>, node: &Node) -> Results {
 mod tests {
     use crate::legalize::testing::assert_f64;
 
-    /// Computes the series `2 / √π x exp(-x²) Σ (2x²)ⁿ / (2n + 1)!!`, whose terms are all positive.
+    /// Computes the series `2 / √π x exp(-x²) Σ (2x²)ⁿ / (2n + 1)!!`, whose terms all have the same
+    /// sign.
     fn erf(x: f64) -> f64 {
         if x.is_infinite() || x.abs() > 6.5 {
             return x.signum();

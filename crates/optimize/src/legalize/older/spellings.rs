@@ -1,4 +1,4 @@
-//! Conversions of operands that used to be attributes, and of attributes that did not exist.
+//! Conversions of operands that used to be attributes, and of attributes that did not exist yet.
 
 use onnx::{Attr, Attrs, NodeId, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};

@@ -178,7 +178,8 @@ fn weight_can_move(graph: &Graph, block: BlockId, weight: ValueId, order: &Permu
     graph.value(weight).uses().all(moves) && is_own_parameter(graph, weight)
 }
 
-/// Returns `true` if a value is a constant, or the only use of a constant in another layout.
+/// Returns `true` if a value is a constant, or a constant in another layout without other
+/// consumers.
 fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
     let mut value = value;
     while let Some(id) = graph.producer(value) {

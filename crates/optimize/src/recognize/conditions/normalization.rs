@@ -14,8 +14,7 @@ use crate::recognize::found::Found;
 /// The largest scale of ones that is worth storing, in elements.
 const MOST_ONES: usize = 1 << 14;
 
-/// Checks a normalisation over all axes from one on, whose scale and bias have the size of these
-/// axes.
+/// Checks a normalisation over the last axes, whose scale and bias have the size of these axes.
 pub(super) fn of_last_axes(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let (shape, dtype) = operand(found, FrontAxes::MayCome)?;
     let rank = shape.len();

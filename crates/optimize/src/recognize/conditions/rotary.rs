@@ -43,7 +43,7 @@ pub(super) fn rotary(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let axis = found.int("axis").or_else(|| found.int("pair"));
     let last = shape.len() as i64 - 1;
     if axis.is_some_and(|axis| axis != -1 && axis != last) {
-        return Err("it is put together along another axis".into());
+        return Err("it is concatenated along another axis".into());
     }
     let whole = shape.clone();
     if pairs {
@@ -355,7 +355,7 @@ fn along(m: &Match<'_>, tables: [&Table; 2], rank: usize) -> Result<Vec<usize>, 
         }
         all.push(others);
     }
-    let [cos, sin] = all.as_slice() else { return Err("there are two tables".into()) };
+    let [cos, sin] = all.as_slice() else { return Err("there are not two tables".into()) };
     if cos != sin {
         return Err("cosines and sines change along different axes".into());
     }
@@ -423,7 +423,9 @@ fn positions(m: &mut Match<'_>, x: ValueId, form: &Form) -> Result<ValueId, Skip
             let count = m.sizes(std::slice::from_ref(&form.positions), x)?;
             let axis = m.i64s(&[0]);
             let count = m.op("Squeeze", &[count, axis], attrs! {})?;
-            let number = |value| Tensor::int_scalar(DType::I64, value).ok_or("a strange number");
+            let number = |value| {
+                Tensor::int_scalar(DType::I64, value).ok_or("the type cannot represent the number")
+            };
             let (start, step) = (number(0)?, number(1)?);
             let (start, step) = (m.tensor(start), m.tensor(step));
             m.op("Range", &[start, count, step], attrs! {})?

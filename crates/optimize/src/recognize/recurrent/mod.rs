@@ -216,7 +216,7 @@ impl State {
                     _ => return Err("no state is computed from the other".into()),
                 }
             }
-            _ => return Err("the state is another".into()),
+            _ => return Err("the state does not fit the cell".into()),
         };
         Ok(Self { hidden, cell, carried: state, choice })
     }

@@ -225,7 +225,7 @@ impl Chain {
         let same = |(a, b): (&Dim, &Dim)| a == b || a.as_known().is_none();
         let (made, wanted) = (&m.ty(moved).shape, &m.ty(result).shape);
         if !made.iter().zip(wanted).all(same) {
-            return Err("the shape would be another".into());
+            return Err("the shape would change".into());
         }
         Ok(vec![moved])
     }

@@ -38,7 +38,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         None => computed(m, &found, &sizes, dtype)?,
     };
     if m.ty(weights) != m.ty(matrix) {
-        return Err("the shape would be another".into());
+        return Err("the shape would change".into());
     }
     Ok(vec![weights])
 }
@@ -83,7 +83,7 @@ fn is_of_image(graph: &Graph, matrix: ValueId) -> bool {
     })
 }
 
-/// Returns a size that is stored as a float as a vector of one integer.
+/// Converts a size that is stored as a float to a vector of one integer.
 pub(super) fn vector(m: &mut Match<'_>, float: ValueId, dim: &Dim) -> Result<ValueId, Skip> {
     if let Some(size) = dim.as_known() {
         return Ok(m.i64s(&[size]));
@@ -193,7 +193,7 @@ fn centers(m: &mut Match<'_>, size: ValueId, dim: &Dim, dtype: DType) -> Result<
         };
         let count = usize::try_from(size).map_err(|_| "a size is negative")?;
         let tensor = Tensor::new(dtype, &[count], Arc::new(bytes));
-        return Ok(m.tensor(tensor.map_err(|_| "there is a number for each element")?));
+        return Ok(m.tensor(tensor.map_err(|_| "the number of elements does not match the shape")?));
     }
     let (half, one) = (m.scalar(dtype, 0.5)?, m.scalar(dtype, 1.0)?);
     m.op("Range", &[half, size, one], attrs! {})

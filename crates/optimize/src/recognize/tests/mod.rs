@@ -376,6 +376,21 @@ fn layer_norms() {
 }
 
 #[test]
+fn norms_that_share_their_statistics_are_recognised() {
+    let body = norm_constants() + PLAIN
+        + " g = Constant <value_floats: floats = [1, 2, 3, 4]> () h = Constant <value_floats: floats = [4, 3, 2, 1]> ()
+        f = Reciprocal (r) fg = Mul (f, g) fh = Mul (f, h) p = Mul (c, fg) w = Mul (c, fh) y = Add (p, w)";
+    let (text, report) =
+        run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert_eq!(text.matches("LayerNormalization").count(), 2, "{text}");
+    assert!(report.missed.is_empty());
+    // One more node reads the statistics, so that they stay.
+    let body = body.replace("y = Add (p, w)", "z = Add (p, w) y = Mul (z, r)");
+    let (text, _) = run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+}
+
+#[test]
 fn layer_norms_that_are_none() {
     // The mean is of another axis, which is as long.
     let squares = "(float[4,4] x) => (float[4,4] y)";

@@ -7,6 +7,7 @@
 mod choice;
 mod conditions;
 mod found;
+mod instances;
 mod matcher;
 mod measured;
 mod parts;
@@ -23,11 +24,11 @@ pub(crate) use choice::{check_kernel, check_movement};
 
 use std::sync::LazyLock;
 
-use onnx::{Graph, Node, NodeId, Use, ValueId, attrs};
-use rustc_hash::FxHashSet;
+use onnx::{Graph, Node, ValueId, attrs};
 
 use self::conditions::Condition;
 use self::found::Found;
+use self::instances::used_elsewhere;
 use self::matcher::{Finding, Seen};
 use self::pattern::Spelling;
 use crate::passes::layout;
@@ -128,7 +129,7 @@ impl Rule for Recognizer {
         }
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
-        let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
+        let (result, shared) = (m.result()?, used_elsewhere(m, &finding, self.op));
         let rounded = rounded_on_the_way(m, result, &finding);
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
@@ -151,28 +152,6 @@ impl Rule for Recognizer {
         }
         Ok(vec![new])
     }
-}
-
-/// Returns a reason if an intermediate result is used outside the match, so that it must be
-/// preserved.
-fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
-    let nodes: FxHashSet<NodeId> = finding.nodes.iter().map(|(id, _)| *id).collect();
-    let root = m.id();
-    let inner = finding.nodes.iter().filter(|(id, _)| *id != root);
-    let mut shared = inner.filter(|(id, _)| {
-        let outputs = m.graph().node(*id).outputs.iter();
-        let mut uses = outputs.flat_map(|value| m.graph().value(*value).uses());
-        uses.any(|place| match place {
-            Use::Operand(node, _) => !nodes.contains(&node),
-            Use::Output(..) => true,
-        })
-    });
-    let (id, word) = shared.next()?;
-    let what = match *word {
-        "" => format!("a result of {}", m.graph().node(*id).op.name),
-        word => format!("the {}", word.replace('_', " ")),
-    };
-    Some(format!("{what} on the way is used elsewhere"))
 }
 
 /// Returns a reason if an intermediate result is rounded to a smaller type than that of the result.

@@ -377,6 +377,21 @@ fn layer_norms() {
 }
 
 #[test]
+fn norms_that_share_their_statistics_are_recognised() {
+    let body = norm_constants() + PLAIN
+        + " g = Constant <value_floats: floats = [1, 2, 3, 4]> () h = Constant <value_floats: floats = [4, 3, 2, 1]> ()
+        f = Reciprocal (r) fg = Mul (f, g) fh = Mul (f, h) p = Mul (c, fg) w = Mul (c, fh) y = Add (p, w)";
+    let (text, report) =
+        run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert_eq!(text.matches("LayerNormalization").count(), 2, "{text}");
+    assert!(report.missed.is_empty());
+    // Another node reads the statistics, so they must be preserved.
+    let body = body.replace("y = Add (p, w)", "z = Add (p, w) y = Mul (z, r)");
+    let (text, _) = run(&format!("g (float[B,T,4] x) => (float[B,T,4] y) {{ {body} }}"), native());
+    assert!(!text.contains("LayerNormalization"), "{text}");
+}
+
+#[test]
 fn near_misses_are_not_layer_norms() {
     // The mean is over another axis of the same length.
     let squares = "(float[4,4] x) => (float[4,4] y)";

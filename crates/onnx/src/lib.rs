@@ -9,6 +9,7 @@ mod commit;
 mod encode;
 mod error;
 mod external;
+pub mod facts;
 pub mod fold;
 mod folder_lock;
 pub mod formula;

@@ -10,8 +10,7 @@ use tensor::Dim;
 use crate::rewrites::{compose_reshapes, compose_transposes};
 use crate::{Match, Skip};
 
-/// The operators that only move elements.
-pub(crate) const MOVEMENTS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+pub(crate) use onnx::facts::{MOVEMENTS, is_movement};
 
 /// How many of them are looked at together: longer chains are shortened piece by piece.
 const REACH: usize = 8;
@@ -75,10 +74,6 @@ impl Chain {
         }
         cost
     }
-}
-
-pub(crate) fn is_movement(node: &Node) -> bool {
-    node.op.domain.is_empty() && MOVEMENTS.contains(&node.op.name)
 }
 
 /// A `Transpose` copies; a `Reshape` does not, but is a node to read. What happens to constants

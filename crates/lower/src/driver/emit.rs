@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use onnx::fold::Progression;
+use onnx::facts::Progression;
 use onnx::formula::Num;
 use onnx::{Assumption, Attrs, Op, ValueId, attrs, fold};
 use provenance::Site;
@@ -52,12 +52,12 @@ impl Context<'_> {
 
     /// What a value is, if it is small and follows from constants alone.
     pub(crate) fn known(&self, value: ValueId) -> Option<Tensor> {
-        fold::known(self.builder.graph, value)
+        self.builder.graph.facts().constant(value)
     }
 
     /// What the vectors in the last axis of a value hold, for each of their elements that are equally far apart.
     pub(crate) fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
-        fold::progressions(self.builder.graph, value)
+        self.builder.graph.facts().progressions(value)
     }
 
     /// What a value repeats; itself if it repeats nothing.
@@ -112,12 +112,12 @@ impl Context<'_> {
 
     /// The single elements that the vectors in the last axis of a value were put together from.
     pub(crate) fn parts_of_vectors(&self, value: ValueId) -> Option<Vec<ValueId>> {
-        fold::parts_of_vectors(self.builder.graph, value)
+        self.builder.graph.facts().parts_of_vectors(value)
     }
 
     /// The elements that a value repeats or puts into another shape, if they are known.
     pub(crate) fn elements(&self, value: ValueId) -> Option<Tensor> {
-        fold::elements(self.builder.graph, value)
+        self.builder.graph.facts().elements(value)
     }
 
     /// The boolean that a value is, or was converted from.

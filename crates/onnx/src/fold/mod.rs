@@ -6,16 +6,11 @@ mod elementwise;
 mod fill;
 mod functions;
 mod gather;
-mod known;
 mod layout;
 mod numbers;
 mod product;
-mod progression;
 mod reduce;
 mod scatter;
-
-pub use known::{elements, known};
-pub use progression::{Progression, parts_of_vectors, progressions};
 
 use tensor::{DType, Tensor};
 
@@ -185,6 +180,11 @@ table! {
     "Unsqueeze" => layout::reshape,
     "Where" => elementwise::where_,
     "Xor" => elementwise::binary,
+}
+
+/// Returns `true` if the operator `op` is evaluated.
+pub fn is_evaluated(op: &str) -> bool {
+    evaluator(op).is_some()
 }
 
 /// All elements of the first operand in another order, another shape or as other floats, if that is what an

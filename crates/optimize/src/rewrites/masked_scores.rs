@@ -4,9 +4,8 @@
 //! NaN. Then the values that are averaged hold it, too, and so does every average over them, whatever a mask
 //! hides: nothing times NaN is NaN.
 
+use onnx::facts::{NanSpread, NormBound, is_finite};
 use onnx::{Graph, Node, Use, ValueId};
-
-use crate::bounded::{Bounded, Spread, is_finite, largest};
 
 /// What is known of scores.
 pub(crate) struct Scores {
@@ -26,10 +25,10 @@ impl Scores {
     /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
     pub(crate) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
-        let v = Bounded::of(graph, averaged).filter(|v| v.spread == Spread::All)?;
+        let v = graph.facts().norm_bound(averaged).filter(|v| v.spread == NanSpread::All)?;
         let (q, k, largest) = product(graph, scores, DEPTH)?;
-        let places = |bounded: &Bounded, value: ValueId| {
-            bounded.places_from_end(graph.ty(value).shape.len())
+        let places = |bounded: &NormBound, value: ValueId| {
+            bounded.rows_from_end(graph.ty(value).shape.len())
         };
         let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
         // What is summed over, and everything else: batches, which every operand has at the same place.
@@ -71,7 +70,7 @@ fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
     Some(graph.ty(*node.outputs.first()?).dtype)
 }
 
-type Operand = (Bounded, ValueId);
+type Operand = (NormBound, ValueId);
 
 /// The two factors of scores, and what the scores do not exceed. Nothing on the way to them does, either.
 fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Operand, f64)> {
@@ -82,9 +81,9 @@ fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Opera
     let keeps_shape = |x: ValueId| graph.ty(x).shape == graph.ty(scores).shape;
     if node.is("MatMul") {
         let b = b?;
-        let (q, k) = (Bounded::of(graph, a)?, Bounded::of(graph, b)?);
-        let is_summed = |bounded: &Bounded, value: ValueId, place: usize| {
-            !bounded.places_from_end(graph.ty(value).shape.len()).contains(&Some(place))
+        let (q, k) = (graph.facts().norm_bound(a)?, graph.facts().norm_bound(b)?);
+        let is_summed = |bounded: &NormBound, value: ValueId, place: usize| {
+            !bounded.rows_from_end(graph.ty(value).shape.len()).contains(&Some(place))
         };
         let size = ROOM * q.norm * k.norm;
         let is_bounded = is_summed(&q, a, 1) && is_summed(&k, b, 2) && is_finite(size, dtype);
@@ -103,7 +102,8 @@ fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Opera
             _ => return None,
         };
         let sides = [(a, b?), (b?, a)];
-        let (x, by) = sides.into_iter().find_map(|(x, by)| Some((x, largest(graph, by)?)))?;
+        let (x, by) =
+            sides.into_iter().find_map(|(x, by)| Some((x, graph.facts().magnitude(by)?)))?;
         let (q, k, size) = product(graph, x, depth)?;
         (x, (q, k, combine(size, by)))
     };

@@ -2,7 +2,7 @@
 //! GatherND over the axes that are indexed; indices that are equally far apart are a Slice
 
 use jaxpr::Params;
-use onnx::fold::Progression;
+use onnx::facts::Progression;
 use onnx::{Assumption, Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 

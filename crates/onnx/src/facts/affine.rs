@@ -86,7 +86,7 @@ impl Facts<'_> {
     }
 
     /// Returns a progression for each element of the vectors in the last axis of `value`, along the axes before it;
-    /// `None` for an element that is no progression.
+    /// `None` for other elements.
     pub fn progressions(&self, value: ValueId) -> Option<Vec<Option<Progression>>> {
         let last = self.shape(value).len().checked_sub(1)?;
         let count = usize::try_from(self.shape(value)[last].as_known()?).ok()?;
@@ -196,7 +196,7 @@ impl Facts<'_> {
             "Expand" | "Identity" => operand(0),
             "Concat" => self.concatenated(node, selection?, rank, terms),
             "Gather" if selection.is_none() => self.gathered(node, terms),
-            "Max" | "Min" => {
+            "Max" | "Min" if node.inputs.len() == 2 => {
                 let (a, b) = (operand(0)?.as_number()?, operand(1)?.as_number()?);
                 let number = if node.is("Max") { a.max(b) } else { a.min(b) };
                 Some(Affine::number(Dim::Known(number), rank))
@@ -237,7 +237,10 @@ impl Facts<'_> {
                 *step = 0;
             }
         }
-        Some(form)
+        // A number that the type does not hold has wrapped around.
+        let (low, high) = dtype.int_range()?;
+        let holds = |first: i64| (low..=high).contains(&i128::from(first));
+        form.progression.first.as_known().is_none_or(holds).then_some(form)
     }
 
     /// Returns `true` if a `Cast` to `dtype` keeps integers of this form.

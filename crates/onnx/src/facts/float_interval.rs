@@ -7,7 +7,7 @@ use tensor::division::exact_div;
 use tensor::{Atom, DType, Dim, DimOp, Tensor};
 
 use super::{Facts, Interval, is_movement};
-use crate::{Node, Producer, ValueId};
+use crate::{Node, ValueId};
 
 /// The largest number of elements of a constant that are read one by one.
 const ELEMENTS: usize = 4096;
@@ -22,9 +22,9 @@ pub struct FloatInterval {
     pub low: f64,
     /// The upper bound.
     pub high: f64,
-    /// Whether an element may be NaN.
+    /// `true` if an element may be NaN.
     pub has_nan: bool,
-    /// Whether an element may be `-0.0`.
+    /// `true` if an element may be `-0.0`.
     pub has_negative_zero: bool,
     /// A size that no element exceeds, but for rounding.
     most: Option<Dim>,
@@ -125,16 +125,14 @@ impl Facts<'_> {
     ) -> FloatInterval {
         let dtype = self.graph.ty(value).dtype;
         // Smaller types turn overflow into NaN.
-        if !matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64) {
+        let is_known = matches!(dtype, DType::BF16 | DType::F16 | DType::F32 | DType::F64);
+        let (stored, node) = (self.stored(value), self.node(value));
+        if !is_known || stored.is_none() && node.is_none_or(|node| node.outputs[0] != value) {
             return FloatInterval::UNKNOWN;
         }
-        let find = || match (self.stored(value), self.graph.value(value).producer()) {
-            (Some(tensor), _) => constant(tensor),
-            (_, Producer::Node(_, 0)) => {
-                let found = self.computed_float_interval(self.node(value)?, positive)?;
-                Some(found.rounded(dtype))
-            }
-            _ => None,
+        let find = || match stored {
+            Some(tensor) => constant(tensor),
+            None => Some(self.computed_float_interval(node?, positive)?.rounded(dtype)),
         };
         let found = self.answer(
             |answers| &mut answers.float_intervals,

@@ -209,7 +209,9 @@ impl Facts<'_> {
             }
             "Neg" => {
                 let Interval { low, high } = operand(0)?;
-                let negative = |bound: Option<Dim>| bound.map(|bound| -bound);
+                let negative = |bound: Option<Dim>| {
+                    bound.filter(|bound| *bound != Dim::Known(i64::MIN)).map(|bound| -bound)
+                };
                 Interval { low: negative(high), high: negative(low) }.within(dtype)
             }
             "Mul" => {

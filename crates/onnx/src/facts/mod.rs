@@ -40,7 +40,7 @@ pub use self::triangle::Triangle;
 use crate::{Graph, Node, ValueId};
 
 /// The number of values that one question may look at.
-const STEPS: u32 = 256;
+const STEPS: u32 = 128;
 
 /// The operators that only move elements.
 pub const MOVEMENTS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
@@ -58,7 +58,7 @@ pub struct Facts<'g> {
     depth: Cell<u32>,
     /// The number of values that may still be looked at.
     left: Cell<u32>,
-    /// Whether the limit was reached since the innermost of these values was entered.
+    /// `true` if the limit was reached since the innermost of these values was entered.
     was_cut: Cell<bool>,
 }
 
@@ -111,7 +111,7 @@ impl<'g> Facts<'g> {
         node.op.domain.is_empty().then_some(node)
     }
 
-    /// Returns the elements of a constant that is no parameter: a person may give a parameter other elements.
+    /// Returns the elements of a constant, except for parameters: a person may give these other elements.
     fn stored(&self, value: ValueId) -> Option<&'g Tensor> {
         self.graph.constant(value).filter(|_| self.graph.value(value).name.is_empty())
     }
@@ -154,5 +154,58 @@ impl Memo {
 impl Clone for Memo {
     fn clone(&self) -> Self {
         Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provenance::Origins;
+
+    use super::*;
+    use crate::text::parse;
+
+    /// Returns a graph of numbers between 0 and 5 that are negated `count` times, and all values in between.
+    fn negated(count: usize) -> (Graph, Vec<ValueId>) {
+        let mut text = String::from(
+            "g (int64[B] x) => (int64[B] y) {
+                low = Constant <value_int = 0> () high = Constant <value_int = 5> ()
+                n0 = Clip (x, low, high) ",
+        );
+        for i in 0..count {
+            text += &format!("n{} = Neg (n{i}) ", i + 1);
+        }
+        text += &format!("y = Identity (n{count}) }}");
+        let graph = parse(&text, &mut Origins::default()).unwrap();
+        let values = graph.nodes_of(Graph::MAIN).map(|id| graph.node(id).outputs[0]).collect();
+        (graph, values)
+    }
+
+    fn bounds(graph: &Graph, value: ValueId) -> (i64, i64) {
+        let Interval { low, high } = graph.facts().interval(value);
+        let known = |bound: Option<Dim>| bound.and_then(|bound| bound.as_known()).unwrap();
+        (known(low), known(high))
+    }
+
+    #[test]
+    fn an_edit_makes_sharper_answers_possible() {
+        let (mut graph, values) = negated(2);
+        assert_eq!(bounds(&graph, values[3]), (0, 5));
+        let clip = graph.producer(values[0]).unwrap();
+        let three = graph.intern_constant(Tensor::scalar(tensor::DType::I64, 3.0).unwrap());
+        graph.set_input(clip, 2, Some(three));
+        assert_eq!(bounds(&graph, values[3]), (0, 3));
+        assert_eq!(bounds(&graph.clone(), values[1]), (-3, 0));
+    }
+
+    #[test]
+    fn answers_beyond_the_limit_are_not_kept() {
+        let steps = STEPS as usize;
+        let (graph, values) = negated(2 * steps);
+        let far = *values.last().unwrap();
+        assert_eq!(bounds(&graph, far), (i64::MIN, i64::MAX));
+        // The first question looked at these values, too.
+        let (near, middle) = (values[steps / 2], values[steps]);
+        assert_eq!(bounds(&graph, near), (0, 5));
+        assert_eq!(bounds(&graph, middle), (0, 5));
     }
 }

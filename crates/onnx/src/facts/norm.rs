@@ -21,11 +21,11 @@ pub struct NormBound {
     pub rows: Vec<Option<usize>>,
     /// An upper bound on the Euclidean norm of all elements that belong to a row, unless the row holds NaN.
     pub norm: f64,
-    /// How far the NaN of a row has spread.
+    /// The extent of NaN if the row holds it.
     pub spread: NanSpread,
 }
 
-/// How far the NaN of a row has spread among the elements that belong to it. All others are bounded.
+/// The extent of NaN among the elements that belong to a row with NaN. All others are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NanSpread {
     /// There may be none.

@@ -5,17 +5,17 @@ use tensor::{Dim, Tensor};
 use super::{Facts, Progression};
 use crate::ValueId;
 
-/// The elements of the last two axes for which a mask holds: those on one side of a diagonal, and on the diagonal.
+/// A mask along the last two axes that holds on one side of a diagonal, and on the diagonal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triangle {
-    /// Whether the mask holds on the right of the diagonal, not on the left.
+    /// `true` if the mask holds on the right of the diagonal, `false` if on the left.
     pub upper: bool,
     /// The distance of the diagonal from the main one, to the right.
     pub k: i64,
 }
 
 impl Triangle {
-    /// Returns the triangle of the elements for which the mask does not hold.
+    /// Returns the triangle of the negated mask.
     #[must_use]
     pub fn complement(self) -> Self {
         match self.upper {

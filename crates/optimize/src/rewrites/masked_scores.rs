@@ -1,4 +1,4 @@
-//! Scores of attention that are bounded, so that a mask may be added to them instead of choosing.
+//! Bounded scores of attention, to which a mask may be added instead of a choice.
 //!
 //! Only what follows from a normalized value can be NaN or infinite there, and only if a row of that value holds
 //! NaN. Then the values that are averaged hold it, too, and so does every average over them, whatever a mask
@@ -7,22 +7,21 @@
 use onnx::facts::{NanSpread, NormBound, is_finite};
 use onnx::{Graph, Node, Use, ValueId};
 
-/// What is known of scores.
+/// Bounds of scores.
 pub(crate) struct Scores {
-    /// What their absolute values do not exceed, with room for rounding and for weights that are stored in
-    /// fewer bits.
+    /// An upper bound on their absolute values, with room for rounding and for weights that are stored in fewer bits.
     pub(crate) largest: f64,
-    /// Whether NaN comes out where a row of queries holds it only if something of that row is shown.
+    /// `true` if the NaN of a row of queries reaches the result only if the mask shows something of that row.
     pub(crate) needs_shown: bool,
 }
 
 const ROOM: f64 = 4.0;
 
-/// How many scales and biases are looked through.
+/// The number of scales and biases between a product and the softmax.
 const DEPTH: u32 = 8;
 
 impl Scores {
-    /// What is known of `scores`, whose exponentials `softmax` divides by their sum.
+    /// Returns the bounds of `scores`, the operand of `softmax`.
     pub(crate) fn of(graph: &Graph, scores: ValueId, softmax: &Node) -> Option<Self> {
         let averaged = averaged(graph, *softmax.outputs.first()?)?;
         let v = graph.facts().norm_bound(averaged).filter(|v| v.spread == NanSpread::All)?;
@@ -31,7 +30,7 @@ impl Scores {
             bounded.rows_from_end(graph.ty(value).shape.len())
         };
         let (v_places, k_places) = (places(&v, averaged), places(&k.0, k.1));
-        // What is summed over, and everything else: batches, which every operand has at the same place.
+        // One axis is summed over. All others are batches, at the same position in every operand.
         let rows = v_places.iter().position(|place| *place == Some(2))?;
         // A row that is a feature of the values leaves the other features alone.
         if v_places.contains(&Some(1)) {
@@ -52,7 +51,7 @@ impl Scores {
     }
 }
 
-/// What is averaged by the weights `weights`, if they are used for nothing else.
+/// Returns the values that are averaged by `weights`, if these have no other use.
 fn averaged(graph: &Graph, mut weights: ValueId) -> Option<ValueId> {
     loop {
         let mut uses = graph.value(weights).uses();
@@ -72,7 +71,7 @@ fn result(graph: &Graph, node: &Node) -> Option<tensor::DType> {
 
 type Operand = (NormBound, ValueId);
 
-/// The two factors of scores, and what the scores do not exceed. Nothing on the way to them does, either.
+/// Returns the two factors of scores, and an upper bound on the scores and on all intermediate values.
 fn product(graph: &Graph, scores: ValueId, depth: u32) -> Option<(Operand, Operand, f64)> {
     let depth = depth.checked_sub(1)?;
     let node = graph.node(graph.producer(scores)?);

@@ -26,7 +26,7 @@ pub(crate) enum Failure {
         /// The file.
         path: PathBuf,
         /// Why.
-        error: onnx::Error,
+        error: onnx_file::Error,
     },
     /// A source map cannot be read.
     #[error("{}: {error}", path.display())]
@@ -73,9 +73,9 @@ impl Failure {
     }
 
     /// The failure of a model. Errors of the operating system name their own file.
-    pub(crate) fn model(path: PathBuf, error: onnx::Error) -> Self {
+    pub(crate) fn model(path: PathBuf, error: onnx_file::Error) -> Self {
         match error {
-            onnx::Error::Io { path, source } => Failure::Io { path, error: source },
+            onnx_file::Error::Io { path, source } => Failure::Io { path, error: source },
             error => Failure::Model { path, error },
         }
     }

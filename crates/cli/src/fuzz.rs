@@ -14,7 +14,7 @@ use crate::commands::Command;
 use crate::commands::explain::{explain, write};
 use crate::excerpt::Excerpts;
 use crate::log::without_colors;
-use crate::model::{Index, Model};
+use crate::model::{Fused, Index, Model, OptimizedNode};
 use crate::style::Text;
 use crate::view::{Editor, Subject, data, page};
 use crate::{Cli, Terminal};
@@ -65,10 +65,16 @@ fn view_page(index: &Index<'_>) {
 /// Reads a source map and looks up everything in it.
 pub fn source_map(bytes: &[u8]) {
     let Ok(map) = SourceMap::parse(&String::from_utf8_lossy(bytes)) else { return };
-    let names: Vec<&str> = (0..map.len().min(64)).filter_map(|node| map.node_name(node)).collect();
+    let names = (0..map.len().min(64)).filter_map(|node| map.node_name(node).map(str::to_owned));
+    let names: Vec<String> = names.collect();
+    let nodes = names.chunks(2).zip(names.windows(3)).map(|(outputs, inputs)| {
+        let name = &outputs[0];
+        OptimizedNode { name, op: "Conv", body: 0, inputs, outputs }
+    });
+    let fused = Fused::new(&map, nodes.collect());
     for (node, name) in names.iter().enumerate() {
         map.sources(node, &[]);
-        map.between(&names, &[name]);
+        fused.sources(node);
         map.file(name);
     }
 }

@@ -8,7 +8,10 @@ mod explain_error;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
+mod json;
+mod limits;
 mod link;
+mod listing;
 mod log;
 mod model;
 mod nearest;
@@ -27,6 +30,8 @@ use clap::Parser;
 
 pub use commands::{Doctor, Export, PythonReport, Verify};
 pub use explain_error::{explain_bytes, explain_file};
+pub use listing::{ListedNode, Listing, PathError};
+pub use model::{Fused, Lookup, OptimizedNode, before_inlining};
 pub use terminal::Terminal;
 
 use commands::Command;

@@ -24,7 +24,7 @@ pub(crate) fn keep_apart<'p>(
 
 /// The data files that the model at `path` refers to.
 pub(crate) fn weights(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let found = onnx::external_locations(path);
+    let found = onnx_file::external_locations(path);
     let found = found.map_err(|error| Failure::model(path.to_owned(), error))?;
     Ok(found.iter().map(|location| path.with_file_name(location)).collect())
 }

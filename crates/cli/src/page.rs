@@ -24,7 +24,7 @@ pub(crate) fn facts(text: &mut Text, index: &Index<'_>, node: usize, origin: &Or
         name => {
             let ty = index.type_of(body, name);
             let constant = index.tensor(body, name).map(|tensor| {
-                let few = onnx::text::elements(tensor).filter(|text| text.len() <= CONSTANT);
+                let few = onnx_file::elements(tensor).filter(|text| text.len() <= CONSTANT);
                 few.map_or(" (parameter)".to_owned(), |few| format!(" = {few}"))
             });
             format!("{name}: {ty}{}", constant.unwrap_or_default())

@@ -5,7 +5,6 @@
 //! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
 //! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
 
-mod by_operator;
 pub mod compute;
 mod edit;
 mod error;
@@ -35,4 +34,4 @@ pub use options::{Missed, Options, Report, Verify};
 pub use pass::{Changed, Pass};
 pub use pipeline::optimize;
 pub use recognize::{ALL_OPERATORS, Form, Forms, NORMALIZATIONS, operators};
-pub use rewrite::{Match, Rewrite, Skip};
+pub use rewrite::{Match, Rewrite, Roots, Skip};

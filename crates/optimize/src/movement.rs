@@ -10,8 +10,6 @@ use tensor::Dim;
 use crate::rewrites::{compose_reshapes, compose_transposes};
 use crate::{Match, Skip};
 
-pub(crate) use onnx::facts::{MOVEMENTS, is_movement};
-
 /// How many of them are looked at together: longer chains are shortened piece by piece.
 const REACH: usize = 8;
 
@@ -48,7 +46,7 @@ impl Chain {
         while chain.nodes.len() < REACH
             && let Some(id) = graph.producer(chain.source)
             && let node = graph.node(id)
-            && is_movement(node)
+            && node.is_movement()
             && node.block() == block
             && let Some(source) = node.input(0)
         {

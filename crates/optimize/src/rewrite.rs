@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use onnx::facts::Facts;
+use onnx::operators::{self, Operator};
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{DType, Dim, Tensor, Type};
 
@@ -16,7 +17,7 @@ pub struct Rewrite {
     /// The name of its file.
     pub name: &'static str,
     /// The operators it looks at.
-    pub roots: &'static [&'static str],
+    pub roots: Roots,
     /// The values that replace the results of the root, or why it stays.
     pub try_at: fn(&mut Match<'_>) -> Result<Vec<ValueId>, Skip>,
 }
@@ -30,12 +31,39 @@ impl Rule for Rewrite {
         self.name
     }
 
-    fn roots(&self) -> &[&'static str] {
-        self.roots
+    fn roots(&self) -> Vec<&'static str> {
+        self.roots.names()
     }
 
     fn try_at(&self, m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         (self.try_at)(m)
+    }
+}
+
+/// The operators that a rewrite looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Roots {
+    /// These.
+    Named(&'static [&'static str]),
+    /// Those with a property.
+    With(fn(&Operator) -> bool),
+}
+
+impl Roots {
+    /// The names of the operators.
+    pub fn names(self) -> Vec<&'static str> {
+        match self {
+            Roots::Named(names) => names.to_vec(),
+            Roots::With(property) => operators::names(property),
+        }
+    }
+
+    /// Returns `true` if `op` is one of them.
+    pub fn has(self, op: Op) -> bool {
+        match self {
+            Roots::Named(names) => op.domain.is_empty() && names.contains(&op.name),
+            Roots::With(property) => property(op.operator()),
+        }
     }
 }
 
@@ -170,6 +198,12 @@ impl<'a> Match<'a> {
     pub fn producer(&self, value: ValueId, ops: &[&str]) -> Option<&Node> {
         let node = self.graph().node(self.graph().producer(value)?);
         (node.op.domain.is_empty() && ops.contains(&node.op.name)).then_some(node)
+    }
+
+    /// The node that computes `value`, if its operator has the property.
+    pub fn producer_with(&self, value: ValueId, property: fn(&Operator) -> bool) -> Option<&Node> {
+        let node = self.graph().node(self.graph().producer(value)?);
+        property(node.operator()).then_some(node)
     }
 
     /// Whether `value` is read at one place only.

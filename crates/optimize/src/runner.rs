@@ -15,7 +15,7 @@ pub(crate) trait Rule {
     /// What it is called.
     fn name(&self) -> &'static str;
     /// The operators it looks at.
-    fn roots(&self) -> &[&'static str];
+    fn roots(&self) -> Vec<&'static str>;
     /// Takes a glance at `node`.
     fn glance(graph: &Graph, node: &Node) -> Self::Glance;
     /// Whether it is worth trying at `node`: a quick look, for rules that there are many of.

@@ -4,6 +4,7 @@ use onnx::text::print;
 use onnx::{Graph, ValueId, attrs};
 use provenance::Origins;
 
+use crate::Roots;
 use crate::testing::graph;
 use crate::{
     Editor, Error, Match, Options, Problem, Report, Rewrite, Skip, Verify, optimize, runner,
@@ -201,7 +202,7 @@ fn run_verifying(verify: Verify, try_at: TryAt) -> (String, Result<(), Error>) {
     let mut graph = graph("g (float[2] x) => (float[2] y) { y = Exp (x) }", &mut origins);
     let options = Options { verify, ..Options::default() };
     let mut edit = Editor::new(&mut graph, &mut origins, &options);
-    let rewrite = Rewrite { name: "test", roots: &["Exp"], try_at };
+    let rewrite = Rewrite { name: "test", roots: Roots::Named(&["Exp"]), try_at };
     let result = runner::run(&mut edit, "rewrites", [&rewrite]).map(drop);
     (print(&graph), result)
 }

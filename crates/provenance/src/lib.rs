@@ -4,9 +4,7 @@
 mod detail;
 mod diagnostic;
 mod file_names;
-mod fused;
 mod origin;
-mod renamed;
 mod render;
 mod source_map;
 mod source_text;
@@ -15,11 +13,9 @@ mod stack;
 pub use detail::{Detail, DetailError};
 pub use diagnostic::{Diagnostic, Place};
 pub use file_names::{FileNames, Imports, Roots, as_folder, folder_of};
-pub use fused::{Fused, OptimizedNode};
 pub use origin::{
     Call, CallId, Emitter, FUNCTION_CALL, Origin, OriginId, Origins, ScopeId, Site, Stage,
 };
-pub use renamed::{before_inlining, from_inlined, inlined_prefix, is_inlined, originals};
 pub use render::{
     ALSO_FROM, CALLSITE, JAX_TRACEBACK, MISSED, Metadata, OR_CALLED_FROM, PLUGIN, STACKTRACE,
     WEIGHTS,
@@ -28,7 +24,7 @@ pub use source_map::{
     MapFrame, MapNode, OtherCall, ReadText, SOURCE_MAP, SOURCE_MAP_DIGEST, Source, SourceMap,
     SourceMapError, Sources, digest,
 };
-pub use source_text::source_text;
+pub use source_text::{edited_since_loaded, source_text};
 pub use stack::{Frame, FrameId, FrameKind, Frames, LinkId, Span, StackId, Stacks};
 
 /// Declares a `u32` newtype that indexes one table.

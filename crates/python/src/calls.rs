@@ -1,5 +1,5 @@
-//! The record of primitives: one JSON object per equation, for people who want to know what their
-//! model is made of before they convert it.
+//! The record of primitives: one JSON object per equation, for inspecting a model before its
+//! conversion.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,13 +10,13 @@ use rustc_hash::FxHashSet;
 use serde_json::{Map, Value, json};
 
 /// Writes the equations of `program` to `path`, each jaxpr once, in execution order.
-pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> onnx::Result<()> {
+pub(crate) fn write(path: &Path, program: &Program, stacks: &Stacks) -> onnx_file::Result<()> {
     let mut recorder =
         Recorder { program, stacks, seen: FxHashSet::default(), text: String::new() };
     if let Some(main) = program.main {
         recorder.jaxpr(main, &mut Vec::new());
     }
-    onnx::replace_file(path, |file| file.write_all(recorder.text.as_bytes()))
+    onnx_file::replace_file(path, |file| file.write_all(recorder.text.as_bytes()))
 }
 
 struct Recorder<'a> {
@@ -27,7 +27,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// `callers` are the stacks of the enclosing equations, outermost first.
+    /// Records a jaxpr. `callers` are the stacks of the enclosing equations, outermost first.
     fn jaxpr(&mut self, id: JaxprId, callers: &mut Vec<StackId>) {
         if !self.seen.insert(id) {
             return;
@@ -36,7 +36,7 @@ impl Recorder<'_> {
         for eqn in &jaxpr.eqns {
             let depth = callers.len();
             callers.extend(eqn.stack);
-            // The primitives of a function are JAX's own, its call is not.
+            // The primitives of a function are JAX's own, but its call is not.
             if *eqn.primitive != *jaxpr::CALL.0 {
                 let entry = self.entry(jaxpr, eqn, callers);
                 self.text.push_str(&entry.to_string());

@@ -1,6 +1,6 @@
-//! The graph of a model, as `jax2onnx.testing` asks about it.
+//! The graph of a model, for queries of `jax2onnx.testing`.
 
-use onnx::Listing;
+use cli::Listing;
 use provenance::Diagnostic;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,31 +23,32 @@ impl GraphListing {
     #[new]
     fn new(py: Python<'_>, model: ModelSource) -> PyResult<Self> {
         let read = match model {
-            ModelSource::Bytes(bytes) => onnx::skim(&bytes),
-            ModelSource::File(path) => onnx::skim_file(&path),
+            ModelSource::Bytes(bytes) => onnx_file::skim(&bytes),
+            ModelSource::File(path) => onnx_file::skim_file(&path),
         };
         let model = read.map_err(|error| match error {
-            onnx::Error::Io { .. } => writing(py, error),
+            onnx_file::Error::Io { .. } => writing(py, error),
             error => PyValueError::new_err(error.to_string()),
         })?;
         Ok(Self(Listing::new(&model)))
     }
 
-    /// The model as text, one line for each thing in it.
+    /// Returns the model as text, with one line per element.
     fn text(&self, metadata: bool) -> String {
         self.0.text(metadata)
     }
 
-    /// All nodes: operator, name, names of results, metadata.
+    /// Returns all nodes: operator, name, names of results, metadata.
     fn nodes(&self) -> Vec<Node> {
-        let node = |node: &onnx::ListedNode| {
+        let node = |node: &cli::ListedNode| {
             let results = node.results().map(str::to_owned).collect();
             (node.op.clone(), node.name.clone(), results, node.metadata.clone())
         };
         self.0.nodes().map(node).collect()
     }
 
-    /// What there is in place of a path; None if the graph has it.
+    /// Describes the graph in place of a missing path. Returns `None` if the graph contains the
+    /// path.
     fn missing(&self, py: Python<'_>, path: &str) -> PyResult<Option<String>> {
         self.0.missing(path).map_err(|error| {
             let help = "write operators, attributes and shapes: \
@@ -62,12 +63,12 @@ impl GraphListing {
         })
     }
 
-    /// The inputs of the model that nothing reads.
+    /// Returns the inputs of the model that are never read.
     fn unused_inputs(&self) -> Vec<&str> {
         self.0.unused_inputs()
     }
 
-    /// The names of all constants.
+    /// Returns the names of all constants.
     fn constants(&self) -> Vec<&str> {
         self.0.constants().collect()
     }

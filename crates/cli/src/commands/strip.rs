@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use onnx_file::Pending;
 use provenance::{
     CALLSITE, JAX_TRACEBACK, PLUGIN, SOURCE_MAP, SOURCE_MAP_DIGEST, STACKTRACE, SourceMap, digest,
 };
@@ -80,18 +81,19 @@ impl Strip {
             return Err(Failure::Request(why.to_owned()));
         }
         let model_failure = |error| Failure::model(self.model.clone(), error);
-        let model = onnx::skim_file(&self.model).map_err(model_failure)?;
+        let model = onnx_file::skim_file(&self.model).map_err(model_failure)?;
         self.check_outputs()?;
         self.check_data_files()?;
-        let mut digest_of_map = None;
+        let (mut digest_of_map, mut pending) = (None, None);
         if let Some(path) = &self.map {
             let text = model.metadata_props.iter().find(|prop| prop.key == SOURCE_MAP);
             let text = text.ok_or_else(|| self.no_map(&model.metadata_props))?.value.as_str();
             let error = |error| Failure::Map { path: self.model.clone(), error };
             SourceMap::parse(text).map_err(error)?;
             // Write the map first: a model that is replaced in place no longer has it.
-            onnx::replace_file(path, |file| file.write_all(text.as_bytes()))
+            let map = Pending::write(path, |file| file.write_all(text.as_bytes()))
                 .map_err(|error| Failure::model(path.clone(), error))?;
+            pending = Some((path, map));
             digest_of_map = Some(digest(text.as_bytes()));
         }
         let kept: Vec<&str> = self.keep.iter().map(|key| key.name()).collect();
@@ -101,8 +103,11 @@ impl Strip {
             key.starts_with(OURS) && !kept.contains(&key) && !(kept_map && key == SOURCE_MAP_DIGEST)
         };
         let add: Vec<_> = digest_of_map.iter().map(|d| (SOURCE_MAP_DIGEST, d.as_str())).collect();
-        let stripped = onnx::strip_file(&self.model, &self.out, &drop, &add)
+        let stripped = onnx_file::strip_file(&self.model, &self.out, &drop, &add)
             .map_err(|error| Failure::model(self.out.clone(), error))?;
+        if let Some((path, map)) = pending {
+            map.finish().map_err(|error| Failure::model(path.clone(), error))?;
+        }
         let (entries, bytes) = (stripped.entries, stripped.bytes);
         let s = if entries == 1 { "y" } else { "ies" };
         let mut text = terminal.text();
@@ -128,7 +133,7 @@ impl Strip {
         keep_apart(("--map", map), models.into_iter().chain(weights()))
     }
 
-    fn no_map(&self, props: &[onnx::proto::StringStringEntryProto]) -> Failure {
+    fn no_map(&self, props: &[onnx_file::proto::StringStringEntryProto]) -> Failure {
         let model = self.model.display();
         Failure::Request(if props.iter().any(|prop| prop.key == SOURCE_MAP_DIGEST) {
             format!("{model}: its source map is already a separate file")
@@ -142,7 +147,7 @@ impl Strip {
 
     /// Weights in a separate file have to be next to the result, too.
     fn check_data_files(&self) -> Result<(), Failure> {
-        let locations = onnx::external_locations(&self.model)
+        let locations = onnx_file::external_locations(&self.model)
             .map_err(|error| Failure::model(self.model.clone(), error))?;
         let (from, to) = (folder(&self.model), folder(&self.out));
         let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);

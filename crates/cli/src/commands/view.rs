@@ -10,6 +10,7 @@ use super::profile::known;
 use crate::diff::{Side, compare};
 use crate::excerpt::Excerpts;
 use crate::failure::{Failure, Status};
+use crate::limits::check_page;
 use crate::model::{Index, Model};
 use crate::outputs::{keep_apart, weights};
 use crate::profile::{read, share};
@@ -75,7 +76,11 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn run(&self, terminal: &mut Terminal<'_>) -> Result<Status, Failure> {
         let model = Model::open_located(&self.model, self.map.as_deref())?;
+        check_page(&self.model, &model.proto)?;
         let newer = self.against.as_deref().map(Side::open).transpose()?;
+        if let (Some(path), Some(newer)) = (&self.against, &newer) {
+            check_page(path, &newer.proto)?;
+        }
         for remark in model.remarks.iter().chain(newer.iter().flat_map(|newer| &newer.remarks)) {
             terminal.remark(remark)?;
         }
@@ -121,7 +126,7 @@ impl View {
         let sources = [Some(excerpts), theirs.as_ref()].into_iter().flatten();
         self.check_out(&model, &sources.flat_map(Excerpts::opened).collect::<Vec<_>>())?;
         let page = page(&data);
-        onnx::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
+        onnx_file::replace_file(&self.out, |file| file.write_all(page.as_bytes()))
             .map_err(|error| Failure::model(self.out.clone(), error))?;
         let mut text = terminal.text();
         let (nodes, kilobytes) = (count(index.nodes.len(), "node"), page.len().div_ceil(1024));

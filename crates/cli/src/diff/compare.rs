@@ -1,6 +1,6 @@
 //! How nodes that belong together differ, and which nodes have no partner.
 
-use onnx::proto::TensorProto;
+use onnx_file::proto::TensorProto;
 
 use super::contents::same;
 use super::interface::{Places, interface, places};

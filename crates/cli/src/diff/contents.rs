@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onnx::proto::{DataLocation, TensorProto};
+use onnx_file::proto::{DataLocation, TensorProto};
 
 use crate::model::{Contents, Trouble};
 

@@ -1,6 +1,6 @@
 //! Opsets, inputs and outputs of models, and which inputs and outputs belong together.
 
-use onnx::proto::ValueInfoProto;
+use onnx_file::proto::ValueInfoProto;
 use rustc_hash::FxHashMap;
 
 use super::side::Side;
@@ -39,7 +39,7 @@ pub(super) fn interface(
     };
     let (x, y) = (&a.index.model.proto, &b.index.model.proto);
     entry("IR version", Some(x.ir_version.to_string()), Some(y.ir_version.to_string()));
-    let version = |model: &onnx::proto::ModelProto, domain: &str| {
+    let version = |model: &onnx_file::proto::ModelProto, domain: &str| {
         let found = model.opset_import.iter().find(|set| set.domain == domain);
         found.map(|set| set.version.to_string())
     };

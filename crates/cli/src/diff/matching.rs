@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use onnx::proto::{AttributeProto, NodeProto};
+use onnx_file::proto::{AttributeProto, NodeProto};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
@@ -171,7 +171,7 @@ impl Tokens {
             let mut key = format!("{}\0{}", node.op(), attributes(node.proto));
             for attribute in &node.proto.attribute {
                 // Constants are equal if their values are, and large ones if their types are.
-                if let Some(text) = attribute.t.as_deref().and_then(onnx::text::elements) {
+                if let Some(text) = attribute.t.as_deref().and_then(onnx_file::elements) {
                     key.push_str(&format!("\0={text}"));
                 }
             }
@@ -182,7 +182,7 @@ impl Tokens {
                         format!("\0r{maker}.{at:?}")
                     }
                     Operand::Input(_, at) => format!("\0i{at}"),
-                    Operand::Tensor(tensor) => match onnx::text::elements(tensor) {
+                    Operand::Tensor(tensor) => match onnx_file::elements(tensor) {
                         Some(text) => format!("\0t{}={text}", tensor_text(tensor)),
                         None => format!("\0t{}{}", tensor_text(tensor), tensor.name),
                     },

@@ -1,6 +1,6 @@
 //! Parameters that differ in name, type or contents.
 
-use onnx::proto::TensorProto;
+use onnx_file::proto::TensorProto;
 use rustc_hash::FxHashMap;
 
 use super::compare::{Difference, Kind, Weight};

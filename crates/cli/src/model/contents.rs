@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::{Component, Path};
 
-use onnx::proto::{DataLocation, TensorProto};
+use onnx_file::proto::{DataLocation, TensorProto};
 
 /// Why contents cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -2,12 +2,13 @@
 
 use std::cell::OnceCell;
 
-use onnx::proto::{FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
-use provenance::{Fused, OptimizedNode};
+use onnx_file::proto::{
+    FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
+};
 use rustc_hash::FxHashMap;
 
 use super::calls::Calls;
-use super::{Model, tensor_text, type_text};
+use super::{Fused, Model, OptimizedNode, tensor_text, type_text};
 
 /// What a body belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,7 @@ impl<'m> Index<'m> {
         }
         let optimized = |node: &Node<'m>| OptimizedNode {
             name: &node.proto.name,
+            op: &node.proto.op_type,
             body: node.body,
             inputs: &node.proto.input,
             outputs: &node.proto.output,

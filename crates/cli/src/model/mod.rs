@@ -2,20 +2,29 @@
 
 mod calls;
 mod contents;
+mod fused;
 mod index;
 mod instance;
+mod introduced;
+mod lookup;
 mod makers;
 mod nesting;
 mod open;
 mod origin;
+mod renamed;
 mod torch;
 mod types;
 
 pub(crate) use calls::Chain;
 pub(crate) use contents::{Contents, Trouble};
+pub use fused::{Fused, OptimizedNode};
 pub(crate) use index::{BodyKind, Index, Node};
+pub(crate) use introduced::{fused_operators, plain_operator};
+pub use lookup::Lookup;
 pub(crate) use makers::Makers;
 pub(crate) use nesting::Nesting;
 pub(crate) use open::Model;
 pub(crate) use origin::{Frame, Origin};
+pub use renamed::before_inlining;
+pub(crate) use renamed::{is_inlined, originals};
 pub(crate) use types::{tensor_text, type_text};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use onnx::proto::{ModelProto, StringStringEntryProto};
+use onnx_file::proto::{ModelProto, StringStringEntryProto};
 use provenance::{SOURCE_MAP, SOURCE_MAP_DIGEST, SourceMap, SourceMapError, digest};
 
 use crate::failure::Failure;
@@ -31,13 +31,14 @@ impl Model {
     /// Opens the model file at `path` with the map file `map`, or else with the map inside the
     /// model or beside it.
     pub(crate) fn open(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto = onnx::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto = onnx_file::skim_file(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         Self::with_map(path, proto, map)
     }
 
     /// Opens a model as [`Model::open`] does; its tensors know where in the file their contents are.
     pub(crate) fn open_located(path: &Path, map: Option<&Path>) -> Result<Self, Failure> {
-        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto =
+            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         Self::with_map(path, proto, map)
     }
 
@@ -56,15 +57,16 @@ impl Model {
 
     /// Opens the model file at `path` with the map inside it or beside it.
     pub(crate) fn open_alone(path: &Path) -> Result<Self, Failure> {
-        let proto = onnx::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
+        let proto =
+            onnx_file::skim_located(path).map_err(|e| Failure::model(path.to_owned(), e))?;
         let mut model = Self::without_map(Some(path), proto);
         model.find_map(&format!("copy it to {}.map", path.display()));
         Ok(model)
     }
 
     /// Reads a model from memory.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> onnx::Result<Self> {
-        let proto = onnx::skim(bytes)?;
+    pub(crate) fn from_bytes(bytes: &[u8]) -> onnx_file::Result<Self> {
+        let proto = onnx_file::skim(bytes)?;
         let mut model = Self::without_map(None, proto);
         model.find_map("");
         Ok(model)
@@ -75,11 +77,20 @@ impl Model {
         Self { path, proto, map: None, map_path: None, remarks: vec![] }
     }
 
-    /// Uses the map file at `path`, unless it belongs to another export.
+    /// Uses the map file at `path`, unless it belongs to another export. If that is so because an
+    /// export was killed, or is about to end, the map is still under another name.
     fn use_map(&mut self, path: &Path) -> Result<Result<(), String>, Failure> {
-        let text = read_map(path)?;
+        let next = onnx_file::next_name(path);
         let wanted = property(&self.proto.metadata_props, SOURCE_MAP_DIGEST);
-        if wanted.is_some_and(|wanted| wanted != digest(text.as_bytes())) {
+        let is_other = |text: &str| wanted.is_some_and(|wanted| wanted != digest(text.as_bytes()));
+        let (mut path, mut text) = match read_map(path) {
+            Err(_) if next.is_file() => (next.as_path(), read_map(&next)?),
+            text => (path, text?),
+        };
+        if is_other(&text) && next.is_file() {
+            (path, text) = (&next, read_map(&next)?);
+        }
+        if is_other(&text) {
             return Ok(Err("this source map belongs to another export".to_owned()));
         }
         self.map_path = Some(path.to_owned());
@@ -106,7 +117,8 @@ impl Model {
         let mut beside = path.clone().into_os_string();
         beside.push(".map");
         let candidates = [PathBuf::from(beside), path.with_extension("map")];
-        let Some(map) = candidates.iter().find(|path| path.is_file()) else {
+        let exists = |path: &&PathBuf| path.is_file() || onnx_file::next_name(path).is_file();
+        let Some(map) = candidates.iter().find(exists) else {
             let remark =
                 format!("the model's source map is a separate file that is not here; {help}");
             return self.remarks.push(remark);

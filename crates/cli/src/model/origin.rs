@@ -7,7 +7,7 @@ use provenance::{
 };
 
 use super::open::property;
-use super::{Chain, Index, torch};
+use super::{Chain, Index, Lookup, torch};
 
 /// How many sources of a node are listed.
 const MOST: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use onnx::proto::StringStringEntryProto;
+use onnx_file::proto::StringStringEntryProto;
 use provenance::Span;
 
 use super::open::property;

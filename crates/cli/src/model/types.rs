@@ -1,6 +1,6 @@
 //! Types as JAX writes them: `f32[B,4]`.
 
-use onnx::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
+use onnx_file::proto::{DimensionValue, TensorProto, TensorTypeProto, TypeProto, TypeValue};
 use tensor::DType;
 
 /// The text of a type, with `?` for unknown parts.

@@ -1,6 +1,6 @@
 //! The attributes of a node on one line.
 
-use onnx::proto::{AttributeProto, NodeProto};
+use onnx_file::proto::{AttributeProto, NodeProto};
 
 use crate::model::tensor_text;
 use crate::table::cut;

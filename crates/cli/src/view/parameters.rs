@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use onnx::proto::{GraphProto, TensorProto};
+use onnx_file::proto::{GraphProto, TensorProto};
 use serde_json::{Value, json};
 use tensor::{DType, Tensor};
 

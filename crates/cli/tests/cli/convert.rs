@@ -35,7 +35,7 @@ fn a_program_becomes_a_model_that_knows_its_lines() {
         "note: the program was recorded without weights: 1 arrays have made-up values, so the \
          model's results mean nothing (`kernel` f32[3,4])\n"
     );
-    let model = onnx::read(fs::read(&out).unwrap()).unwrap();
+    let model = onnx_file::read(fs::read(&out).unwrap()).unwrap();
     let graph = model.graph.as_ref().unwrap();
     assert_eq!(graph.node[0].name, "/first/MatMul");
     assert_eq!(graph.initializer[0].name, "kernel");
@@ -50,7 +50,7 @@ fn with_weights_there_is_nothing_to_say() {
     let values = ["0.5"; 12].join(", ");
     let (_folder, program, out) = written(&PROGRAM.replace("...", &format!("{{{values}}}")));
     assert_eq!(output(&format!("convert {program} -o {out}")), "");
-    let model = onnx::read(fs::read(&out).unwrap()).unwrap();
+    let model = onnx_file::read(fs::read(&out).unwrap()).unwrap();
     assert!(model.metadata_props.is_empty());
 }
 
@@ -87,7 +87,7 @@ fn bad_programs_are_errors() {
             "{ lambda ; a:f32[]. let b:f32[] = mine a :: external in (b,) }",
             "rules written in Python",
         ),
-        ("{ lambda a:f32[99999999,99999999] = ...; . let in (a,) }", "takes more memory"),
+        ("{ lambda a:f32[99999999,99999999] = ...; . let in (a,) }", "exceeds the memory limit"),
     ];
     for (text, message) in cases {
         let (_folder, program, out) = written(text);

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};
-use onnx::{Model, Placement};
+use onnx_file::proto::{ModelProto, StringStringEntryProto, TensorProto};
+use onnx_file::{Model, Placement};
 use serde_json::Value;
 
 use crate::Run;
@@ -11,7 +11,7 @@ use crate::shell::{data, folder, output, path, run, trouble};
 
 /// `name` after `edit`, in a separate file.
 fn edited(folder: &tempfile::TempDir, name: &str, edit: impl FnOnce(&mut ModelProto)) -> String {
-    let mut model = onnx::read_file(&data(name)).unwrap();
+    let mut model = onnx_file::read_file(&data(name)).unwrap();
     edit(&mut model);
     let out = path(folder, "edited.onnx");
     Model::from(model).save(out.as_ref(), Placement::Inline).unwrap();
@@ -35,7 +35,7 @@ fn identical_models_do_not_differ() {
         output(&format!("strip {model} -o {bare}"));
         assert_eq!(output(&format!("diff {model} {bare}")), "");
         let outside = path(&folder, "outside.onnx");
-        let proto = onnx::read_file(model.as_ref()).unwrap();
+        let proto = onnx_file::read_file(model.as_ref()).unwrap();
         Model::from(proto).save(outside.as_ref(), Placement::External).unwrap();
         assert_eq!(output(&format!("diff {model} {outside}")), "");
     }
@@ -138,7 +138,7 @@ fn large_parameters_are_compared_in_their_files() {
     let folder = folder();
     let numbers: Vec<f32> = (0..10_000u16).map(f32::from).collect();
     let save = |name: &str, placement, change: &dyn Fn(&mut TensorProto)| {
-        let mut model = onnx::read_file(&data("mlp.onnx")).unwrap();
+        let mut model = onnx_file::read_file(&data("mlp.onnx")).unwrap();
         let mut tensor = TensorProto {
             name: "large".to_owned(),
             dims: vec![100, 100],
@@ -187,7 +187,7 @@ fn errors_have_their_own_status() {
     let out = edited(&folder, "mlp.onnx", |model| {
         let tensor = &mut model.graph.as_mut().unwrap().initializer[0];
         tensor.raw_data = None;
-        tensor.set_data_location(onnx::proto::DataLocation::External);
+        tensor.set_data_location(onnx_file::proto::DataLocation::External);
         let entry = StringStringEntryProto { key: "location".into(), value: "../secret".into() };
         tensor.external_data = vec![entry];
     });
@@ -210,7 +210,7 @@ fn a_new_order_of_inputs_is_reported_once() {
             graph.node.push(neg);
             for (list, name) in [(&mut graph.input, "other"), (&mut graph.output, "negated")] {
                 let value =
-                    onnx::proto::ValueInfoProto { name: name.to_owned(), ..list[0].clone() };
+                    onnx_file::proto::ValueInfoProto { name: name.to_owned(), ..list[0].clone() };
                 list.insert(usize::from(!swap), value);
             }
         })
@@ -228,7 +228,7 @@ fn a_new_order_of_inputs_is_reported_once() {
 #[test]
 fn unknown_files_are_null() {
     let folder = folder();
-    let mut model = onnx::read_file("tests/models/minimal.onnx".as_ref()).unwrap();
+    let mut model = onnx_file::read_file("tests/models/minimal.onnx".as_ref()).unwrap();
     model.graph.as_mut().unwrap().node[0].op_type = "Neg".to_owned();
     let out = path(&folder, "edited.onnx");
     Model::from(model).save(out.as_ref(), Placement::Inline).unwrap();

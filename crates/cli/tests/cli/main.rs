@@ -7,6 +7,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod functions;
+mod listing;
 mod profile;
 mod shell;
 mod show;

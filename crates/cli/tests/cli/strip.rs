@@ -20,9 +20,9 @@ fn nothing_of_the_program_is_left() {
     assert!(contains(&old, KEY) && contains(&old, b"loops:15"));
     assert!(!contains(&new, KEY) && !contains(&new, b"loops:15"));
     // The result decodes to the same model without the metadata.
-    let mut model = onnx::read(old).unwrap();
+    let mut model = onnx_file::read(old).unwrap();
     model.metadata_props.clear();
-    fn clear(graph: &mut onnx::proto::GraphProto) {
+    fn clear(graph: &mut onnx_file::proto::GraphProto) {
         for node in &mut graph.node {
             node.metadata_props.clear();
             for attribute in &mut node.attribute {
@@ -31,8 +31,8 @@ fn nothing_of_the_program_is_left() {
         }
     }
     clear(model.graph.as_mut().unwrap());
-    assert_eq!(onnx::read(new.clone()).unwrap(), model);
-    assert_eq!(onnx::Model::from(model).to_bytes().unwrap(), new);
+    assert_eq!(onnx_file::read(new.clone()).unwrap(), model);
+    assert_eq!(onnx_file::Model::from(model).to_bytes().unwrap(), new);
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn a_model_can_be_stripped_in_place_and_its_map_kept() {
 fn weights_beside_the_model_must_be_beside_the_result() {
     let (from, to) = (folder(), folder());
     let model = path(&from, "m.onnx");
-    let proto = onnx::read_file(&data("mlp.onnx")).unwrap();
-    onnx::Model::from(proto).save(model.as_ref(), onnx::Placement::External).unwrap();
+    let proto = onnx_file::read_file(&data("mlp.onnx")).unwrap();
+    onnx_file::Model::from(proto).save(model.as_ref(), onnx_file::Placement::External).unwrap();
     let beside = path(&from, "stripped.onnx");
     output(&format!("strip {model} -o {beside}"));
     let out = path(&to, "m.onnx");

@@ -65,12 +65,12 @@ fn time_belongs_to_lines_and_modules() {
 fn differences_are_shown_by_line() {
     let folder = folder();
     let other = path(&folder, "other.onnx");
-    let mut proto = onnx::read_file(NET.as_ref()).unwrap();
+    let mut proto = onnx_file::read_file(NET.as_ref()).unwrap();
     let nodes = &mut proto.graph.as_mut().unwrap().node;
     nodes.iter_mut().filter(|node| node.op_type == "Tanh").for_each(|node| {
         node.op_type = "Sigmoid".to_owned();
     });
-    onnx::Model::from(proto).save(other.as_ref(), onnx::Placement::Inline).unwrap();
+    onnx_file::Model::from(proto).save(other.as_ref(), onnx_file::Placement::Inline).unwrap();
     let found = run(&format!("diff {NET} {other}"));
     assert_eq!(found.status, 1);
     assert!(found.output.contains("layers.py:14"), "{}", found.output);

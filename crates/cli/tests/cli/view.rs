@@ -74,15 +74,15 @@ fn the_page_cannot_overwrite_its_sources() {
     let file = "crates/cli/tests/profiled/loops.py";
     let names = ["m.onnx", "m.onnx.map", "m.onnx.data", "p.json", file, "crates/../m.onnx"];
     let [model, map, weights, profile, source, detour] = names.map(|name| path(&folder, name));
-    let mut proto = onnx::read_file(&data("loops.onnx")).unwrap();
+    let mut proto = onnx_file::read_file(&data("loops.onnx")).unwrap();
     let first = proto.graph.as_mut().unwrap().initializer.first_mut().unwrap();
     first.raw_data = None;
-    first.set_data_location(onnx::proto::DataLocation::External);
-    first.external_data = vec![onnx::proto::StringStringEntryProto {
+    first.set_data_location(onnx_file::proto::DataLocation::External);
+    first.external_data = vec![onnx_file::proto::StringStringEntryProto {
         key: "location".to_owned(),
         value: "m.onnx.data".to_owned(),
     }];
-    onnx::Model::from(proto).save(model.as_ref(), onnx::Placement::Inline).unwrap();
+    onnx_file::Model::from(proto).save(model.as_ref(), onnx_file::Placement::Inline).unwrap();
     fs::write(&weights, "weights").unwrap();
     fs::copy(data("loops.profile.json"), &profile).unwrap();
     output(&format!("strip {model} -o {model} --map {map}"));
@@ -125,18 +125,18 @@ fn parameters_are_described() {
 fn missing_weights_are_a_remark() {
     let folder = folder();
     let [model, out] = ["m.onnx", "page.html"].map(|name| path(&folder, name));
-    let mut proto = onnx::read_file(&data("mlp.onnx")).unwrap();
+    let mut proto = onnx_file::read_file(&data("mlp.onnx")).unwrap();
     for (tensor, location) in
         proto.graph.as_mut().unwrap().initializer.iter_mut().zip(["gone.data", "../secret"])
     {
         tensor.raw_data = None;
-        tensor.set_data_location(onnx::proto::DataLocation::External);
-        tensor.external_data = vec![onnx::proto::StringStringEntryProto {
+        tensor.set_data_location(onnx_file::proto::DataLocation::External);
+        tensor.external_data = vec![onnx_file::proto::StringStringEntryProto {
             key: "location".to_owned(),
             value: location.to_owned(),
         }];
     }
-    onnx::Model::from(proto).save(model.as_ref(), onnx::Placement::Inline).unwrap();
+    onnx_file::Model::from(proto).save(model.as_ref(), onnx_file::Placement::Inline).unwrap();
     let said = run(&format!("view {model} -o {out}"));
     assert_eq!(said.status, 0);
     assert!(said.errors.contains("shown without its numbers: cannot read `"), "{}", said.errors);
@@ -147,11 +147,11 @@ fn missing_weights_are_a_remark() {
 fn another_model_is_compared() {
     let folder = folder();
     let [other, out] = ["other.onnx", "page.html"].map(|name| path(&folder, name));
-    let mut proto = onnx::read_file(&data("mlp.onnx")).unwrap();
+    let mut proto = onnx_file::read_file(&data("mlp.onnx")).unwrap();
     let graph = proto.graph.as_mut().unwrap();
     let node = graph.node.iter_mut().find(|node| node.op_type == "Sigmoid").unwrap();
     node.op_type = "Tanh".to_owned();
-    onnx::Model::from(proto).save(other.as_ref(), onnx::Placement::Inline).unwrap();
+    onnx_file::Model::from(proto).save(other.as_ref(), onnx_file::Placement::Inline).unwrap();
     output(&format!("view tests/profiled/mlp.onnx --against {other} -o {out}"));
     let found = page_data(&fs::read_to_string(&out).unwrap());
     let json = run(&format!("diff tests/profiled/mlp.onnx {other} --json")).output;

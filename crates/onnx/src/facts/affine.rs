@@ -5,7 +5,7 @@
 
 use tensor::{DType, Dim, Tensor};
 
-use super::{Facts, is_movement};
+use super::Facts;
 use crate::fold::axis;
 use crate::{Node, ValueId};
 
@@ -221,7 +221,7 @@ impl Facts<'_> {
                 true => operand(1),
                 false => operand(2),
             },
-            _ if is_movement(node) && !node.is("Transpose") => {
+            _ if node.is_reshape() => {
                 let from = node.input(0)?;
                 let axes = kept_axes(self.shape(from), shape)?;
                 let inner = match selection {

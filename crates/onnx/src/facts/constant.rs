@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use tensor::Tensor;
 
 use super::Facts;
-use crate::fold::{Exactness, Operation, evaluate, is_evaluated};
+use crate::fold::{Exactness, Operation, evaluate};
 use crate::{Node, Producer, ValueId};
 
 /// The largest number of elements of a value that is evaluated exactly.
@@ -19,7 +19,7 @@ impl Facts<'_> {
             Producer::Node(id, 0) => self.graph.node(*id),
             _ => return None,
         };
-        if !is_evaluated(node.op.name) {
+        if !node.operator().folds() {
             return None;
         }
         self.answer(
@@ -66,7 +66,7 @@ impl Facts<'_> {
         exactness: Exactness,
         mut operand: impl FnMut(ValueId) -> Option<Tensor>,
     ) -> Option<Tensor> {
-        if !node.op.domain.is_empty() || !is_evaluated(node.op.name) {
+        if !node.operator().folds() {
             return None;
         }
         let mut inputs = Vec::new();

@@ -6,7 +6,7 @@ use tensor::bounds::lower_bound;
 use tensor::division::exact_div;
 use tensor::{Atom, DType, Dim, DimOp, Tensor};
 
-use super::{Facts, Interval, is_movement};
+use super::{Facts, Interval};
 use crate::{Node, ValueId};
 
 /// The largest number of elements of a constant that are read one by one.
@@ -154,7 +154,7 @@ impl Facts<'_> {
                 FloatInterval { has_negative_zero: x.has_negative_zero || x.low < 0.0, ..x }
             }
             "Expand" | "Gather" | "Identity" | "Slice" | "Tile" => operand(0)?,
-            _ if is_movement(node) => operand(0)?,
+            _ if node.is_movement() => operand(0)?,
             "Where" => {
                 let (chosen, mut other) = (operand(1)?, operand(2)?);
                 let test = self.node(node.input(0)?).filter(|test| test.is("IsNaN"));

@@ -3,7 +3,7 @@
 use tensor::bounds::at_least;
 use tensor::{DType, Dim};
 
-use super::{Facts, FloatInterval, is_movement};
+use super::{Facts, FloatInterval};
 use crate::{Node, Producer, ValueId, fold};
 
 /// A bound on sizes and on what is computed from a few sizes.
@@ -155,7 +155,7 @@ impl Facts<'_> {
             }
             "Expand" | "Gather" | "GatherElements" | "GatherND" | "Identity" | "Slice"
             | "Split" | "Tile" => operand(0)?,
-            _ if is_movement(node) => operand(0)?,
+            _ if node.is_movement() => operand(0)?,
             "Concat" => (1..node.inputs.len())
                 .try_fold(operand(0)?, |range, i| Some(range.or(operand(i)?)))?,
             "Where" => operand(1)?.or(operand(2)?),

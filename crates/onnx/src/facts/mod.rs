@@ -42,14 +42,6 @@ use crate::{Graph, Node, ValueId};
 /// The number of values that one question may look at.
 const STEPS: u32 = 128;
 
-/// The operators that only move elements.
-pub const MOVEMENTS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
-
-/// Returns `true` if `node` only moves elements.
-pub fn is_movement(node: &Node) -> bool {
-    node.op.domain.is_empty() && MOVEMENTS.contains(&node.op.name)
-}
-
 /// A question about values of a graph.
 #[derive(Debug)]
 pub struct Facts<'g> {

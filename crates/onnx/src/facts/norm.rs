@@ -9,7 +9,7 @@
 use tensor::division::product;
 use tensor::{DType, Dim, Norms};
 
-use super::{Facts, is_movement};
+use super::Facts;
 use crate::{Attr, Node, Producer, ValueId, fold};
 
 /// A bound on a value that follows, row by row, from a normalized one.
@@ -84,7 +84,7 @@ impl Facts<'_> {
             "Gather" => self.picked(node),
             "Concat" => self.joined(node, value),
             "RotaryEmbedding" => self.rotated(node),
-            _ if is_movement(node) => self.moved(node, value),
+            _ if node.is_movement() => self.moved(node, value),
             _ => None,
         }?;
         is_finite(found.norm, self.graph.ty(value).dtype).then_some(found)
@@ -276,7 +276,7 @@ impl Facts<'_> {
             return tensor.norms().filter(|norms| norms.euclidean.is_finite());
         }
         let node = self.node(value)?;
-        let keeps = is_movement(node) || ["Cast", "Identity", "Neg"].contains(&node.op.name);
+        let keeps = node.is_movement() || ["Cast", "Identity", "Neg"].contains(&node.op.name);
         let found = keeps.then(|| self.norms(node.input(0)?)).flatten()?;
         is_finite(found.largest, self.graph.ty(value).dtype).then_some(found)
     }
@@ -316,7 +316,7 @@ impl Facts<'_> {
                 }
                 most
             }
-            _ if is_movement(node) => operand(0)?,
+            _ if node.is_movement() => operand(0)?,
             _ => return None,
         };
         is_finite(found, dtype).then_some(found)

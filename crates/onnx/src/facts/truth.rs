@@ -2,7 +2,7 @@
 
 use tensor::{DType, Dim};
 
-use super::{Facts, FloatInterval, Interval, is_movement};
+use super::{Facts, FloatInterval, Interval};
 use crate::{Node, ValueId};
 
 impl Facts<'_> {
@@ -40,7 +40,7 @@ impl Facts<'_> {
             "Or" => either(true),
             "Expand" | "Identity" | "ReduceMax" | "ReduceMin" => one(a),
             "Cast" if dtype(a) == DType::Bool || dtype(value) == DType::Bool => one(a),
-            _ if is_movement(node) => one(a),
+            _ if node.is_movement() => one(a),
             "Equal" if dtype(a) == DType::Bool => Some(one(a)? == one(b?)?),
             "IsNaN" => (!self.float_interval_within(a, positive).has_nan).then_some(false),
             "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual" => {

@@ -9,12 +9,13 @@ use crate::Attr;
 use super::numbers::Numbers;
 use super::{Operation, Reason, UNKNOWN};
 
-/// For operators that follow from types alone, and are not constants where they do not.
-pub(super) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
+/// Refuses operators such as `Shape`, whose results are constant only if they follow from types
+/// alone.
+pub(crate) fn not_here(_: &Operation<'_>) -> Result<Tensor, Reason> {
     Err("the shape is not known")
 }
 
-pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let element = match operation.node.attr("value") {
         Some(Attr::Tensor(tensor)) => tensor.bytes().ok_or(UNKNOWN)?.into_owned(),
         _ => vec![0; 4],
@@ -27,7 +28,7 @@ pub(super) fn constant_of_shape(operation: &Operation<'_>) -> Result<Tensor, Rea
     tensor.map_err(|_| "the result has another size than was inferred")
 }
 
-pub(super) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+pub(crate) fn range(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     if !matches!(operation.dtype, DType::I16 | DType::I32 | DType::I64) {
         return Err("the range is not one of integers");
     }

@@ -1,4 +1,4 @@
-//! Operators that read elements at places of a tensor.
+//! Operators that read elements at indices.
 
 use tensor::Tensor;
 
@@ -6,8 +6,8 @@ use super::layout::picked;
 use super::scatter::{places_of_elements, places_of_rows};
 use super::{Operation, Reason, axis};
 
-/// `Gather`: slices along one axis.
-pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+/// Evaluates `Gather`, which reads slices along one axis.
+pub(crate) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.ints(1)?);
     let shape = source.shape();
     let along = operation.axis(0, shape.len())?;
@@ -24,8 +24,8 @@ pub(super) fn gather(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, positions)
 }
 
-/// `GatherND`: what lies at places of the first axes.
-pub(super) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+/// Evaluates `GatherND`, which reads elements or slices at indices into the first axes.
+pub(crate) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let batch = usize::try_from(operation.node.int("batch_dims", 0)).unwrap_or(0);
     if batch >= indices.shape().len() || source.shape().get(..batch) != indices.shape().get(..batch)
@@ -35,8 +35,8 @@ pub(super) fn gather_nd(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     picked(operation, source, places_of_rows(source.shape(), indices, batch)?)
 }
 
-/// `GatherElements`: for each index, the element that far along one axis.
-pub(super) fn gather_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
+/// Evaluates `GatherElements`, which reads one element per index along one axis.
+pub(crate) fn gather_elements(operation: &Operation<'_>) -> Result<Tensor, Reason> {
     let (source, indices) = (operation.input(0)?, operation.input(1)?);
     let along = operation.axis(0, source.shape().len())?;
     picked(operation, source, places_of_elements(source.shape(), indices, along)?)

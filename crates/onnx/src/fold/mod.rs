@@ -1,25 +1,26 @@
-//! Evaluation of operators on constants. What a runtime may compute otherwise is not evaluated: overflow
-//! and NaN; and, unless last bits are given away, sums of floats and transcendental functions.
+//! Evaluates operators on constants. Results that may differ between runtimes are not evaluated:
+//! overflow, NaN and, unless the last bits may differ, sums of floats and transcendental functions.
 
-mod cast;
-mod elementwise;
-mod fill;
-mod functions;
-mod gather;
-mod layout;
+pub(crate) mod cast;
+pub(crate) mod elementwise;
+pub(crate) mod fill;
+pub(crate) mod functions;
+pub(crate) mod gather;
+pub(crate) mod layout;
 mod numbers;
-mod product;
-mod reduce;
-mod scatter;
+pub(crate) mod product;
+pub(crate) mod reduce;
+pub(crate) mod scatter;
 
 use tensor::{DType, Tensor};
 
 use crate::Node;
+use crate::operators::Fold;
 
-/// Why an operator is not evaluated.
+/// The reason that an operator is not evaluated.
 pub type Reason = &'static str;
 
-/// Why an operator on a tensor is not evaluated whose elements are fetched later.
+/// The reason for a tensor whose elements are fetched later.
 const UNKNOWN: Reason = "an operand is not known yet";
 
 /// An operator on constants. The type of its result is known.
@@ -27,25 +28,25 @@ const UNKNOWN: Reason = "an operand is not known yet";
 pub struct Operation<'a> {
     /// The operator, with its attributes.
     pub node: &'a Node,
-    /// What its operands are.
+    /// The operands.
     pub inputs: &'a [Option<&'a Tensor>],
     /// The element type of the result.
     pub dtype: DType,
     /// The shape of the result.
     pub shape: &'a [usize],
-    /// Which of the operator's results it is.
+    /// The index of the result among the results of the operator.
     pub result: usize,
-    /// How close to what runtimes compute it has to be.
+    /// The required agreement with runtimes.
     pub exactness: Exactness,
 }
 
-/// How close the evaluation of an operator is to what runtimes compute.
+/// The agreement of an evaluation with runtimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exactness {
-    /// It is the same.
+    /// Every bit is the same.
     EachBit,
-    /// Last bits may differ, as they do between runtimes: the result is computed in wide numbers and
-    /// rounded once.
+    /// The last bits may differ, as they do between runtimes. The result is computed in wide
+    /// numbers and rounded once.
     Rounded,
 }
 
@@ -62,138 +63,27 @@ impl<'a> Operation<'a> {
         self.exactness == Exactness::Rounded
     }
 
-    /// The attribute `axis`, counted from the front.
+    /// Returns the attribute `axis`, counted from the front.
     fn axis(&self, default: i64, rank: usize) -> Result<usize, Reason> {
         axis(self.node.int("axis", default), rank)
     }
 }
 
-/// An axis counted from the front.
+/// Returns an axis counted from the front.
 pub fn axis(axis: i64, rank: usize) -> Result<usize, Reason> {
     let from_front = if axis < 0 { axis + i64::try_from(rank).unwrap_or(0) } else { axis };
     let axis = usize::try_from(from_front).ok().filter(|axis| *axis < rank);
     axis.ok_or("an axis is out of range")
 }
 
-type Evaluate = fn(&Operation<'_>) -> Result<Tensor, Reason>;
-
-/// Declares the operators that are evaluated, and their functions.
-macro_rules! table {
-    ($($op:literal => $evaluate:path,)*) => {
-        /// The operators that are evaluated.
-        pub const OPERATORS: &[&str] = &[$($op),*];
-
-        fn evaluator(op: &str) -> Option<Evaluate> {
-            match op {
-                $($op => Some($evaluate),)*
-                _ => None,
-            }
-        }
-    };
-}
-
-table! {
-    "Abs" => elementwise::unary,
-    "Acos" => functions::function,
-    "Acosh" => functions::function,
-    "Add" => elementwise::binary,
-    "And" => elementwise::binary,
-    "ArgMax" => reduce::arg,
-    "ArgMin" => reduce::arg,
-    "Asin" => functions::function,
-    "Asinh" => functions::function,
-    "Atan" => functions::function,
-    "Atanh" => functions::function,
-    "BitShift" => elementwise::binary,
-    "BitwiseAnd" => elementwise::binary,
-    "BitwiseNot" => elementwise::unary,
-    "BitwiseOr" => elementwise::binary,
-    "BitwiseXor" => elementwise::binary,
-    "Cast" => cast::cast,
-    "Ceil" => elementwise::unary,
-    "Clip" => elementwise::clip,
-    "Concat" => layout::concat,
-    "ConstantOfShape" => fill::constant_of_shape,
-    "Conv" => product::conv,
-    "Cos" => functions::function,
-    "Cosh" => functions::function,
-    "CumSum" => reduce::cumulative_sum,
-    "Div" => elementwise::binary,
-    "Equal" => elementwise::compare,
-    "Exp" => functions::function,
-    "Expand" => layout::expand,
-    "Flatten" => layout::reshape,
-    "Floor" => elementwise::unary,
-    "Gather" => gather::gather,
-    "GatherElements" => gather::gather_elements,
-    "GatherND" => gather::gather_nd,
-    "Greater" => elementwise::compare,
-    "GreaterOrEqual" => elementwise::compare,
-    "IsInf" => elementwise::is_inf,
-    "IsNaN" => elementwise::is_nan,
-    "Less" => elementwise::compare,
-    "LessOrEqual" => elementwise::compare,
-    "Log" => functions::function,
-    "MatMul" => product::matmul,
-    "Max" => elementwise::binary,
-    "Min" => elementwise::binary,
-    "Mod" => elementwise::binary,
-    "Mul" => elementwise::binary,
-    "Neg" => elementwise::unary,
-    "Not" => elementwise::unary,
-    "Or" => elementwise::binary,
-    "Pad" => layout::pad,
-    "Pow" => functions::function,
-    "Range" => fill::range,
-    "Reciprocal" => elementwise::unary,
-    "ReduceL1" => reduce::reduce,
-    "ReduceL2" => reduce::reduce,
-    "ReduceMax" => reduce::reduce,
-    "ReduceMean" => reduce::reduce,
-    "ReduceMin" => reduce::reduce,
-    "ReduceProd" => reduce::reduce,
-    "ReduceSum" => reduce::reduce,
-    "ReduceSumSquare" => reduce::reduce,
-    "Relu" => elementwise::relu,
-    "Reshape" => layout::reshape,
-    "Round" => elementwise::unary,
-    "ScatterElements" => scatter::scatter_elements,
-    "ScatterND" => scatter::scatter_nd,
-    "Shape" => fill::not_here,
-    "Sigmoid" => functions::function,
-    "Sign" => elementwise::unary,
-    "Sin" => functions::function,
-    "Sinh" => functions::function,
-    "Size" => fill::not_here,
-    "Slice" => layout::slice,
-    "Split" => layout::split,
-    "Sqrt" => elementwise::unary,
-    "Squeeze" => layout::reshape,
-    "Sub" => elementwise::binary,
-    "Sum" => elementwise::sum,
-    "Tan" => functions::function,
-    "Tanh" => functions::function,
-    "Tile" => layout::tile,
-    "TopK" => reduce::top_k,
-    "Transpose" => layout::transpose,
-    "Trilu" => layout::trilu,
-    "Unsqueeze" => layout::reshape,
-    "Where" => elementwise::where_,
-    "Xor" => elementwise::binary,
-}
-
-/// Returns `true` if the operator `op` is evaluated.
-pub fn is_evaluated(op: &str) -> bool {
-    evaluator(op).is_some()
-}
-
-/// All elements of the first operand in another order, another shape or as other floats, if that is what an
-/// operator gives. They are read where they are, so that the result need not be a copy.
+/// Returns the result as a view of the first operand, if the operator only reorders or reshapes its
+/// elements or casts them to other floats. Elements are read in place, so that the result need not
+/// be a copy.
 pub fn view(operation: &Operation<'_>) -> Result<Option<Tensor>, Reason> {
     layout::view(operation)
 }
 
-/// Where each axis of the result of a `Transpose` of `rank` axes comes from.
+/// Returns the axis of the operand for each axis of the result of a `Transpose` of `rank` axes.
 pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
     match node.ints("perm") {
         None => Ok((0..rank).rev().collect()),
@@ -201,8 +91,11 @@ pub fn permutation(node: &Node, rank: usize) -> Result<Vec<usize>, Reason> {
     }
 }
 
-/// The result of an operator.
+/// Evaluates an operator.
 pub fn evaluate(operation: &Operation<'_>) -> Result<Tensor, Reason> {
-    let evaluate = evaluator(operation.node.op.name).ok_or("the operator is not evaluated")?;
-    evaluate(operation)
+    match operation.node.operator().fold {
+        Fold::Whole(evaluate) => evaluate(operation),
+        Fold::Function(function) => functions::apply(operation, function),
+        Fold::Never => Err("the operator is not evaluated"),
+    }
 }

@@ -1,36 +1,36 @@
-//! The elements of integer vectors that are computed from shapes.
+//! Computes the elements of integer vectors that follow from shapes.
 //!
-//! The elements of a shape that is computed in the graph (take the batch size, multiply,
-//! concatenate) are known as dimensions, so a `Reshape` by it has a type, as with a constant shape.
+//! A shape may be computed in the graph: take the batch size, multiply, concatenate. Its elements
+//! are known as dimensions, so a `Reshape` to it has a type, as with a constant shape.
 
-use tensor::{DType, Dim, DimOp, Type};
+use tensor::bounds::{self, at_least};
+use tensor::{DType, Dim, DimOp, Type, division};
 
 use super::call::{Call, Dims};
 use super::shape::reported;
 use super::slice::{Slices, clamp};
 use crate::{Attr, Graph};
-use tensor::bounds::{at_least, max, min};
-use tensor::division::product;
 
-/// Longer vectors are data, not shapes.
+/// The largest length of a vector that is a shape. Longer vectors are data.
 const LONGEST: i64 = 64;
 
-/// Products with larger numbers may overflow when the model runs, so they are unknown.
+/// The largest number in symbolic arithmetic. Products with larger numbers may overflow when the
+/// model runs, so they are unknown.
 const LARGEST: i64 = 1 << 40;
 
-/// The elements of the result of `call`, if there is one result, of the type `types[0]`, and its
-/// elements are known. This costs nothing for results that are not short integer vectors.
+/// Returns the elements of the only result of `call`, whose type is `types[0]`, if they are known.
+/// This costs nothing for results that are not short integer vectors.
 pub(crate) fn content(call: &Call<'_>, types: &[Type]) -> Option<Box<[Dim]>> {
     let [ty] = types else { return None };
-    if ty.dtype != DType::I64 || !call.op.domain.is_empty() {
+    if ty.dtype != DType::I64 {
         return None;
     }
     let len = short_len(ty)?;
-    let elements = elements(call)?;
+    let elements = call.op.operator().content?(call)?;
     (elements.len() == len).then(|| elements.into_boxed_slice())
 }
 
-/// The length of a short vector; a scalar has one element.
+/// Returns the length of a short vector. A scalar has one element.
 fn short_len(ty: &Type) -> Option<usize> {
     match ty.shape.as_slice() {
         [] => Some(1),
@@ -39,7 +39,7 @@ fn short_len(ty: &Type) -> Option<usize> {
     }
 }
 
-/// The elements of a short integer operand.
+/// Returns the elements of a short integer operand.
 fn operand(call: &Call<'_>, index: usize) -> Option<Vec<Dim>> {
     let value = call.optional(index)?;
     short_len(call.graph.ty(value))?;
@@ -50,38 +50,69 @@ fn numbers(call: &Call<'_>, index: usize) -> Option<Vec<i64>> {
     operand(call, index)?.iter().map(Dim::as_known).collect()
 }
 
-fn elements(call: &Call<'_>) -> Option<Vec<Dim>> {
-    match call.op.name {
-        "Add" => pairwise(call, add),
-        "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => operand(call, 0),
-        "Concat" => (0..call.inputs.len()).try_fold(Vec::new(), |mut all, i| {
-            all.append(&mut operand(call, i)?);
-            Some(all)
-        }),
-        "Constant" => constant(call),
-        "ConstantOfShape" => repeated(numbers(call, 0)?.first(), fill(call)?),
-        "Div" => pairwise(call, div),
-        "Expand" => expand(call),
-        "Gather" => gather(call),
-        "Max" => pairwise(call, |a, b| Some(max(a, b))),
-        "Min" => pairwise(call, |a, b| Some(min(a, b))),
-        "Mod" if call.int("fmod", 0).ok()? == 0 => pairwise(call, modulo),
-        "Mul" => pairwise(call, mul),
-        "Neg" => operand(call, 0)?.iter().map(|dim| mul(dim, &Dim::Known(-1))).collect(),
-        "Range" => range(call),
-        "ReduceProd" => {
-            let factors = operand(call, 0)?;
-            factors.iter().try_fold(Dim::Known(1), |all, dim| mul(&all, dim)).map(|dim| vec![dim])
-        }
-        "Shape" => Some(call.ty(0).ok()?.shape[reported(call).ok()?].to_vec()),
-        "Size" => Some(vec![product(&call.ty(0).ok()?.shape)]),
-        "Slice" => slice(call),
-        "Sub" => pairwise(call, |a, b| add(a, &mul(b, &Dim::Known(-1))?)),
-        _ => None,
-    }
+/// Returns the elements of the first operand, in their order.
+pub(crate) fn unchanged(call: &Call<'_>) -> Option<Vec<Dim>> {
+    operand(call, 0)
 }
 
-/// An operation on two vectors, one of which may have a single element.
+pub(crate) fn concat(call: &Call<'_>) -> Option<Vec<Dim>> {
+    (0..call.inputs.len()).try_fold(Vec::new(), |mut all, i| {
+        all.append(&mut operand(call, i)?);
+        Some(all)
+    })
+}
+
+pub(crate) fn constant_of_shape(call: &Call<'_>) -> Option<Vec<Dim>> {
+    repeated(numbers(call, 0)?.first(), fill(call)?)
+}
+
+pub(crate) fn add(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, sum_of)
+}
+
+pub(crate) fn sub(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, |a, b| sum_of(a, &product_of(b, &Dim::Known(-1))?))
+}
+
+pub(crate) fn mul(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, product_of)
+}
+
+pub(crate) fn div(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, quotient_of)
+}
+
+pub(crate) fn max(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, |a, b| Some(bounds::max(a, b)))
+}
+
+pub(crate) fn min(call: &Call<'_>) -> Option<Vec<Dim>> {
+    pairwise(call, |a, b| Some(bounds::min(a, b)))
+}
+
+/// Computes `Mod` whose result has the sign of the divisor.
+pub(crate) fn modulo(call: &Call<'_>) -> Option<Vec<Dim>> {
+    if call.int("fmod", 0).ok()? == 0 { pairwise(call, remainder_of) } else { None }
+}
+
+pub(crate) fn neg(call: &Call<'_>) -> Option<Vec<Dim>> {
+    operand(call, 0)?.iter().map(|dim| product_of(dim, &Dim::Known(-1))).collect()
+}
+
+pub(crate) fn product(call: &Call<'_>) -> Option<Vec<Dim>> {
+    let factors = operand(call, 0)?;
+    factors.iter().try_fold(Dim::Known(1), |all, dim| product_of(&all, dim)).map(|dim| vec![dim])
+}
+
+pub(crate) fn shape(call: &Call<'_>) -> Option<Vec<Dim>> {
+    Some(call.ty(0).ok()?.shape[reported(call).ok()?].to_vec())
+}
+
+pub(crate) fn size(call: &Call<'_>) -> Option<Vec<Dim>> {
+    Some(vec![division::product(&call.ty(0).ok()?.shape)])
+}
+
+/// Applies an operation to two vectors. Either may have a single element.
 fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<Vec<Dim>> {
     let [_, _] = call.inputs else { return None };
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
@@ -93,42 +124,42 @@ fn pairwise(call: &Call<'_>, op: impl Fn(&Dim, &Dim) -> Option<Dim>) -> Option<V
     }
 }
 
-/// Whether arithmetic with `dim` stays in range for every size that fits in memory.
+/// Returns `true` if arithmetic with `dim` stays in range for every size that fits in memory.
 fn is_moderate(dim: &Dim) -> bool {
     dim.as_known().is_none_or(|n| (-LARGEST..=LARGEST).contains(&n))
 }
 
-fn add(a: &Dim, b: &Dim) -> Option<Dim> {
+fn sum_of(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a.checked_add(*b).map(Dim::Known),
         _ => (is_moderate(a) && is_moderate(b)).then(|| a.clone() + b.clone()),
     }
 }
 
-fn mul(a: &Dim, b: &Dim) -> Option<Dim> {
+fn product_of(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map(Dim::Known),
         _ => (is_moderate(a) && is_moderate(b)).then(|| a.clone() * b.clone()),
     }
 }
 
-/// ONNX rounds integer division towards zero, and dimensions round down. The two agree if nothing
-/// is negative.
-fn div(a: &Dim, b: &Dim) -> Option<Dim> {
+/// Returns the quotient as ONNX computes it. ONNX rounds integer division towards zero, whereas
+/// dimensions round down. Both agree if nothing is negative.
+fn quotient_of(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a.checked_div(*b).map(Dim::Known),
         _ => (at_least(a, 0) && at_least(b, 1)).then(|| Dim::op(DimOp::FloorDiv, a, b)),
     }
 }
 
-fn modulo(a: &Dim, b: &Dim) -> Option<Dim> {
+fn remainder_of(a: &Dim, b: &Dim) -> Option<Dim> {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => DimOp::Mod.apply(*a, *b).map(Dim::Known),
         _ => at_least(b, 1).then(|| Dim::op(DimOp::Mod, a, b)),
     }
 }
 
-fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
+pub(crate) fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
     let numbers = match call.attrs.as_slice() {
         [("value", Attr::Tensor(tensor))] => tensor.to_i64s()?,
         [("value_int", Attr::Int(number))] => vec![*number],
@@ -138,7 +169,7 @@ fn constant(call: &Call<'_>) -> Option<Vec<Dim>> {
     Some(numbers.into_iter().map(Dim::Known).collect())
 }
 
-/// `len` times `dim`; a scalar has no length.
+/// Repeats `dim` `len` times. A scalar has no length.
 fn repeated(len: Option<&i64>, dim: Dim) -> Option<Vec<Dim>> {
     match len {
         None => Some(vec![dim]),
@@ -147,7 +178,7 @@ fn repeated(len: Option<&i64>, dim: Dim) -> Option<Vec<Dim>> {
     }
 }
 
-/// The element that `ConstantOfShape` repeats.
+/// Returns the element that `ConstantOfShape` repeats.
 fn fill(call: &Call<'_>) -> Option<Dim> {
     match call.attr("value") {
         Some(Attr::Tensor(value)) => value.to_i64s()?.first().copied().map(Dim::Known),
@@ -155,7 +186,7 @@ fn fill(call: &Call<'_>) -> Option<Dim> {
     }
 }
 
-fn expand(call: &Call<'_>) -> Option<Vec<Dim>> {
+pub(crate) fn expand(call: &Call<'_>) -> Option<Vec<Dim>> {
     let mut data = operand(call, 0)?;
     match (numbers(call, 1)?.as_slice(), data.len()) {
         ([], _) => Some(data),
@@ -165,7 +196,7 @@ fn expand(call: &Call<'_>) -> Option<Vec<Dim>> {
     }
 }
 
-fn range(call: &Call<'_>) -> Option<Vec<Dim>> {
+pub(crate) fn range(call: &Call<'_>) -> Option<Vec<Dim>> {
     let number = |i| numbers(call, i)?.pop();
     let (mut at, limit, step) = (number(0)?, number(1)?, number(2)?);
     let mut all = Vec::new();
@@ -176,7 +207,7 @@ fn range(call: &Call<'_>) -> Option<Vec<Dim>> {
     Some(all)
 }
 
-fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {
+pub(crate) fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {
     let data = operand(call, 0)?;
     if call.ty(0).ok()?.rank() != 1 {
         return None;
@@ -188,7 +219,7 @@ fn gather(call: &Call<'_>) -> Option<Vec<Dim>> {
     numbers(call, 1)?.into_iter().map(pick).collect()
 }
 
-fn slice(call: &Call<'_>) -> Option<Vec<Dim>> {
+pub(crate) fn slice(call: &Call<'_>) -> Option<Vec<Dim>> {
     let data = operand(call, 0)?;
     let slices = Slices::read(call).ok()?;
     let known = |dims: &Dims| match dims.as_slice() {

@@ -1,4 +1,4 @@
-//! `If`, `Loop` and `Scan`: types come from the blocks.
+//! `If`, `Loop` and `Scan`, whose types follow from their blocks.
 
 use tensor::{DType, Dim, Type};
 
@@ -15,7 +15,7 @@ fn expect_count(call: &Call<'_>, count: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     call.is_single(0)?;
     let (yes, no) = (call.block("then_branch")?, call.block("else_branch")?);
@@ -37,7 +37,7 @@ pub(super) fn if_(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// Checks that a body's formal input has the type of what is passed.
+/// Checks that a formal input of a body has the type of the value that is passed to it.
 fn check_passed(call: &Call<'_>, index: usize, passed: &Type, formal: ValueId) -> Result<()> {
     let formal = call.graph.ty(formal);
     if !same_type(passed, formal) {
@@ -48,7 +48,7 @@ fn check_passed(call: &Call<'_>, index: usize, passed: &Type, formal: ValueId) -
     Ok(())
 }
 
-/// The types of `carried`, which the body both takes and returns.
+/// Returns the types of carried values, which the body both takes and returns.
 fn carry(
     call: &Call<'_>,
     first: usize,
@@ -68,9 +68,11 @@ fn carry(
     Ok(types)
 }
 
-pub(super) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
     let body = call.block("body")?;
-    let carried = call.inputs.len() - 2;
+    let Some(carried) = call.inputs.len().checked_sub(2) else {
+        return Err(call.error("the number of iterations and the condition are missing"));
+    };
     let (inputs, outputs) = (&body.inputs, body.outputs());
     if inputs.len() != carried + 2 || outputs.len() < carried + 1 {
         let reason = format!("{carried} values are carried, the body has {}", inputs.len());
@@ -100,7 +102,7 @@ pub(super) fn loop_(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// How often the body of a loop runs: the given number, if nothing can end it before.
+/// Returns the number of iterations of a loop, if nothing can end it early.
 fn trip_count(call: &Call<'_>, body: &Block) -> Result<Dim> {
     if call.optional(0).is_none() {
         return Err(call.error("the trip count is not given, so stacked results have no size"));
@@ -123,7 +125,7 @@ fn trip_count(call: &Call<'_>, body: &Block) -> Result<Dim> {
     Ok(non_negative(&call.single(0)?))
 }
 
-pub(super) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
     let body = call.block("body")?;
     let scanned = call.required_int("num_scan_inputs")?;
     let carried = usize::try_from(scanned).ok().and_then(|n| call.inputs.len().checked_sub(n));
@@ -152,7 +154,7 @@ pub(super) fn scan(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The size that all scanned axes share.
+/// Returns the size that all scanned axes share.
 fn scan_length(call: &Call<'_>, first: usize, elements: &[ValueId]) -> Result<Dim> {
     let axes = call.ints_of("scan_input_axes", elements.len())?;
     let mut length: Option<Dim> = None;

@@ -1,4 +1,4 @@
-//! Operators that work element by element, and those that keep the shape of their operand.
+//! Elementwise operators, and operators that preserve the shape of their operand.
 
 use tensor::{DType, Type};
 
@@ -6,50 +6,50 @@ use super::broadcast::{broadcast, broadcasts_to};
 use super::call::Call;
 use crate::Result;
 
-/// The type of the first operand.
-pub(super) fn same(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Returns the type of the first operand.
+pub(crate) fn same(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![call.ty(0)?.clone()])
 }
 
-/// The type of the first operand, which must be boolean.
-pub(super) fn not(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Returns the type of the first operand, which must be boolean.
+pub(crate) fn not(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     same(call)
 }
 
-/// Booleans in the shape of the first operand.
-pub(super) fn test(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Returns booleans in the shape of the first operand.
+pub(crate) fn test(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::Bool, call.ty(0)?.shape.clone())])
 }
 
-/// The type of the first operand, which has the axis that the attribute names.
-pub(super) fn along_axis(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Returns the type of the first operand. The axis in the attribute must exist.
+pub(crate) fn along_axis(call: &Call<'_>) -> Result<Vec<Type>> {
     call.axis_attr(-1, call.ty(0)?.rank())?;
     same(call)
 }
 
-/// Two operands of one element type.
-pub(super) fn binary(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of an operator on two operands of the same element type.
+pub(crate) fn binary(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     let (a, b) = (call.ty(0)?, call.ty(1)?);
     Ok(vec![Type::new(a.dtype, broadcast(call, &a.shape, &b.shape)?)])
 }
 
-/// Two operands of one element type; booleans.
-pub(super) fn compare(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of a comparison of two operands of the same element type.
+pub(crate) fn compare(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut types = binary(call)?;
     types[0].dtype = DType::Bool;
     Ok(types)
 }
 
-/// Two booleans.
-pub(super) fn logical(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of an operator on two booleans.
+pub(crate) fn logical(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     binary(call)
 }
 
-/// One or more operands of one element type.
-pub(super) fn variadic(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of an operator on one or more operands of the same element type.
+pub(crate) fn variadic(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ty(0)?.clone();
     for i in 1..call.inputs.len() {
         call.same_dtype(0, i)?;
@@ -58,14 +58,14 @@ pub(super) fn variadic(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-pub(super) fn bit_shift(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn bit_shift(call: &Call<'_>) -> Result<Vec<Type>> {
     match call.string("direction", "")? {
         "LEFT" | "RIGHT" => binary(call),
         other => Err(call.error(format!("`direction` is `{other}`, not LEFT or RIGHT"))),
     }
 }
 
-pub(super) fn modulo(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn modulo(call: &Call<'_>) -> Result<Vec<Type>> {
     let types = binary(call)?;
     if types[0].dtype.is_float() && !call.flag("fmod", false)? {
         return Err(call.error("floating-point operands need `fmod`"));
@@ -73,19 +73,19 @@ pub(super) fn modulo(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The exponent may have an element type of its own.
-pub(super) fn power(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `Pow`, whose exponent may have another element type.
+pub(crate) fn power(call: &Call<'_>) -> Result<Vec<Type>> {
     let (a, b) = (call.ty(0)?, call.ty(1)?);
     Ok(vec![Type::new(a.dtype, broadcast(call, &a.shape, &b.shape)?)])
 }
 
-pub(super) fn prelu(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn prelu(call: &Call<'_>) -> Result<Vec<Type>> {
     call.same_dtype(0, 1)?;
     broadcasts_to(call, 1, &call.ty(0)?.shape)?;
     same(call)
 }
 
-pub(super) fn select(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn select(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::Bool)?;
     call.same_dtype(1, 2)?;
     let (a, b) = (call.ty(1)?, call.ty(2)?);
@@ -93,16 +93,16 @@ pub(super) fn select(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(a.dtype, broadcast(call, &shape, &call.ty(0)?.shape)?)])
 }
 
-pub(super) fn cast(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn cast(call: &Call<'_>) -> Result<Vec<Type>> {
     let to = call.dtype("to")?.ok_or_else(|| call.error("attribute `to` is missing"))?;
     Ok(vec![Type::new(to, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn cast_like(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn cast_like(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(call.ty(1)?.dtype, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn bit_cast(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn bit_cast(call: &Call<'_>) -> Result<Vec<Type>> {
     let types = cast(call)?;
     let (from, to) = (call.ty(0)?.dtype, types[0].dtype);
     if from.bits() != to.bits() {
@@ -112,7 +112,7 @@ pub(super) fn bit_cast(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-pub(super) fn clip(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn clip(call: &Call<'_>) -> Result<Vec<Type>> {
     for i in 1..call.inputs.len() {
         if call.optional(i).is_some() {
             call.same_dtype(0, i)?;
@@ -122,8 +122,8 @@ pub(super) fn clip(call: &Call<'_>) -> Result<Vec<Type>> {
     same(call)
 }
 
-/// `CumSum` and `CumProd`: the axis is an operand.
-pub(super) fn cumulative(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `CumSum` and `CumProd`, whose axis is an operand.
+pub(crate) fn cumulative(call: &Call<'_>) -> Result<Vec<Type>> {
     call.is_index(1)?;
     call.is_single(1)?;
     if let Ok(axis) = call.single(1)
@@ -134,7 +134,7 @@ pub(super) fn cumulative(call: &Call<'_>) -> Result<Vec<Type>> {
     same(call)
 }
 
-pub(super) fn trilu(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn trilu(call: &Call<'_>) -> Result<Vec<Type>> {
     call.ranked_from(0, 2)?;
     if call.optional(1).is_some() {
         call.dtype_is(1, DType::I64)?;
@@ -143,7 +143,7 @@ pub(super) fn trilu(call: &Call<'_>) -> Result<Vec<Type>> {
     same(call)
 }
 
-pub(super) fn gelu(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gelu(call: &Call<'_>) -> Result<Vec<Type>> {
     match call.string("approximate", "none")? {
         "none" | "tanh" => same(call),
         other => Err(call.error(format!("`approximate` is `{other}`, not none or tanh"))),

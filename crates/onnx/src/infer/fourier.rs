@@ -1,11 +1,11 @@
-//! `DFT`. The last axis holds real and imaginary parts; a real signal has one of them.
+//! `DFT`. The last axis contains real and imaginary parts, or only real parts for a real signal.
 
 use tensor::{Dim, DimOp, Type};
 
 use super::call::Call;
 use crate::Result;
 
-pub(super) fn dft(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn dft(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ranked_from(0, 2)?.clone();
     call.is_float(0)?;
     call.not_an_attr("axis")?;

@@ -1,4 +1,4 @@
-//! Operators that read or write elements at computed places.
+//! Operators that read or write elements at computed indices.
 
 use tensor::{DType, Dim, Shape, Type};
 
@@ -6,7 +6,7 @@ use super::call::{Call, text};
 use crate::{Error, Result};
 use tensor::bounds::same_shape;
 
-pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ty(1)?);
     call.is_index(1)?;
     let axis = call.axis_attr(0, data.rank())?;
@@ -17,7 +17,7 @@ pub(super) fn gather(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(data.dtype, shape)])
 }
 
-/// Checks that indices have the rank of the data, and are not larger outside `axis`.
+/// Checks that indices have the rank of the data, and are not larger except along `axis`.
 fn check_elements(call: &Call<'_>) -> Result<()> {
     let data = call.ranked_from(0, 1)?;
     let indices = call.ranked(1, data.rank())?;
@@ -34,7 +34,7 @@ fn check_elements(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn gather_elements(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gather_elements(call: &Call<'_>) -> Result<Vec<Type>> {
     check_elements(call)?;
     Ok(vec![Type::new(call.ty(0)?.dtype, call.ty(1)?.shape.clone())])
 }
@@ -50,7 +50,7 @@ fn wrong_updates(call: &Call<'_>, updates: &Type, expected: &[Dim]) -> Error {
     call.error(format!("updates are {updates}, but their shape must be {}", text(expected)))
 }
 
-pub(super) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
     check_elements(call)?;
     check_reduction(call)?;
     call.same_dtype(0, 2)?;
@@ -61,7 +61,8 @@ pub(super) fn scatter_elements(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![call.ty(0)?.clone()])
 }
 
-/// The part of the indices' shape before the last axis, and how many axes an index names.
+/// Returns the shape of the indices without its last axis, and the number of axes that an index
+/// addresses.
 fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)> {
     let (data, indices) = (call.ranked_from(0, 1)?, call.ranked_from(1, 1)?);
     call.dtype_is(1, DType::I64)?;
@@ -76,7 +77,7 @@ fn index_tuples<'a>(call: &Call<'a>, batch: usize) -> Result<(&'a [Dim], usize)>
     Ok((tuples, last))
 }
 
-pub(super) fn gather_nd(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn gather_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, indices) = (call.ty(0)?, call.ty(1)?);
     let batch = call.int("batch_dims", 0)?;
     let least = data.rank().min(indices.rank());
@@ -93,7 +94,7 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(data.dtype, shape)])
 }
 
-pub(super) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     let (data, updates) = (call.ty(0)?, call.ty(2)?);
     check_reduction(call)?;
     call.same_dtype(0, 2)?;
@@ -108,9 +109,9 @@ pub(super) fn scatter_nd(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![data.clone()])
 }
 
-/// A buffer of which a run of elements along one axis is replaced, from another place on for each
-/// example of the batch.
-pub(super) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `TensorScatter`. It replaces consecutive elements along one axis of a buffer,
+/// from a different start for each example of the batch.
+pub(crate) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
     let data = call.ranked_from(0, 2)?;
     let updates = call.ranked(1, data.rank())?;
     call.same_dtype(0, 1)?;
@@ -142,7 +143,7 @@ pub(super) fn tensor_scatter(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![data.clone()])
 }
 
-pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
     let (indices, values) = (call.ty(0)?, call.ranked(2, 1)?);
     if values.shape[0] != Dim::Known(2) {
         return Err(call.error(format!("input 2 is {values}, but must hold two values")));
@@ -157,8 +158,8 @@ pub(super) fn one_hot(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(values.dtype, shape)])
 }
 
-/// The depth may be given as a float, which is cut to an integer.
-#[expect(clippy::cast_possible_truncation, reason = "cutting is what is specified")]
+/// Returns a depth that is given as a float, truncated to an integer.
+#[expect(clippy::cast_possible_truncation, reason = "the specification truncates")]
 fn float_depth(call: &Call<'_>) -> Result<Dim> {
     call.is_single(1)?;
     let depth = call.graph.constant(call.value(1)?).and_then(tensor::Tensor::splat);
@@ -166,7 +167,7 @@ fn float_depth(call: &Call<'_>) -> Result<Dim> {
     Ok(Dim::Known(depth as i64))
 }
 
-pub(super) fn top_k(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn top_k(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     let axis = call.axis_attr(-1, ty.rank())?;
     call.dtype_is(1, DType::I64)?;
@@ -186,12 +187,12 @@ pub(super) fn top_k(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![values, indices])
 }
 
-pub(super) fn eye_like(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn eye_like(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked(0, 2)?;
     Ok(vec![Type::new(call.dtype("dtype")?.unwrap_or(ty.dtype), ty.shape.clone())])
 }
 
-/// Operators whose result has a size that no type can say.
-pub(super) fn data_dependent(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Refuses operators whose result has a size that depends on the data.
+pub(crate) fn data_dependent(call: &Call<'_>) -> Result<Vec<Type>> {
     Err(call.error("the size of the result depends on the data"))
 }

@@ -1,4 +1,4 @@
-//! Operators that move elements without computing.
+//! Data-movement operators.
 
 use tensor::{Dim, Shape, Type};
 
@@ -8,7 +8,7 @@ use crate::Result;
 use tensor::bounds::{at_least, ceil_div, same};
 use tensor::division::{exact_div, product};
 
-pub(super) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
     let first = call.ranked_from(0, 1)?;
     let axis = call.axis(call.required_int("axis")?, first.rank())?;
     let mut ty = first.clone();
@@ -27,7 +27,7 @@ pub(super) fn concat(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-/// Refuses negative numbers among sizes.
+/// Returns the elements of an operand as sizes. Fails if one is negative.
 pub(super) fn sizes(call: &Call<'_>, index: usize) -> Result<Dims> {
     let dims = call.vector(index)?;
     match dims.iter().find(|dim| dim.as_known().is_some_and(|n| n < 0)) {
@@ -36,13 +36,13 @@ pub(super) fn sizes(call: &Call<'_>, index: usize) -> Result<Dims> {
     }
 }
 
-pub(super) fn expand(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn expand(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let shape = sizes(call, 1)?;
     Ok(vec![Type::new(ty.dtype, broadcast(call, &ty.shape, &shape)?)])
 }
 
-pub(super) fn flatten(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn flatten(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     // The axis may be one past the last.
     let axis = match call.int("axis", 1)? {
@@ -53,7 +53,7 @@ pub(super) fn flatten(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, [product(left), product(right)])])
 }
 
-pub(super) fn pad(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn pad(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let pads = call.vector(1)?;
     if call.optional(2).is_some() {
@@ -83,7 +83,7 @@ pub(super) fn pad(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-pub(super) fn split(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn split(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axis = call.axis_attr(0, ty.rank())?;
     let whole = &ty.shape[axis];
@@ -134,7 +134,7 @@ fn equal_parts(call: &Call<'_>, whole: &Dim) -> Result<Dims> {
     Ok(parts)
 }
 
-pub(super) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.not_an_attr("axes")?;
     let mut shape = Shape::with_capacity(ty.rank());
@@ -163,7 +163,7 @@ pub(super) fn squeeze(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-pub(super) fn unsqueeze(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn unsqueeze(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axes = call.numbers(1)?;
     let rank = ty.rank() + axes.len();
@@ -177,7 +177,7 @@ pub(super) fn unsqueeze(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-pub(super) fn tile(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn tile(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let repeats = sizes(call, 1)?;
     if repeats.len() != ty.rank() {
@@ -187,7 +187,7 @@ pub(super) fn tile(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, dims.collect::<Shape>())])
 }
 
-pub(super) fn transpose(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn transpose(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let shape: Shape = match call.ints_of("perm", ty.rank())? {
         Some(perm) => {
@@ -199,7 +199,7 @@ pub(super) fn transpose(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-pub(super) fn reverse_sequence(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn reverse_sequence(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, time) = (call.int("batch_axis", 1)?, call.int("time_axis", 0)?);
     if !matches!((batch, time), (0, 1) | (1, 0)) {

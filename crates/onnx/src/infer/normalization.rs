@@ -17,8 +17,9 @@ fn per_channel(call: &Call<'_>, index: usize, ty: &Type) -> Result<()> {
     Ok(())
 }
 
-/// Statistics may have an element type of their own; there are results for them in training.
-pub(super) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the types of `BatchNormalization`. Statistics may have another element type, and are
+/// results in training.
+pub(crate) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     for i in 1..5 {
         per_channel(call, i, ty)?;
@@ -35,8 +36,9 @@ pub(super) fn batch(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// `InstanceNormalization` and `GroupNormalization`: scale and bias per channel.
-pub(super) fn per_channel_affine(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `InstanceNormalization` and `GroupNormalization`, with a scale and a bias per
+/// channel.
+pub(crate) fn per_channel_affine(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     for i in 1..3 {
         call.same_dtype(0, i)?;
@@ -45,7 +47,7 @@ pub(super) fn per_channel_affine(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty.clone()])
 }
 
-pub(super) fn group(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn group(call: &Call<'_>) -> Result<Vec<Type>> {
     let groups = call.required_int("num_groups")?;
     let types = per_channel_affine(call)?;
     let channels = &types[0].shape[1];
@@ -55,7 +57,7 @@ pub(super) fn group(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-pub(super) fn layer(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn layer(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     let axis = call.axis_attr(-1, ty.rank())?;
     for i in 1..call.inputs.len() {
@@ -74,15 +76,15 @@ pub(super) fn layer(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(types)
 }
 
-/// The result has the element type of the scale.
-pub(super) fn rms(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `RMSNormalization`, which has the element type of the scale.
+pub(crate) fn rms(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 1)?;
     call.axis_attr(-1, ty.rank())?;
     broadcasts_to(call, 1, &ty.shape)?;
     Ok(vec![Type::new(call.ty(1)?.dtype, ty.shape.clone())])
 }
 
-pub(super) fn mean_variance(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn mean_variance(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.axes(call.ints("axes")?.unwrap_or(&[0, 2, 3]), ty.rank())?;
     Ok(vec![ty.clone()])

@@ -1,4 +1,4 @@
-//! Poolings with a sliding window.
+//! Pooling with a sliding window.
 
 use tensor::{DType, Dim, Type};
 
@@ -6,7 +6,7 @@ use super::call::Call;
 use super::window::Window;
 use crate::Result;
 
-pub(super) fn pool(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut ty = call.ranked_from(0, 3)?.clone();
     let space = ty.rank() - 2;
     let kernel = call.ints_of("kernel_shape", space)?;
@@ -21,8 +21,8 @@ pub(super) fn pool(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![ty])
 }
 
-/// `MaxPool`, which may also say where the largest elements were.
-pub(super) fn max_pool(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the types of `MaxPool`, which may also return the indices of the largest elements.
+pub(crate) fn max_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let mut types = pool(call)?;
     if call.count > 1 {
         types.push(Type::new(DType::I64, types[0].shape.clone()));

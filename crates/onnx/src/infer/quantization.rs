@@ -6,7 +6,7 @@ use super::call::Call;
 use crate::Result;
 use tensor::bounds::{same, same_shape};
 
-/// The element type that `output_dtype` asks for; zero stands for none.
+/// Returns the element type that `output_dtype` requests. Zero requests none.
 fn wanted(call: &Call<'_>) -> Result<Option<DType>> {
     if call.int("output_dtype", 0)? == 0 { Ok(None) } else { call.dtype("output_dtype") }
 }
@@ -15,7 +15,8 @@ fn is_single(ty: &Type) -> bool {
     matches!(ty.shape.as_slice(), [] | [Dim::Known(1)])
 }
 
-/// Checks that scale and zero point are one number, one per slice of the axis, or one per block.
+/// Checks that scale and zero point have one element, one per slice along the axis, or one per
+/// block.
 fn check_scale(call: &Call<'_>) -> Result<()> {
     let (ty, scale) = (call.ty(0)?, call.ty(1)?);
     let fits = match scale.shape.as_slice() {
@@ -37,7 +38,7 @@ fn check_scale(call: &Call<'_>) -> Result<()> {
     }
 }
 
-pub(super) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
     check_scale(call)?;
     if call.optional(2).is_some() {
         call.same_dtype(0, 2)?;
@@ -46,7 +47,7 @@ pub(super) fn dequantize(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(dtype, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
     check_scale(call)?;
     let dtype = match (call.optional_ty(2), wanted(call)?) {
         (Some(zero), Some(wanted)) if zero.dtype != wanted => {
@@ -58,7 +59,7 @@ pub(super) fn quantize(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(dtype, call.ty(0)?.shape.clone())])
 }
 
-pub(super) fn quantize_dynamically(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn quantize_dynamically(call: &Call<'_>) -> Result<Vec<Type>> {
     call.dtype_is(0, DType::F32)?;
     let values = Type::new(DType::U8, call.ty(0)?.shape.clone());
     Ok(vec![values, Type::new(DType::F32, []), Type::new(DType::U8, [])])

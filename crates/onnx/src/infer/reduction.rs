@@ -17,8 +17,9 @@ fn reduced(shape: &[Dim], gone: impl Fn(usize) -> bool, keep: bool) -> Shape {
     out
 }
 
-/// The `Reduce*` operators: axes are an operand; without any, all axes are meant, or none.
-pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of the `Reduce*` operators, whose axes are an operand. Without axes, all axes
+/// are reduced or none, depending on an attribute.
+pub(crate) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     call.not_an_attr("axes")?;
     let keep = call.flag("keepdims", true)?;
@@ -35,8 +36,8 @@ pub(super) fn reduce(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, shape)])
 }
 
-/// `ArgMax` and `ArgMin`.
-pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of `ArgMax` and `ArgMin`.
+pub(crate) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axis = call.axis_attr(0, ty.rank())?;
     if ty.shape[axis] == Dim::Known(0) {
@@ -46,8 +47,8 @@ pub(super) fn arg(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(DType::I64, shape)])
 }
 
-/// The determinants of the matrices on the last two axes.
-pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of the determinants of the matrices on the last two axes.
+pub(crate) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     let (batch, matrix) = ty.shape.split_at(ty.rank() - 2);
     if !tensor::bounds::same(&matrix[0], &matrix[1]) {
@@ -56,8 +57,9 @@ pub(super) fn det(call: &Call<'_>) -> Result<Vec<Type>> {
     Ok(vec![Type::new(ty.dtype, batch)])
 }
 
-/// The `Global*Pool` operators: every axis after batch and channels becomes one.
-pub(super) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
+/// Infers the type of the `Global*Pool` operators. Every axis after batch and channels gets size
+/// one.
+pub(crate) fn global_pool(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ranked_from(0, 2)?;
     Ok(vec![Type::new(ty.dtype, reduced(&ty.shape, |i| i >= 2, true))])
 }

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::movement::sizes;
 use crate::Result;
 
-pub(super) fn resize(call: &Call<'_>) -> Result<Vec<Type>> {
+pub(crate) fn resize(call: &Call<'_>) -> Result<Vec<Type>> {
     let ty = call.ty(0)?;
     let axes = match call.ints("axes")? {
         Some(axes) => call.axes(axes, ty.rank())?,
@@ -54,7 +54,7 @@ fn scales(call: &Call<'_>) -> Result<Vec<f64>> {
     }
 }
 
-/// `size * scale`, rounded down; the product is one of 32-bit floats.
+/// Returns `size * scale`, multiplied in 32-bit floats and rounded down.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

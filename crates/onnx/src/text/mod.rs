@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! Named constants (parameters) are initializers; unnamed ones are `Constant` nodes. Types of
-//! intermediate values are inferred. Those that cannot be inferred are in the list of initializers,
-//! without data. Unlike `onnx.parser`, this reads 16-bit floats with a point as numbers; a plain
-//! integer is a bit pattern in both.
+//! Named constants (parameters) are initializers; unnamed constants are `Constant` nodes. Types of
+//! intermediate values are inferred; those that cannot be inferred are listed with the
+//! initializers, without data. Unlike in `onnx.parser`, a 16-bit float with a point is a number. A
+//! plain integer is a bit pattern in both.
 
 mod attribute;
 mod build;
@@ -24,15 +24,14 @@ mod functions;
 mod layout;
 mod lexer;
 mod literal;
-mod model;
 mod parse;
 mod print;
 mod syntax;
 
 pub use build::parse;
-pub(crate) use model::{element_name, tensor_of};
-pub use model::{elements, print_model};
-pub use print::print;
+pub use layout::SHOWN;
+pub use literal::{float, write_elements};
+pub use print::{print, quotable, quoted};
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! The products that no other product follows: logits and other results.
 
+use onnx::operators::PrecisionClass;
 use onnx::{BlockId, Graph, Node, NodeId, Use};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::classes::Class;
+use super::classes::precision;
 
 /// The products whose results reach no other product as floats. An index that is computed from them
 /// is a result as well, even if something is looked up with it.
@@ -36,7 +37,7 @@ pub(super) fn find(graph: &Graph) -> FxHashSet<NodeId> {
             break;
         }
     }
-    let is_product = |id: &NodeId| Class::of(graph.node(*id)) == Class::Product;
+    let is_product = |id: &NodeId| precision(graph.node(*id)) == PrecisionClass::Product;
     nodes.into_iter().filter(|id| is_product(id) && !followed.contains(id)).collect()
 }
 
@@ -59,7 +60,7 @@ fn with_products(graph: &Graph, nodes: &[NodeId]) -> FxHashSet<NodeId> {
             let node = graph.node(*id);
             let holds = |block| graph.nodes_of(block).any(|inner| found.contains(&inner));
             let called = graph.functions.iter().find(|f| f.op == node.op && is_call(node));
-            if Class::of(node) == Class::Product
+            if precision(node) == PrecisionClass::Product
                 || node.blocks().any(holds)
                 || called.is_some_and(|f| holds(f.body))
             {

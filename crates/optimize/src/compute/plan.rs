@@ -1,12 +1,13 @@
 //! Which nodes compute in which small float.
 
+use onnx::operators::PrecisionClass;
 use onnx::schema::{self, Arity, Binding, Schema, Types};
 use onnx::{Graph, Node, NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tensor::DType;
 
-use super::classes::Class;
+use super::classes::precision;
 use super::range::fits;
 use super::{Precision, last_products};
 use crate::legalize::Target;
@@ -64,7 +65,7 @@ pub(super) fn obstacles(
     let asked = FxHashMap::default();
     let last = last_products::find(graph);
     let planner = Planner { graph, asked: &asked, last, opset, target, plan: Plan::default() };
-    let products = nodes.iter().filter(|id| Class::of(graph.node(**id)) == Class::Product);
+    let products = nodes.iter().filter(|id| precision(graph.node(**id)) == PrecisionClass::Product);
     let runs = |id: &NodeId| {
         let node = graph.node(*id);
         let converted = Converted::of(graph, node, opset);
@@ -91,10 +92,10 @@ impl Planner<'_> {
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
         let operands = || converted.operands(node).map(|value| self.operand(value, dtype));
         let fit = || converted.operands(node).all(|value| self.fits(value, dtype));
-        let is_small = match Class::of(node) {
-            Class::Product => (all || !self.last.contains(&id)) && fit(),
-            Class::Wide if !all => false,
-            Class::Light | Class::Movement | Class::Wide => {
+        let is_small = match precision(node) {
+            PrecisionClass::Product => (all || !self.last.contains(&id)) && fit(),
+            PrecisionClass::Wide if !all => false,
+            PrecisionClass::Light | PrecisionClass::Follow | PrecisionClass::Wide => {
                 operands().any(|o| o == Operand::Small) && operands().all(|o| o != Operand::Wide)
             }
         };
@@ -110,11 +111,13 @@ impl Planner<'_> {
         let node = self.graph.node(id);
         let Some(converted) = Converted::of(self.graph, node, self.opset) else { return };
         let mut uses = node.outputs.iter().flat_map(|value| self.graph.value(*value).uses());
-        match (Class::of(node), self.plan.contains_key(&id)) {
-            (Class::Light, true) if !all && !uses.any(|place| self.wants(place, dtype)) => {
+        match (precision(node), self.plan.contains_key(&id)) {
+            (PrecisionClass::Light, true)
+                if !all && !uses.any(|place| self.wants(place, dtype)) =>
+            {
                 self.plan.remove(&id);
             }
-            (Class::Movement, false) => {
+            (PrecisionClass::Follow, false) => {
                 let mut operands = converted.operands(node);
                 if uses.all(|place| self.wants(place, dtype))
                     && operands.all(|value| self.operand_fits(value, dtype))

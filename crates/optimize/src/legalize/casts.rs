@@ -1,12 +1,12 @@
 //! Casts around a node: which types to compute in, and the nodes.
 
+use onnx::operators::{Algebra, holds};
 use onnx::schema::{Arity, Binding, Schema, Types};
 use onnx::{Builder, Node, NodeId, ValueId, attrs};
 use smallvec::SmallVec;
 use tensor::{DType, Kind};
 
 use super::Work;
-use super::algebra::{Algebra, holds};
 use super::target::Row;
 
 /// The type to compute in for each constraint, if it differs from the node's.
@@ -24,9 +24,10 @@ pub(super) fn choose(
     if rows.is_empty() {
         return Err("it has no kernel at this opset".to_owned());
     }
-    let Some(algebra) = Algebra::of(node) else {
+    let algebra = Algebra::of(node);
+    if algebra == Algebra::Fixed {
         return Err("no other element type is known to give the same results".to_owned());
-    };
+    }
     let is_result = |index| schema.outputs.iter().any(|p| p.types == index);
     let mixed = |index| {
         let params = schema.inputs.iter().chain(schema.outputs);

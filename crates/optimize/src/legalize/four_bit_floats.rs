@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use onnx::formula::formulas;
+use onnx::operators::Algebra;
 use onnx::schema::{self, Binding, Types};
 use onnx::{Graph, NodeId, Producer, ValueId, attrs};
 use tensor::{DType, Tensor, Type};
 
-use super::algebra::Algebra;
 use super::{Error, Target, Work, casts};
 
 const FOUR: DType = DType::F4E2M1FN;
@@ -65,7 +65,7 @@ fn compute_in_single(work: &mut Work<'_>) -> Result<(), Error> {
         for (i, id) in nodes.iter().enumerate() {
             let node = work.graph.node(*id);
             let computes =
-                matches!(Algebra::of(node), Some(Algebra::Ring | Algebra::Integer | Algebra::Real));
+                matches!(Algebra::of(node), Algebra::Ring | Algebra::Integer | Algebra::Real);
             let is_four = |value: &ValueId| work.graph.ty(*value).dtype == FOUR;
             if !computes || !node.outputs.iter().any(is_four) {
                 continue;

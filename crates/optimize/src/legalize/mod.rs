@@ -4,13 +4,13 @@
 //! Here every node whose types the target does not support gets casts around it, chosen by what the
 //! operator does with its elements, or is replaced by an equivalent.
 
-mod algebra;
 mod biased_gru;
 mod casts;
 mod complement;
 mod equivalents;
 mod error;
 mod four_bit_floats;
+mod lowest;
 mod nan;
 mod older;
 mod placement;
@@ -24,6 +24,7 @@ mod target;
 mod testing;
 
 pub use error::Error;
+pub use lowest::lowest_opset;
 pub use placement::{Fallback, fallbacks};
 pub use target::Target;
 

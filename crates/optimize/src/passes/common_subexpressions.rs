@@ -3,6 +3,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use onnx::operators::Trait;
 use onnx::{Attr, Attrs, BlockId, Graph, Node, NodeId};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -11,19 +12,6 @@ use tensor::Tensor;
 use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "common_subexpressions", run };
-
-/// Operators whose nodes differ even if they look the same. `Identity` exists to make a second
-/// value from one.
-const DISTINCT: [&str; 8] = [
-    "Bernoulli",
-    "Dropout",
-    "Identity",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-];
 
 /// The nodes in sight by the hash of what they compute.
 type Seen = FxHashMap<u64, SmallVec<[NodeId; 1]>>;
@@ -74,9 +62,10 @@ fn walk(edit: &mut Editor<'_>, block: BlockId, seen: &mut Seen) -> Result<Change
     Ok(changed)
 }
 
-/// Whether a node computes the same wherever and however often it runs.
+/// Returns `true` if a node computes the same wherever and however often it runs. `Identity` exists to make a
+/// second value from one.
 pub(super) fn is_repeatable(node: &Node) -> bool {
-    node.op.domain.is_empty() && !DISTINCT.contains(&node.op.name)
+    node.op.domain.is_empty() && !node.is("Identity") && !node.operator().has(Trait::Random)
 }
 
 fn hash(node: &Node) -> u64 {

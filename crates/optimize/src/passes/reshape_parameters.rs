@@ -8,8 +8,6 @@ use crate::{Changed, Editor, Error, Pass};
 
 pub(crate) const PASS: Pass = Pass { name: "reshape_parameters", run };
 
-const RESHAPES: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
-
 fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
     let mut changed = Changed::No;
     let parameters: Vec<ValueId> = edit.graph().live_constants().collect();
@@ -42,9 +40,8 @@ fn reshaped(edit: &Editor<'_>, parameter: ValueId) -> Option<(Tensor, Vec<NodeId
         let Use::Operand(id, 0) = place else { return None };
         let node = graph.node(id);
         let [result] = *node.outputs else { return None };
-        let is_reshape = node.op.domain.is_empty() && RESHAPES.contains(&node.op.name);
         let is_returned = |place| matches!(place, Use::Output(..));
-        if !is_reshape || graph.value(result).uses().any(is_returned) {
+        if !node.is_reshape() || graph.value(result).uses().any(is_returned) {
             return None;
         }
         let to = graph.ty(result).static_shape()?;

@@ -2,7 +2,7 @@
 //!
 //! What spellings do not mention is up to the matcher: the order of operands where it does not
 //! matter, constants rounded to their type, `x - c` for `x + -c` and `x / c` for `x · 1/c`, axes of
-//! size one that come and go, broadcasts that are spelled out, and casts to wider floats and back.
+//! size one that come and go, broadcasts that are spelled out, and casts to other floats and back.
 
 mod look;
 mod parts;
@@ -10,6 +10,7 @@ mod parts;
 pub(crate) use look::Seen;
 pub(super) use look::{expected, may_be, seen};
 
+use onnx::operators::{self, Axes, Trait};
 use onnx::{Attr, BlockId, Graph, NodeId, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::division::product;
@@ -17,7 +18,6 @@ use tensor::{DType, Dim};
 
 use super::pattern::{Attribute, Name, Node, Pattern, Spelling, respelled};
 use super::placement::Placement;
-use crate::movement::is_movement;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub(super) fn find_given(
 
 /// What the matcher may look through.
 fn is_transparent(op: &str) -> bool {
-    matches!(op, "Cast" | "Expand" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze")
+    matches!(op, "Cast" | "Expand" | "Identity") || operators::find(op).is_reshape()
 }
 
 struct Search<'p, 'g> {
@@ -320,7 +320,7 @@ impl<'p, 'g> Search<'p, 'g> {
             });
             let next = self.graph.producer(value).filter(|id| {
                 let node = self.graph.node(*id);
-                is_movement(node) && node.block() == self.block
+                node.is_movement() && node.block() == self.block
             });
             let source = next.and_then(|id| Some((id, self.graph.node(id).input(0)?)));
             match source {
@@ -541,26 +541,31 @@ fn is_small(dtype: DType) -> bool {
 }
 
 fn is_reduction(op: &str) -> bool {
-    op.starts_with("Reduce")
+    operators::find(op).axes == Axes::Reduce
 }
 
 fn is_commutative(op: &str) -> bool {
-    matches!(op, "Add" | "And" | "Equal" | "Max" | "Min" | "Mul" | "Or")
+    operators::find(op).has(Trait::Commutative)
 }
 
 /// Whether a constant of type `dtype` is `wanted`, rounded to that type. What the type has exactly
 /// is not rounded; an inverse is rounded once more.
 fn is_close(number: f64, wanted: f64, dtype: DType) -> bool {
-    let digits = match dtype {
-        DType::F64 => 53,
-        DType::F32 => 24,
-        DType::F16 => 11,
-        DType::BF16 => 8,
-        _ => return number == wanted,
-    };
+    let Some(digits) = digits(dtype) else { return number == wanted };
     let epsilon = 2f64.powi(1 - digits);
     let tolerance = if has_digits(wanted, digits) { 0.49 * epsilon } else { 2.0 * epsilon };
     number == wanted || (number - wanted).abs() <= tolerance * wanted.abs()
+}
+
+/// Returns the number of binary digits of a float type.
+pub(super) fn digits(dtype: DType) -> Option<i32> {
+    match dtype {
+        DType::F64 => Some(53),
+        DType::F32 => Some(24),
+        DType::F16 => Some(11),
+        DType::BF16 => Some(8),
+        _ => None,
+    }
 }
 
 /// Whether a number has at most this many binary digits.

@@ -110,8 +110,8 @@ impl Rule for Recognizer {
         if ELEMENTARY.contains(&self.op) { "shorter_spelling" } else { self.op }
     }
 
-    fn roots(&self) -> &[&'static str] {
-        &self.root
+    fn roots(&self) -> Vec<&'static str> {
+        self.root.to_vec()
     }
 
     fn may_apply(&self, graph: &Graph, node: &Node, seen: &Seen) -> bool {
@@ -128,12 +128,13 @@ impl Rule for Recognizer {
         let finding =
             matcher::find(m.graph(), m.id(), &self.spelling).ok_or("it is spelled differently")?;
         let (result, shared) = (m.result()?, used_elsewhere(m, &finding));
+        let rounded = rounded_on_the_way(m, result, &finding);
         let mut found = Found::new(m, &self.spelling, finding);
         if !ELEMENTARY.contains(&self.op) {
             found.check_form(self.op)?;
             found.check_axes()?;
         }
-        if let Some(reason) = shared {
+        if let Some(reason) = shared.or(rounded) {
             return Err(Skip::Missed(reason));
         }
         if let Some(condition) = self.condition {
@@ -170,6 +171,19 @@ fn used_elsewhere(m: &Match<'_>, finding: &Finding) -> Option<String> {
         word => format!("the {}", word.replace('_', " ")),
     };
     Some(format!("{what} on the way is used elsewhere"))
+}
+
+/// Returns a reason if an intermediate result is rounded to a smaller type than that of the result:
+/// one node would not round it.
+fn rounded_on_the_way(m: &Match<'_>, result: ValueId, finding: &Finding) -> Option<String> {
+    let least = matcher::digits(m.ty(result).dtype)?;
+    let mut casts = finding.nodes.iter().map(|(id, _)| m.graph().node(*id));
+    let rounds = casts.any(|node| {
+        let digits = |value: Option<ValueId>| matcher::digits(m.ty(value?).dtype);
+        let (from, to) = (digits(node.input(0)), digits(node.outputs.first().copied()));
+        node.is("Cast") && to < from && to.is_some_and(|to| to < least)
+    });
+    rounds.then(|| "a result on the way is rounded to a smaller type".to_owned())
 }
 
 /// The names of the operators whose form can be chosen, in alphabetical order.

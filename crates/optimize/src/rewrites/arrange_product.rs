@@ -10,12 +10,12 @@ use std::rc::Rc;
 use onnx::{NodeId, Use, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, is_movement, least_cost};
-use crate::{Match, Rewrite, Skip};
+use crate::movement::{Atoms, Chain, Layout, Step, cost, emit, least_cost};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "arrange_product",
-    roots: &["Flatten", "MatMul", "Reshape", "Squeeze", "Transpose", "Unsqueeze"],
+    roots: Roots::Named(&["Flatten", "MatMul", "Reshape", "Squeeze", "Transpose", "Unsqueeze"]),
     try_at,
 };
 
@@ -68,7 +68,7 @@ fn is_moved_on(m: &Match<'_>, value: ValueId) -> bool {
     let mut uses = m.graph().value(value).uses();
     let (Some(Use::Operand(reader, 0)), None) = (uses.next(), uses.next()) else { return false };
     let reader = m.graph().node(reader);
-    is_movement(reader) && reader.block() == m.root().block()
+    reader.is_movement() && reader.block() == m.root().block()
 }
 
 /// How to arrange a product: what the answer depends on.

@@ -5,9 +5,10 @@ use onnx::ValueId;
 use tensor::Dim;
 
 use crate::movement::{Step, emit};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "bias_before_split", roots: &["Add"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "bias_before_split", roots: Roots::Named(&["Add"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (a, b, y) = (m.operand(0)?, m.operand(1)?, m.result()?);

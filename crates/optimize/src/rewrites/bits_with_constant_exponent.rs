@@ -4,10 +4,10 @@
 use onnx::{Attr, Attrs, ValueId, attrs};
 use tensor::{DType, Kind};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "bits_with_constant_exponent", roots: &["BitCast"], try_at };
+    Rewrite { name: "bits_with_constant_exponent", roots: Roots::Named(&["BitCast"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let to = m.ty(m.result()?).dtype;

@@ -6,10 +6,10 @@
 use onnx::ValueId;
 use tensor::DType;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "cast_before_reshape", roots: &["Cast"], try_at };
+    Rewrite { name: "cast_before_reshape", roots: Roots::Named(&["Cast"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let shaped = m.operand(0)?;

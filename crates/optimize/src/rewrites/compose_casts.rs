@@ -4,9 +4,10 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Kind};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_casts", roots: &["Cast"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "compose_casts", roots: Roots::Named(&["Cast"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;

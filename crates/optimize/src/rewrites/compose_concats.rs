@@ -4,10 +4,10 @@
 use onnx::{Node, ValueId, attrs, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_concats", roots: &["Concat"], try_at };
+    Rewrite { name: "compose_concats", roots: Roots::Named(&["Concat"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let rank = m.ty(m.result()?).rank();

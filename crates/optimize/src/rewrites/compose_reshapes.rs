@@ -2,19 +2,19 @@
 //! shape can be written down: numbers, axes that stay where they are, and at most one axis to be
 //! computed.
 
+use onnx::operators::Operator;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::Dim;
 use tensor::bounds::at_least;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-const RESHAPES: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
-
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "compose_reshapes", roots: RESHAPES, try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "compose_reshapes", roots: Roots::With(Operator::is_reshape), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;
-    let node = m.producer(inner, RESHAPES).ok_or("the operand is not reshaped")?;
+    let node = m.producer_with(inner, Operator::is_reshape).ok_or("the operand is not reshaped")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     let y = m.result()?;
     if m.ty(x) == m.ty(y) {

@@ -2,10 +2,10 @@
 
 use onnx::{Node, ValueId, attrs};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "compose_transposes", roots: &["Transpose"], try_at };
+    Rewrite { name: "compose_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let inner = m.operand(0)?;

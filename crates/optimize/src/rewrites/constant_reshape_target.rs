@@ -4,10 +4,10 @@
 use onnx::ValueId;
 
 use super::compose_reshapes::target;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "constant_reshape_target", roots: &["Reshape"], try_at };
+    Rewrite { name: "constant_reshape_target", roots: Roots::Named(&["Reshape"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (x, shape) = (m.operand(0)?, m.operand(1)?);

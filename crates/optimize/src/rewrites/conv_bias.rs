@@ -7,9 +7,10 @@ use onnx::{Node, ValueId};
 use tensor::Dim;
 
 use super::channels::{is_of_channels, of_channels};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "conv_bias", roots: &["Add", "Sub"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "conv_bias", roots: Roots::Named(&["Add", "Sub"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if m.root().is("Sub") {

@@ -4,9 +4,10 @@
 use onnx::{Attr, Use, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "conv_padding", roots: &["Conv"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "conv_padding", roots: Roots::Named(&["Conv"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let padded = m.operand(0)?;

@@ -11,9 +11,10 @@ use tensor::{DType, Tensor};
 
 use super::masked::{Masked, added, softmax};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "Trilu", roots: &["Where"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "Trilu", roots: Roots::Named(&["Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let masked = Masked::at(m)?;

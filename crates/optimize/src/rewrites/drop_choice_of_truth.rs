@@ -3,10 +3,10 @@
 use onnx::ValueId;
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_choice_of_truth", roots: &["Cast", "Where"], try_at };
+    Rewrite { name: "drop_choice_of_truth", roots: Roots::Named(&["Cast", "Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;

@@ -5,10 +5,10 @@
 
 use onnx::ValueId;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "drop_constant_where", roots: &["Where"], try_at };
+    Rewrite { name: "drop_constant_where", roots: Roots::Named(&["Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let chosen = match m.constant(m.operand(0)?) {

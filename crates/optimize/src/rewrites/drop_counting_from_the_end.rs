@@ -5,12 +5,11 @@ use onnx::facts::Interval;
 use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
-use crate::movement::is_movement;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_counting_from_the_end",
-    roots: &["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"],
+    roots: Roots::Named(&["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"]),
     try_at,
 };
 
@@ -86,7 +85,7 @@ fn plain(m: &mut Match<'_>, value: ValueId, sizes: &[Dim]) -> Result<Option<Valu
             follow(m, &mut inputs, sizes)?
         }
         ("Unsqueeze", _) => follow(m, &mut inputs, sizes)?,
-        (_, [_]) if is_movement(&node) || node.is("Expand") => follow(m, &mut inputs, sizes)?,
+        (_, [_]) if node.is_movement() || node.is("Expand") => follow(m, &mut inputs, sizes)?,
         _ => false,
     };
     if changed { Ok(Some(m.like(&node, inputs)?)) } else { Ok(None) }

@@ -5,11 +5,11 @@ use onnx::facts::{FloatInterval, Interval};
 use onnx::{ValueId, attrs};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_known_guard",
-    roots: &["Abs", "Clip", "Max", "Min", "Relu", "Where"],
+    roots: Roots::Named(&["Abs", "Clip", "Max", "Min", "Relu", "Where"]),
     try_at,
 };
 

@@ -6,11 +6,13 @@ use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::expand_what_is_moved::repeats;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_neutral_operand",
-    roots: &["Add", "And", "Div", "Max", "Min", "Mul", "Or", "Sub"],
+    roots: Roots::With(|op| {
+        [DType::Bool, DType::F32].iter().any(|d| neutral(op.name, *d).is_some())
+    }),
     try_at,
 };
 
@@ -63,18 +65,25 @@ fn spread_from(m: &Match<'_>, mut value: ValueId) -> ValueId {
 }
 
 fn is_neutral(op: &str, tensor: &Tensor) -> bool {
-    let Some(value) = tensor.splat() else { return false };
-    let dtype = tensor.dtype();
+    let (Some(value), Some(neutral)) = (tensor.splat(), neutral(op, tensor.dtype())) else {
+        return false;
+    };
+    // The two zeros differ only in floats.
+    value == neutral && (!tensor.dtype().is_float() || value.to_bits() == neutral.to_bits())
+}
+
+/// Returns the second operand that leaves the first one of `op` unchanged.
+fn neutral(op: &str, dtype: DType) -> Option<f64> {
+    let is_number = dtype.is_float() || dtype.is_integer();
     match op {
-        "Add" if dtype.is_float() => value == 0.0 && value.is_sign_negative(),
-        "Sub" if dtype.is_float() => value == 0.0 && value.is_sign_positive(),
-        "Add" | "Sub" => dtype.is_integer() && value == 0.0,
-        "Mul" | "Div" => (dtype.is_float() || dtype.is_integer()) && value == 1.0,
-        "Max" => dtype.is_float() && value == f64::NEG_INFINITY,
-        "Min" => dtype.is_float() && value == f64::INFINITY,
-        "And" => dtype == DType::Bool && value == 1.0,
-        "Or" => dtype == DType::Bool && value == 0.0,
-        _ => false,
+        "Add" if is_number => Some(if dtype.is_float() { -0.0 } else { 0.0 }),
+        "Sub" if is_number => Some(0.0),
+        "Mul" | "Div" if is_number => Some(1.0),
+        "Max" if dtype.is_float() => Some(f64::NEG_INFINITY),
+        "Min" if dtype.is_float() => Some(f64::INFINITY),
+        "And" if dtype == DType::Bool => Some(1.0),
+        "Or" if dtype == DType::Bool => Some(0.0),
+        _ => None,
     }
 }
 

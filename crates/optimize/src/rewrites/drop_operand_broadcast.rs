@@ -6,31 +6,11 @@
 use onnx::{Node, ValueId};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "drop_operand_broadcast",
-    roots: &[
-        "Add",
-        "And",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Div",
-        "Equal",
-        "Greater",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "Sub",
-        "Where",
-        "Xor",
-    ],
+    roots: Roots::With(|op| op.broadcasts() && !matches!(op.name, "PRelu" | "Pow")),
     try_at,
 };
 

@@ -6,11 +6,11 @@ use tensor::Dim;
 
 use super::compose_transposes::permutation;
 use crate::movement::{Step, emit};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "expand_what_is_moved",
-    roots: &["Reshape", "Squeeze", "Transpose", "Unsqueeze"],
+    roots: Roots::Named(&["Reshape", "Squeeze", "Transpose", "Unsqueeze"]),
     try_at,
 };
 

@@ -4,9 +4,10 @@
 use onnx::{Attr, ValueId};
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "floored_modulo", roots: &["Where"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "floored_modulo", roots: Roots::Named(&["Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (condition, sum, rest) = (m.operand(0)?, m.operand(1)?, m.operand(2)?);

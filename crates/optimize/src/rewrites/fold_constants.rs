@@ -5,23 +5,24 @@
 use std::sync::Arc;
 
 use onnx::fold::{self, Exactness, Operation};
+use onnx::operators::{Axes, Operator};
 use onnx::{Attrs, Graph, Node, Producer, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 /// What is the same bit for bit, whoever computes it.
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "fold_constants",
-    roots: fold::OPERATORS,
+    roots: Roots::With(Operator::folds),
     try_at: |m| try_at(m, Exactness::EachBit),
 };
 
 /// Sums and functions as well, whose last bits are up to who computes them.
 pub(crate) static ROUNDED: Rewrite = Rewrite {
     name: "fold_rounded_constants",
-    roots: fold::OPERATORS,
+    roots: Roots::With(Operator::folds),
     try_at: |m| try_at(m, Exactness::Rounded),
 };
 
@@ -262,12 +263,10 @@ pub(super) fn is_within(dtype: DType, shape: &[usize], limit: usize) -> bool {
 /// Whether a node says of each element which side of something it is on, by truth values or by one of
 /// two numbers. What repeats one element is not a mask.
 fn makes_mask(m: &Match<'_>, node: &Node, dtype: DType) -> bool {
-    const OPERATORS: &[&str] =
-        &["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"];
     let is_number =
         |index| node.input(index).is_some_and(|value: ValueId| m.ty(value).shape.is_empty());
     let chooses_number = node.is("Where") && is_number(1) && is_number(2);
-    dtype == DType::Bool && OPERATORS.contains(&node.op.name) || chooses_number
+    dtype == DType::Bool && node.operator().axes == Axes::Elementwise || chooses_number
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@
 use onnx::{Producer, ValueId};
 
 use super::fold_constants::{folded_shape, is_within};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 use onnx::fold::{self, Exactness, Operation};
+use onnx::operators::Operator;
 use tensor::DType;
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "fold_parameters", roots: fold::OPERATORS, try_at };
+    Rewrite { name: "fold_parameters", roots: Roots::With(Operator::folds), try_at };
 
 /// The bytes that a result may take which is computed now.
 const LIMIT: usize = 1 << 16;

@@ -3,10 +3,10 @@
 use onnx::{ValueId, fold};
 
 use crate::passes::scan_backwards::reversed;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_from_reversed", roots: &["Gather"], try_at };
+    Rewrite { name: "gather_from_reversed", roots: Roots::Named(&["Gather"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (data, indices) = (m.operand(0)?, m.operand(1)?);

@@ -7,12 +7,18 @@ use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
-use crate::movement::is_movement;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "gather_from_the_end",
-    roots: &["Equal", "Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"],
+    roots: Roots::Named(&[
+        "Equal",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "ScatterElements",
+        "ScatterND",
+    ]),
     try_at,
 };
 
@@ -31,7 +37,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         let inside = wrapped.clipped(m, &clipped.size)?;
         let same = m.like(&root, vec![Some(wrapped.index), Some(inside)])?;
         let graph = m.graph();
-        let moved = wrapped.moved.iter().copied().filter(|id| is_movement(graph.node(*id)));
+        let moved = wrapped.moved.iter().copied().filter(|id| graph.node(*id).is_movement());
         let moved: Vec<NodeId> = moved.collect();
         return Ok(vec![replay(m, same, &moved)?]);
     }
@@ -125,7 +131,7 @@ fn keeps(m: &Match<'_>, id: NodeId) -> bool {
         let from = node.input(0).map(|from| m.ty(from).dtype);
         (from, m.ty(node.outputs[0]).dtype) == (Some(DType::I32), DType::I64)
     };
-    is_movement(node) || (node.is("Cast") && widens())
+    node.is_movement() || (node.is("Cast") && widens())
 }
 
 /// Whether nothing reads an index but lookups, and what asks whether it was inside.

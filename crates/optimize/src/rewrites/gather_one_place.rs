@@ -5,11 +5,11 @@ use onnx::facts::Interval;
 use onnx::{ValueId, fold};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "gather_one_place",
-    roots: &["Gather", "GatherElements", "ScatterElements", "Squeeze"],
+    roots: Roots::Named(&["Gather", "GatherElements", "ScatterElements", "Squeeze"]),
     try_at,
 };
 

@@ -6,10 +6,10 @@
 use onnx::{Node, Use, ValueId, attrs, fold};
 use tensor::{Dim, Tensor};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "gather_single_slice", roots: &["Squeeze"], try_at };
+    Rewrite { name: "gather_single_slice", roots: Roots::Named(&["Squeeze"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let part = m.operand(0)?;

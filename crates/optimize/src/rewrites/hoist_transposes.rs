@@ -1,18 +1,14 @@
 //! `Transpose(f(x))` → `f(Transpose(x))`, where `x` is a product or moved itself and takes the
 //! movement in, and `f` is exact and what it has beside `x` lies along axes that stay.
 
+use onnx::operators::Trait;
 use onnx::{Node, ValueId};
 
 use super::compose_transposes::permutation;
-use crate::movement::MOVEMENTS;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "hoist_transposes", roots: &["Transpose"], try_at };
-
-/// Operators that treat every element alike, and exactly. What is approximated is not here: a
-/// runtime may round the last elements of a row differently from the others.
-const EXACT: &[&str] = &["Abs", "Add", "Cast", "Div", "Mul", "Neg", "Sub", "Where"];
+    Rewrite { name: "hoist_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
 /// How many operators are looked through for what takes the movement in.
 const REACH: usize = 6;
@@ -26,7 +22,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let node = node.clone();
     let mut from = x;
     for _ in 0..REACH {
-        if let Some(movement) = m.producer(from, &[MOVEMENTS, &["MatMul"]].concat()) {
+        if let Some(movement) = m.producer_with(from, |op| op.is_movement() || op.name == "MatMul")
+        {
             if movement.block() != m.root().block() || !m.is_used_once(from) {
                 break;
             }
@@ -48,7 +45,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 /// The node that computes `value`, and the one operand that a movement would go on to, if the last
 /// `kept` axes stay where they are.
 fn passed<'m>(m: &'m Match<'_>, value: ValueId, kept: usize) -> Option<(&'m Node, ValueId)> {
-    let node = m.producer(value, &[EXACT, &["Softmax"]].concat())?;
+    let node = m.producer_with(value, |op| op.has(Trait::Exact) || op.name == "Softmax")?;
     if !m.is_used_once(value) || node.block() != m.root().block() {
         return None;
     }

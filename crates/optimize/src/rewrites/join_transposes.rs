@@ -1,30 +1,19 @@
 //! `Transpose(Relu(Transpose(x)))` → `Relu(Transpose(x))`: two transposes with nothing between them
 //! but operators that treat every element alike are one, or none.
 
+use onnx::operators::{Operator, Trait};
 use onnx::{NodeId, ValueId, attrs};
 
 use super::compose_transposes::{composed, is_in_order, permutation};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "join_transposes", roots: &["Transpose"], try_at };
+    Rewrite { name: "join_transposes", roots: Roots::Named(&["Transpose"]), try_at };
 
-/// Operators of one operand that treat every element alike, and exactly. What is approximated is
-/// not here: a runtime may round the last elements of a row differently from the others.
-const ELEMENTWISE: &[&str] = &[
-    "Abs",
-    "Cast",
-    "Ceil",
-    "Floor",
-    "IsInf",
-    "IsNaN",
-    "LeakyRelu",
-    "Neg",
-    "Not",
-    "Relu",
-    "Round",
-    "Sign",
-];
+/// Returns `true` if the operator treats every element of its one operand alike, and exactly.
+fn is_exact_unary(op: &Operator) -> bool {
+    op.is_elementwise() && op.has(Trait::Exact) && op.operands() == (1..=1)
+}
 
 /// How many of them are looked through.
 const REACH: usize = 8;
@@ -35,7 +24,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         if let Some(node) = m.producer(value, &["Transpose"]) {
             break node;
         }
-        let node = m.producer(value, ELEMENTWISE).ok_or("no Transpose comes before")?;
+        let node = m.producer_with(value, is_exact_unary).ok_or("no Transpose comes before")?;
         if between.len() == REACH {
             return Err("the other Transpose is too far away".into());
         }

@@ -1,32 +1,18 @@
 //! A reduction whose axes are put back with size one → the same reduction with `keepdims`.
 
+use onnx::operators::Operator;
 use onnx::{Attr, Attrs, ValueId, fold};
 use tensor::Dim;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "keep_reduced_axes", roots: &["Reshape", "Unsqueeze"], try_at };
-
-/// The operators that reduce axes.
-pub(crate) const REDUCTIONS: &[&str] = &[
-    "ArgMax",
-    "ArgMin",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-];
+    Rewrite { name: "keep_reduced_axes", roots: Roots::Named(&["Reshape", "Unsqueeze"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (reduced, y) = (m.operand(0)?, m.result()?);
-    let node = m.producer(reduced, REDUCTIONS).ok_or("the operand is not a reduction")?;
+    let node =
+        m.producer_with(reduced, Operator::is_reduction).ok_or("the operand is not a reduction")?;
     if node.int("keepdims", 1) != 0 {
         return Err("the axes are already kept".into());
     }

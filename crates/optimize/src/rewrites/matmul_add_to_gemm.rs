@@ -6,10 +6,10 @@
 use onnx::{Attrs, ValueId};
 use tensor::{DType, Dim};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "matmul_add_to_gemm", roots: &["Add"], try_at };
+    Rewrite { name: "matmul_add_to_gemm", roots: Roots::Named(&["Add"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (left, right, y) = (m.operand(0)?, m.operand(1)?, m.result()?);

@@ -7,10 +7,10 @@ use tensor::division::product;
 
 use super::compose_transposes::permutation;
 use crate::movement::{Step, emit};
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "merge_before_transpose", roots: &["Reshape"], try_at };
+    Rewrite { name: "merge_before_transpose", roots: Roots::Named(&["Reshape"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (moved, result) = (m.operand(0)?, m.result()?);

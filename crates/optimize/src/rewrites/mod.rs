@@ -60,7 +60,6 @@ use crate::recognize::resample::weights;
 
 pub(crate) use arrange_product::Arranged;
 pub(crate) use fold_constants::Folded;
-pub(crate) use keep_reduced_axes::REDUCTIONS;
 pub(crate) use masked_scores::Scores;
 pub(crate) use shorten_movements::Shortened;
 

@@ -5,12 +5,12 @@ use onnx::{ValueId, attrs};
 
 use crate::movement::{Atoms, Chain, Layout};
 use crate::recognize::check_movement;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static DEPTH_TO_SPACE: Rewrite =
-    Rewrite { name: "DepthToSpace", roots: &["Reshape"], try_at: depth_to_space };
+    Rewrite { name: "DepthToSpace", roots: Roots::Named(&["Reshape"]), try_at: depth_to_space };
 pub(crate) static SPACE_TO_DEPTH: Rewrite =
-    Rewrite { name: "SpaceToDepth", roots: &["Reshape"], try_at: space_to_depth };
+    Rewrite { name: "SpaceToDepth", roots: Roots::Named(&["Reshape"]), try_at: space_to_depth };
 
 fn depth_to_space(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let Moved { x, atoms, from, to } = Moved::to(m)?;

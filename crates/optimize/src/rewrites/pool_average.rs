@@ -4,9 +4,10 @@
 use onnx::ValueId;
 use tensor::Tensor;
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "pool_average", roots: &["Div"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "pool_average", roots: Roots::Named(&["Div"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (sum, count) = (m.operand(0)?, m.operand(1)?);

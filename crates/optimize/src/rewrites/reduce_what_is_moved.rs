@@ -1,13 +1,14 @@
 //! `Transpose(ReduceMax(x))` → `ReduceMax(Transpose(x))`, where `x` is transposed in the same way for another
 //! reader: the maximum of a softmax whose scores are moved between the two.
 
+use onnx::operators::Operator;
 use onnx::{Attr, Use, ValueId, fold};
 
-use crate::movement::{Atoms, Chain, MOVEMENTS};
-use crate::{Match, Rewrite, Skip};
+use crate::movement::{Atoms, Chain};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "reduce_what_is_moved", roots: MOVEMENTS, try_at };
+    Rewrite { name: "reduce_what_is_moved", roots: Roots::With(Operator::is_movement), try_at };
 
 /// Reductions whose result does not depend on the order of elements.
 const REDUCTIONS: &[&str] = &["ReduceMax", "ReduceMin"];

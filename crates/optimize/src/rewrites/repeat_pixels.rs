@@ -6,9 +6,10 @@ use tensor::{Dim, Tensor};
 
 use super::resize_pixels::resize;
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Skip};
+use crate::{Form, Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "repeat_pixels", roots: &["Reshape"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "repeat_pixels", roots: Roots::Named(&["Reshape"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (wide, result) = (m.operand(0)?, m.result()?);

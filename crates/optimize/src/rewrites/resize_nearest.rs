@@ -8,9 +8,10 @@ use tensor::{DType, Dim, Tensor};
 
 use super::resize_pixels::resize;
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Skip};
+use crate::{Form, Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "resize_nearest", roots: &["Gather"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "resize_nearest", roots: Roots::Named(&["Gather"]), try_at };
 
 /// How often an element is repeated at most.
 const MOST: i64 = 64;

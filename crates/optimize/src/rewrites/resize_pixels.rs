@@ -9,9 +9,10 @@ use onnx::{Node, ValueId, attrs, fold};
 use tensor::{DType, Tensor};
 
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Skip};
+use crate::{Form, Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "resize_pixels", roots: &["Gather"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "resize_pixels", roots: Roots::Named(&["Gather"]), try_at };
 
 /// The runtime computes places in 32-bit floats, which are exact for images up to this size.
 const LARGEST: usize = 1 << 20;

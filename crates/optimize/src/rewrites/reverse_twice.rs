@@ -3,9 +3,10 @@
 use onnx::ValueId;
 
 use crate::passes::scan_backwards::reversal;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
-pub(crate) static REWRITE: Rewrite = Rewrite { name: "reverse_twice", roots: &["Slice"], try_at };
+pub(crate) static REWRITE: Rewrite =
+    Rewrite { name: "reverse_twice", roots: Roots::Named(&["Slice"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let (once, axes) = reversal(m.graph(), m.root()).ok_or("nothing is reversed")?;

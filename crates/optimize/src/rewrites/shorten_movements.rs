@@ -3,15 +3,16 @@
 
 use std::rc::Rc;
 
+use onnx::operators::Operator;
 use onnx::{Graph, NodeId, ValueId};
 use rustc_hash::FxHashMap;
 use tensor::Dim;
 
-use crate::movement::{Atoms, Chain, MOVEMENTS, Step, cost, emit, least_cost};
-use crate::{Match, Rewrite, Skip};
+use crate::movement::{Atoms, Chain, Step, cost, emit, least_cost};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "shorten_movements", roots: MOVEMENTS, try_at };
+    Rewrite { name: "shorten_movements", roots: Roots::With(Operator::is_movement), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let y = m.result()?;

@@ -4,10 +4,10 @@
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "simplify_truth", roots: &["And", "Equal", "Not"], try_at };
+    Rewrite { name: "simplify_truth", roots: Roots::Named(&["And", "Equal", "Not"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     match m.root().op.name {

@@ -1,66 +1,20 @@
 //! `f(Unsqueeze(x))` → `Unsqueeze(f(x))`, where another movement follows that takes it in: axes of
 //! size one that are inserted before a softmax and removed after it disappear.
 
+use onnx::operators::Axes;
 use onnx::{Attr, Node, NodeId, Use, ValueId, fold};
 use smallvec::SmallVec;
 use tensor::Dim;
 
-use crate::movement::{Step, emit, is_movement, unit_axes};
+use crate::movement::{Step, emit, unit_axes};
 use crate::passes::layout;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
     name: "sink_unit_axes",
-    roots: &[
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Ceil",
-        "Clip",
-        "Cos",
-        "Div",
-        "Elu",
-        "Equal",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "Greater",
-        "GreaterOrEqual",
-        "HardSigmoid",
-        "HardSwish",
-        "IsInf",
-        "IsNaN",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "LogSoftmax",
-        "MatMul",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Not",
-        "Or",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceSum",
-        "Relu",
-        "Round",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Softmax",
-        "Sqrt",
-        "Sub",
-        "Tanh",
-        "Where",
-        "Xor",
-    ],
+    roots: Roots::With(|op| {
+        op.is_elementwise() || matches!(op.axes, Axes::MatMul | Axes::Reduce | Axes::Softmax)
+    }),
     try_at,
 };
 
@@ -293,7 +247,7 @@ fn without(
 fn is_sinkable(m: &Match<'_>, node: &Node) -> bool {
     let is_float = || node.input(0).is_some_and(|x| m.ty(x).dtype.is_float());
     let is_guard = matches!(node.op.name, "Max" | "Min") && is_float();
-    node.op.domain.is_empty() && REWRITE.roots.contains(&node.op.name) && !is_guard
+    REWRITE.roots.has(node.op) && !is_guard
 }
 
 /// Whether whatever reads `value` leads to nothing but movements.
@@ -306,7 +260,7 @@ fn is_taken_in(m: &Match<'_>, value: ValueId, left: &mut usize) -> bool {
             return false;
         }
         *left -= 1;
-        if is_movement(node) {
+        if node.is_movement() {
             return true;
         }
         let [result] = *node.outputs else { return false };

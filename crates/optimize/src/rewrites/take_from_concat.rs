@@ -4,10 +4,10 @@
 use onnx::{Node, ValueId, fold};
 use tensor::{Dim, Tensor};
 
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "take_from_concat", roots: &["Gather", "Slice"], try_at };
+    Rewrite { name: "take_from_concat", roots: Roots::Named(&["Gather", "Slice"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let whole = m.operand(0)?;

@@ -8,7 +8,6 @@ use super::{CallEntry, SourceMap, Tables, default_output};
 use crate::FUNCTION_CALL;
 use crate::Span;
 use crate::origin::function;
-use crate::renamed::before_inlining;
 
 /// Positions of nodes, by the names of their results and by their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +24,9 @@ const DEEPEST: usize = 1000;
 
 /// How many merged sources of a node are returned.
 const MOST: usize = 256;
+
+/// How many frames the other calls of all sources of a node have together.
+const FRAMES: usize = 1 << 14;
 
 /// A frame as recorded in the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,19 +100,19 @@ impl SourceMap {
         self.tables.nodes.is_empty()
     }
 
-    /// The node that computes the value `name`, or else the node named `name`. Nodes of functions
-    /// are also found by the names that inlining gives them.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        let exact = |name: &str| {
-            self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
-        };
-        exact(name).or_else(|| exact(before_inlining(name)?))
+    /// The node that computes the value `name`, or else the node named `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.values.get(name).or_else(|| self.index.nodes.get(name)).copied()
     }
 
-    /// Whether the exported model has a value named `name`: an input or a result. Runtimes name
-    /// values that they recompute after the node, so the node's name counts as well.
-    pub(crate) fn has_value(&self, name: &str) -> bool {
-        self.find(name).is_some() || self.index.inputs.contains(name)
+    /// Whether the model has a node named `name`.
+    pub fn has_node(&self, name: &str) -> bool {
+        self.index.nodes.contains_key(name)
+    }
+
+    /// Whether the model has an input named `name`.
+    pub fn has_input(&self, name: &str) -> bool {
+        self.index.inputs.contains(name)
     }
 
     /// The name of a node.
@@ -119,22 +121,16 @@ impl SourceMap {
     }
 
     /// The module that a node was recorded in.
-    pub(crate) fn scope(&self, node: usize) -> Option<&str> {
+    pub fn scope(&self, node: usize) -> Option<&str> {
         let origin = &self.tables.origins[self.tables.nodes.get(node)?.1 as usize];
         Some(&self.tables.scopes[origin.1 as usize])
     }
 
     /// Whether a node calls a function.
-    pub(crate) fn is_call(&self, node: usize) -> bool {
+    pub fn is_call(&self, node: usize) -> bool {
         let origin =
             self.tables.nodes.get(node).map(|entry| &self.tables.origins[entry.1 as usize]);
         origin.is_some_and(|origin| self.tables.emitters[origin.2 as usize].0 == FUNCTION_CALL)
-    }
-
-    /// The function node that `name` refers to, if it is a name given by inlining.
-    pub(crate) fn find_inlined(&self, name: &str) -> Option<usize> {
-        let is_exported = self.index.nodes.contains_key(name);
-        self.find(before_inlining(name).filter(|_| !is_exported)?)
     }
 
     /// The sources of a node, its own first. `calls` are the nodes that call the function which
@@ -143,16 +139,21 @@ impl SourceMap {
         let Some(entry) = self.tables.nodes.get(node) else { return Vec::new() };
         let own = entry.1 as usize;
         let others = self.tables.origins[own].3.iter().take(MOST).map(|other| *other as usize);
-        std::iter::once(own).chain(others).map(|origin| self.source(origin, calls)).collect()
+        let mut frames = FRAMES;
+        let all = std::iter::once(own).chain(others);
+        all.map(|origin| self.source(origin, calls, &mut frames)).collect()
     }
 
     /// A node's own source.
     pub fn own_source(&self, node: usize, calls: &[usize]) -> Option<Source<'_>> {
-        self.tables.nodes.get(node).map(|entry| self.source(entry.1 as usize, calls))
+        self.tables
+            .nodes
+            .get(node)
+            .map(|entry| self.source(entry.1 as usize, calls, &mut { FRAMES }))
     }
 
     /// Whether the function that contains `node` is called by the node `call`.
-    pub(crate) fn is_called_by(&self, node: usize, call: usize) -> bool {
+    pub fn is_called_by(&self, node: usize, call: usize) -> bool {
         let origin =
             |node: usize| Some(&self.tables.origins[self.tables.nodes.get(node)?.1 as usize]);
         let (Some(inner), Some(outer)) = (origin(node), origin(call)) else { return false };
@@ -160,28 +161,27 @@ impl SourceMap {
     }
 
     /// The node in a function that computes the only result of a call of it.
-    pub(crate) fn result_of_call(&self, call: usize) -> Option<usize> {
+    pub fn result_of_call(&self, call: usize) -> Option<usize> {
         let entry = self.tables.nodes.get(call).filter(|_| self.is_call(call))?;
         entry.2.first().map(|node| *node as usize)
     }
 
-    /// The nodes that a node of an optimised model stands for: all those between the values
-    /// `inputs` and the values `outputs`, starting with those that compute the outputs.
-    pub fn between(&self, inputs: &[&str], outputs: &[&str]) -> Vec<usize> {
-        let position = |name: &&str| self.find(name);
-        let known: FxHashSet<usize> = inputs.iter().filter_map(position).collect();
-        let mut found: Vec<usize> = outputs.iter().filter_map(position).collect();
-        let mut seen: FxHashSet<usize> = found.iter().copied().collect();
-        // Without a known input there is no boundary, and everything upstream would count.
-        if !inputs.iter().any(|name| self.has_value(name)) {
-            return found;
-        }
+    /// Returns the nodes whose results a node reads.
+    pub fn reads(&self, node: usize) -> impl Iterator<Item = usize> {
+        let read = self.tables.nodes.get(node).map_or(&[][..], |entry| &entry.2);
+        read.iter().map(|node| *node as usize)
+    }
+
+    /// Returns the nodes `results` and all nodes upstream of them, up to those that are `outside`.
+    pub fn between(&self, results: Vec<usize>, is_outside: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let mut found = results;
+        found.retain(|node| seen.insert(*node));
         let mut at = 0;
         while at < found.len() {
-            for input in &self.tables.nodes[found[at]].2 {
-                let input = *input as usize;
-                if !known.contains(&input) && seen.insert(input) {
-                    found.push(input);
+            for read in self.reads(found[at]) {
+                if !is_outside(read) && seen.insert(read) {
+                    found.push(read);
                 }
             }
             at += 1;
@@ -195,7 +195,15 @@ impl SourceMap {
         Some((entry.1.as_deref(), entry.2.as_deref()))
     }
 
-    fn source(&self, origin: usize, calls: &[usize]) -> Source<'_> {
+    /// The files that were edited after their code had been loaded and before the export. The lines
+    /// in the map are those of a text that is not known.
+    pub fn edited(&self) -> impl Iterator<Item = &str> {
+        let files = self.tables.edited.iter().filter_map(|at| self.tables.files.get(*at as usize));
+        files.map(|entry| entry.0.as_str())
+    }
+
+    /// Returns one source of a node. Its other calls take from the `frames` that are left.
+    fn source(&self, origin: usize, calls: &[usize], frames: &mut usize) -> Source<'_> {
         let tables = &self.tables;
         let origin = &tables.origins[origin];
         let emitter = &tables.emitters[origin.2 as usize];
@@ -205,7 +213,7 @@ impl SourceMap {
         let site = site(&stack);
         let own = Cow::Borrowed(tables.scopes[origin.1 as usize].as_str());
         let scope = self.scope_in(own, &calls[..known.len()]);
-        Source { site, scope, rule, stack, others: self.others(&chain, &known) }
+        Source { site, scope, rule, stack, others: self.others(&chain, &known, frames) }
     }
 
     /// A call and those that enclose it, by position.
@@ -282,13 +290,15 @@ impl SourceMap {
 
     /// What else may be meant by a call of functions that are called in several places. The calls
     /// at the positions `known` of the chain are certain.
-    fn others(&self, chain: &[i64], known: &[usize]) -> Vec<OtherCall<'_>> {
+    fn others(&self, chain: &[i64], known: &[usize], frames: &mut usize) -> Vec<OtherCall<'_>> {
         let mut found = Vec::new();
         for level in (1..chain.len()).filter(|level| !known.contains(level)) {
             for other in self.beside(chain[level]).iter().take(MOST - found.len()) {
                 let mut stack = self.stack(&chain[..level]);
                 let inside = stack.len();
                 stack.extend(self.stack(&self.chain(i64::from(*other))));
+                let Some(left) = frames.checked_sub(stack.len()) else { return found };
+                *frames = left;
                 found.push(OtherCall { site: site(&stack), stack, inside });
             }
         }

@@ -1,35 +1,10 @@
 //! Which nodes a message may be about that names none: by what they compute and by their shapes.
 
+use onnx::operators;
+
 use super::refine::dims;
 use crate::log::Meaning;
 use crate::model::{Index, Node};
-
-/// Operators that combine arrays element by element.
-const ELEMENTWISE: &[&str] = &[
-    "Add",
-    "And",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Div",
-    "Equal",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Max",
-    "Mean",
-    "Min",
-    "Mod",
-    "Mul",
-    "Or",
-    "PRelu",
-    "Pow",
-    "Sub",
-    "Sum",
-    "Where",
-    "Xor",
-];
 
 /// The nodes that a message with this meaning may be about; none if there are too many to tell.
 pub(super) fn candidates(index: &Index<'_>, meaning: &Meaning) -> Vec<usize> {
@@ -44,7 +19,7 @@ pub(super) fn candidates(index: &Index<'_>, meaning: &Meaning) -> Vec<usize> {
 
 /// Whether the sizes of a node's operands are not known to fit.
 fn may_not_broadcast(index: &Index<'_>, node: &Node<'_>) -> bool {
-    if !ELEMENTWISE.contains(&node.proto.op_type.as_str()) {
+    if !operators::find(&node.proto.op_type).broadcasts() {
         return false;
     }
     // A value fits itself.

@@ -2,7 +2,6 @@
 
 use std::cell::LazyCell;
 
-use provenance::{is_inlined, originals};
 use rustc_hash::FxHashSet;
 
 use super::candidates::candidates;
@@ -11,7 +10,7 @@ use crate::log::{
     Meaning, Mention, Runtime, Severity, guessed, meaning, mentions, paragraph, severity, unfolded,
     unwrapped,
 };
-use crate::model::{Index, Origin};
+use crate::model::{Index, Origin, is_inlined, originals};
 use crate::nearest::nearest;
 
 /// How many nodes are explained. Nobody reads more of them.

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use onnx::proto::{DataLocation, TensorProto, ValueInfoProto};
+use onnx_file::proto::{DataLocation, TensorProto, ValueInfoProto};
 use rustc_hash::FxHashSet;
 use tensor::DType;
 

@@ -1,6 +1,6 @@
 //! A model for scripts. The keys are part of the interface.
 
-use onnx::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
+use onnx_file::proto::{OperatorSetIdProto, TensorProto, ValueInfoProto};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 

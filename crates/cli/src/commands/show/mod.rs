@@ -10,6 +10,7 @@ mod tree;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use provenance::SourceMap;
 
 use crate::failure::{Failure, Status};
 use crate::model::{Index, Model};
@@ -82,6 +83,9 @@ impl Show {
         for remark in &model.remarks {
             terminal.remark(remark)?;
         }
+        for file in model.map.iter().flat_map(SourceMap::edited) {
+            terminal.remark(&provenance::edited_since_loaded(file))?;
+        }
         self.show(&model, terminal)
     }
 
@@ -96,7 +100,7 @@ impl Show {
         }
         if self.text {
             let mut text = terminal.text();
-            text.lines(&onnx::text::print_model(&model.proto));
+            text.lines(&onnx_file::print_model(&model.proto));
             terminal.show(&text)?;
             return Ok(Status::Yes);
         }

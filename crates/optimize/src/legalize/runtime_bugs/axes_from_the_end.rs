@@ -3,15 +3,20 @@
 //! If an operand is empty, onnxruntime's kernels do not recognise axes that are counted from the end. The
 //! result then has the shape of the operand.
 
+use onnx::operators::Operator;
 use onnx::{Attr, NodeId, fold};
 use tensor::Dim;
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
-use crate::rewrites::REDUCTIONS;
 
-pub(super) static BUG: Bug =
-    Bug { name: "axes_from_the_end", target: Target::OnnxRuntime, roots: REDUCTIONS, avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "axes_from_the_end",
+    target: Target::OnnxRuntime,
+    roots: Roots::With(Operator::is_reduction),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph.node(id);

@@ -7,10 +7,15 @@ use onnx::{Graph, Node, NodeId, ValueId, attrs};
 use tensor::DType;
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
-pub(super) static BUG: Bug =
-    Bug { name: "cast_after_transpose", target: Target::OnnxRuntime, roots: &["MatMul"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "cast_after_transpose",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["MatMul"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     for index in 0..2 {

@@ -7,10 +7,11 @@ use onnx::{Attrs, Graph, NodeId, ValueId};
 use tensor::DType;
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
 pub(super) static BUG: Bug =
-    Bug { name: "double_silu", target: Target::OnnxRuntime, roots: &["Mul"], avoid };
+    Bug { name: "double_silu", target: Target::OnnxRuntime, roots: Roots::Named(&["Mul"]), avoid };
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph.node(product);

@@ -9,10 +9,15 @@ use tensor::DType;
 
 use super::Bug;
 use super::cast_after_transpose::{cast_first, is_turned, remove_unread};
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
-pub(super) static BUG: Bug =
-    Bug { name: "half_product", target: Target::OnnxRuntime, roots: &["MatMul"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "half_product",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["MatMul"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, product: NodeId) -> Result<(), Error> {
     let node = work.graph.node(product).clone();

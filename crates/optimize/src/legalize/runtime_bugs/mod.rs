@@ -20,6 +20,7 @@ use onnx::{Attrs, NodeId};
 use tensor::DType;
 
 use super::{Error, Target, Work};
+use crate::Roots;
 
 /// A bug of a runtime.
 struct Bug {
@@ -29,7 +30,7 @@ struct Bug {
     /// Which runtime has it.
     target: Target,
     /// The operators that it is noticed at.
-    roots: &'static [&'static str],
+    roots: Roots,
     /// Changes what is around such a node, if it is affected.
     avoid: fn(&mut Work<'_>, NodeId) -> Result<(), Error>,
 }
@@ -55,7 +56,7 @@ pub(super) fn avoid(work: &mut Work<'_>) -> Result<(), Error> {
         for bug in BUGS.iter().filter(|bug| target.has_code_of(bug.target)) {
             // One may have replaced the node.
             let Some(node) = work.graph.get(id) else { break };
-            if node.op.domain.is_empty() && bug.roots.contains(&node.op.name) {
+            if bug.roots.has(node.op) {
                 (bug.avoid)(work, id)?;
             }
         }

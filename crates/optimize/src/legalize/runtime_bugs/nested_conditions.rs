@@ -8,10 +8,15 @@ use rustc_hash::FxHashSet;
 use tensor::{DType, Type};
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
-pub(super) static BUG: Bug =
-    Bug { name: "nested_conditions", target: Target::OnnxRuntime, roots: &["If"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "nested_conditions",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["If"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let outer = work.graph.node(id);

@@ -7,11 +7,15 @@
 use onnx::{Attr, Graph, Node, NodeId, ValueId, attrs};
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
-use crate::movement::is_movement;
 
-pub(super) static BUG: Bug =
-    Bug { name: "pad_before_max_pool", target: Target::OnnxRuntime, roots: &["MaxPool"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "pad_before_max_pool",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["MaxPool"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, pool: NodeId) -> Result<(), Error> {
     let Some(id) = work.graph.node(pool).input(0).and_then(|x| padding(work.graph, x)) else {
@@ -52,7 +56,7 @@ fn padding(graph: &Graph, mut x: ValueId) -> Option<NodeId> {
             return is_constant(node).then_some(id).filter(|_| node.input(3).is_none());
         }
         // What may be gone, or elsewhere, when the rewrite looks.
-        if !(is_movement(node) || node.is("Cast") || node.is("Identity")) {
+        if !(node.is_movement() || node.is("Cast") || node.is("Identity")) {
             return None;
         }
         x = node.input(0)?;

@@ -7,10 +7,15 @@ use onnx::{Attrs, Node, NodeId, Use, ValueId};
 use tensor::{DType, Tensor};
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
-pub(super) static BUG: Bug =
-    Bug { name: "scaled_product", target: Target::OnnxRuntime, roots: &["Mul", "Div"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "scaled_product",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["Mul", "Div"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let graph = &work.graph;

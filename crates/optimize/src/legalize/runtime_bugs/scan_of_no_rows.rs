@@ -10,10 +10,15 @@ use tensor::bounds::at_least;
 use tensor::{DType, Dim, Type};
 
 use super::Bug;
+use crate::Roots;
 use crate::legalize::{Error, Target, Work};
 
-pub(super) static BUG: Bug =
-    Bug { name: "scan_of_no_rows", target: Target::OnnxRuntime, roots: &["Scan"], avoid };
+pub(super) static BUG: Bug = Bug {
+    name: "scan_of_no_rows",
+    target: Target::OnnxRuntime,
+    roots: Roots::Named(&["Scan"]),
+    avoid,
+};
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> std::result::Result<(), Error> {
     let node = work.graph.node(id).clone();

@@ -1,11 +1,11 @@
 //! The operators that work on transposed operands as well, and what they need for it.
 
+use onnx::operators::Axes;
 use onnx::{Attr, Graph, Node, ValueId};
 use tensor::{DType, Dim, Tensor};
 
 use super::norm;
 use super::permutation::Permutation;
-use crate::by_operator::{self, Rows};
 
 /// How a node does on transposed operands what it does on its own.
 #[derive(Debug)]
@@ -44,140 +44,6 @@ pub(super) struct Convolution {
     pub(super) norm: u64,
 }
 
-/// What an operator does with axes.
-#[derive(Clone, Copy)]
-enum Kind {
-    /// All operands broadcast against one another.
-    Elementwise,
-    /// The first operand counts; the others are scalars.
-    First,
-    /// One axis, by the attribute `axis` with this default; all operands count.
-    Join,
-    /// One axis, by the attribute `axis` with this default; the first operand counts.
-    Along(i64),
-    /// `Gather`: as `Along`, if it keeps the rank.
-    Pick,
-    /// Axes that go or get the size one, by operand.
-    Reduce,
-    /// One axis that goes or gets the size one, by attribute.
-    ArgReduce,
-    /// Axes by this operand, whose absence means all from the first on.
-    AxesAt(usize),
-    Pad,
-    /// `MatMul`: the last axis is summed up.
-    Product,
-    Resize,
-    /// A number for each axis in this operand.
-    EachAxis(usize),
-    /// An axis as a scalar operand.
-    AxisAt(usize),
-    Shape,
-}
-
-/// In alphabetical order.
-const TABLE: &Rows<Kind> = {
-    use Kind::*;
-    &[
-        ("Abs", Elementwise),
-        ("Acos", Elementwise),
-        ("Acosh", Elementwise),
-        ("Add", Elementwise),
-        ("And", Elementwise),
-        ("ArgMax", ArgReduce),
-        ("ArgMin", ArgReduce),
-        ("Asin", Elementwise),
-        ("Asinh", Elementwise),
-        ("Atan", Elementwise),
-        ("Atanh", Elementwise),
-        ("BitShift", Elementwise),
-        ("BitwiseAnd", Elementwise),
-        ("BitwiseNot", Elementwise),
-        ("BitwiseOr", Elementwise),
-        ("BitwiseXor", Elementwise),
-        ("Cast", First),
-        ("Ceil", Elementwise),
-        ("Celu", Elementwise),
-        ("Clip", First),
-        ("Concat", Join),
-        ("Cos", Elementwise),
-        ("Cosh", Elementwise),
-        ("CumSum", AxisAt(1)),
-        ("Div", Elementwise),
-        ("Elu", Elementwise),
-        ("Equal", Elementwise),
-        ("Erf", Elementwise),
-        ("Exp", Elementwise),
-        ("Floor", Elementwise),
-        ("Gather", Pick),
-        ("Gelu", Elementwise),
-        ("Greater", Elementwise),
-        ("GreaterOrEqual", Elementwise),
-        ("HardSigmoid", Elementwise),
-        ("HardSwish", Elementwise),
-        ("Identity", Elementwise),
-        ("IsInf", Elementwise),
-        ("IsNaN", Elementwise),
-        ("LeakyRelu", Elementwise),
-        ("Less", Elementwise),
-        ("LessOrEqual", Elementwise),
-        ("Log", Elementwise),
-        ("MatMul", Product),
-        ("Max", Elementwise),
-        ("Mean", Elementwise),
-        ("Min", Elementwise),
-        ("Mish", Elementwise),
-        ("Mod", Elementwise),
-        ("Mul", Elementwise),
-        ("Neg", Elementwise),
-        ("Not", Elementwise),
-        ("Or", Elementwise),
-        ("PRelu", Elementwise),
-        ("Pad", Pad),
-        ("Pow", Elementwise),
-        ("Reciprocal", Elementwise),
-        ("ReduceL1", Reduce),
-        ("ReduceL2", Reduce),
-        ("ReduceLogSum", Reduce),
-        ("ReduceLogSumExp", Reduce),
-        ("ReduceMax", Reduce),
-        ("ReduceMean", Reduce),
-        ("ReduceMin", Reduce),
-        ("ReduceProd", Reduce),
-        ("ReduceSum", Reduce),
-        ("ReduceSumSquare", Reduce),
-        ("Relu", Elementwise),
-        ("Resize", Resize),
-        ("Round", Elementwise),
-        ("Selu", Elementwise),
-        ("Shape", Shape),
-        ("Sigmoid", Elementwise),
-        ("Sign", Elementwise),
-        ("Sin", Elementwise),
-        ("Sinh", Elementwise),
-        ("Slice", AxesAt(3)),
-        ("Softplus", Elementwise),
-        ("Softsign", Elementwise),
-        ("Split", Along(0)),
-        ("Sqrt", Elementwise),
-        ("Sub", Elementwise),
-        ("Sum", Elementwise),
-        ("Swish", Elementwise),
-        ("Tan", Elementwise),
-        ("Tanh", Elementwise),
-        ("ThresholdedRelu", Elementwise),
-        ("Tile", EachAxis(1)),
-        ("Where", Elementwise),
-        ("Xor", Elementwise),
-    ]
-};
-
-fn kind(node: &Node) -> Option<Kind> {
-    if !node.op.domain.is_empty() {
-        return None;
-    }
-    by_operator::find(TABLE, node.op.name)
-}
-
 /// How `node` works on operands that are transposed by `to`, if it can.
 pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<Move> {
     let rank = to.rank();
@@ -186,32 +52,32 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
     if graph.ty(first).rank() != rank && graph.ty(result).rank() != rank {
         return None;
     }
-    let kind = kind(node)?;
+    let axes = node.operator().axes;
     // Only what broadcasts may have operands of lower rank; it gives the rank itself.
-    let whole = if matches!(kind, Kind::Elementwise) { result } else { first };
+    let whole = if axes == Axes::Elementwise { result } else { first };
     if graph.ty(whole).rank() != rank {
         return None;
     }
     let ints = |index: usize| graph.constant(node.input(index)?)?.to_i64s();
     let axes_to = |axes: &[i64]| axes.iter().map(|axis| to.axis(*axis)).collect::<Option<Vec<_>>>();
     let one = |results, change| Some(Move { operands: vec![0], results, scatters: false, change });
-    match kind {
-        Kind::Elementwise | Kind::Join => {
+    match axes {
+        Axes::Elementwise | Axes::Concat => {
             let present = (0..node.inputs.len()).filter(|&i| node.input(i).is_some());
-            let change = match kind {
-                Kind::Join => Change::Axis(to.axis(node.int("axis", 0))?),
+            let change = match axes {
+                Axes::Concat => Change::Axis(to.axis(node.int("axis", 0))?),
                 _ => Change::Nothing,
             };
             Some(Move { operands: present.collect(), results: true, scatters: false, change })
         }
-        Kind::First => one(true, Change::Nothing),
-        Kind::Along(default) => one(true, Change::Axis(to.axis(node.int("axis", default))?)),
-        Kind::Pick => {
+        Axes::First => one(true, Change::Nothing),
+        Axes::Along(default) => one(true, Change::Axis(to.axis(node.int("axis", default))?)),
+        Axes::Gather => {
             let indices = graph.ty(node.input(1)?).rank();
             (indices == 1).then_some(())?;
             one(true, Change::Axis(to.axis(node.int("axis", 0))?))
         }
-        Kind::Reduce => {
+        Axes::Reduce => {
             let axes = ints(1)?;
             let results = survives(graph, node, first, to, &axes)?;
             let new = sorted(axes_to(&axes)?);
@@ -221,12 +87,12 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let change = Change::Operand(1, Tensor::i64s(&new));
             Some(Move { operands: vec![0], results, scatters, change })
         }
-        Kind::ArgReduce => {
+        Axes::ArgReduce => {
             let axis = node.int("axis", 0);
             let results = survives(graph, node, first, to, &[axis])?;
             one(results, Change::Axis(to.axis(axis)?))
         }
-        Kind::AxesAt(index) => {
+        Axes::AxesAt(index) => {
             let axes = match node.input(index) {
                 Some(_) => ints(index)?,
                 None => {
@@ -236,7 +102,7 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             };
             one(true, Change::Operand(index, Tensor::i64s(&axes_to(&axes)?)))
         }
-        Kind::Pad => {
+        Axes::Pad => {
             if node.input(3).is_some() {
                 return one(true, Change::Operand(3, Tensor::i64s(&axes_to(&ints(3)?)?)));
             }
@@ -248,8 +114,8 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             let pads = [to.apply(before), to.apply(behind)].concat();
             one(true, Change::Operand(1, Tensor::i64s(&pads)))
         }
-        Kind::Product => one(true, Change::Convolution(convolves(graph, node, to)?)),
-        Kind::Resize => {
+        Axes::MatMul => one(true, Change::Convolution(convolves(graph, node, to)?)),
+        Axes::Resize => {
             let of_region = node.attr("coordinate_transformation_mode").is_some_and(
                 |mode| matches!(mode, Attr::String(mode) if &**mode == "tf_crop_and_resize"),
             );
@@ -269,23 +135,24 @@ pub(super) fn movement(graph: &Graph, node: &Node, to: &Permutation) -> Option<M
             (factors.shape() == [rank]).then_some(())?;
             one(true, Change::Operand(index, each_axis(factors, to)?))
         }
-        Kind::EachAxis(index) => {
+        Axes::EachAxis(index) => {
             let numbers = graph.constant(node.input(index)?)?;
             one(true, Change::Operand(index, each_axis(numbers, to)?))
         }
-        Kind::AxisAt(index) => {
+        Axes::AxisAt(index) => {
             let operand = graph.constant(node.input(index)?)?;
             let axis = to.axis(*operand.to_i64s()?.first()?)?;
             let axis = Tensor::int_scalar(operand.dtype(), i128::from(axis))?;
             one(true, Change::Operand(index, axis.reshaped(operand.shape()).ok()?))
         }
-        Kind::Shape => {
+        Axes::Shape => {
             let count = i64::try_from(rank).ok()?;
             let place = |at: i64| (if at < 0 { at + count } else { at }).clamp(0, count);
             let (start, end) = (place(node.int("start", 0)), place(node.int("end", count)));
             let sizes: Vec<i64> = (start..end).collect();
             one(false, Change::Sizes(axes_to(&sizes)?))
         }
+        Axes::Reshape | Axes::Transpose | Axes::Softmax | Axes::Opaque => None,
     }
 }
 
@@ -309,7 +176,7 @@ fn convolves(graph: &Graph, node: &Node, to: &Permutation) -> Option<Convolution
 
 /// The order in which a product would be a convolution that does the norm behind it as well.
 pub(super) fn order_for_norm(graph: &Graph, node: &Node) -> Option<Permutation> {
-    let is_product = matches!(kind(node)?, Kind::Product);
+    let is_product = node.is("MatMul");
     let order = Permutation::channels_second(graph.ty(node.input(0)?).rank());
     order
         .filter(|_| is_product && pixelwise(graph, node).is_some() && norm::behind(graph, node) > 0)
@@ -356,12 +223,4 @@ fn each_axis(numbers: &Tensor, to: &Permutation) -> Option<Tensor> {
     (elements.len() == to.rank()).then_some(())?;
     let bytes = to.apply(&elements).concat();
     Tensor::new(numbers.dtype(), numbers.shape(), std::sync::Arc::new(bytes)).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_table_is_sorted_and_its_operators_exist() {
-        crate::by_operator::check(super::TABLE);
-    }
 }

@@ -2,11 +2,11 @@
 //! whatever the names stand for. They tell most places apart: a glance at what the operands of a node
 //! are, which is taken once for all patterns, and then a look at what is behind them.
 
+use onnx::operators::{self, Operator};
 use onnx::{Graph, ValueId};
 use smallvec::SmallVec;
 
 use super::{is_commutative, is_reduction, is_transparent};
-use crate::movement::{MOVEMENTS, is_movement};
 use crate::recognize::pattern::{Node, Pattern, respelled};
 
 /// What each operand of a node is, or what a pattern expects it to be.
@@ -82,7 +82,9 @@ fn expected_of(pattern: &Pattern) -> Kinds {
         Pattern::Number(_) | Pattern::Hole(_) => CONSTANT,
         Pattern::Spread(_) | Pattern::Interleaved(_) => kinds(REGROUPED),
         Pattern::Part(..) => kinds(PARTS),
-        Pattern::Moved(inner) => expected_of(inner) | kinds(MOVEMENTS),
+        Pattern::Moved(inner) => {
+            expected_of(inner) | kinds(&operators::names(Operator::is_movement))
+        }
         Pattern::Word(_, patterns) => patterns.iter().fold(0, |all, one| all | expected_of(one)),
         Pattern::Node(node) => {
             let other = respelled(node.op).filter(|_| node.ends_in_constant());
@@ -129,7 +131,7 @@ fn is_operand(graph: &Graph, value: ValueId, pattern: &Pattern, depth: usize) ->
         Pattern::Spread(_) | Pattern::Interleaved(_) => is_one_of(REGROUPED),
         Pattern::Part(..) => is_one_of(PARTS),
         Pattern::Moved(inner) => {
-            is_operand(graph, value, inner, depth) || behind(graph, value, is_movement)
+            is_operand(graph, value, inner, depth) || behind(graph, value, onnx::Node::is_movement)
         }
         Pattern::Word(_, patterns) => {
             patterns.iter().any(|pattern| is_operand(graph, value, pattern, depth))

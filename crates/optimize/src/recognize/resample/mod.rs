@@ -12,10 +12,10 @@ use self::matrix::{Filter, filter, sized_of};
 use self::sized::Sized;
 use self::weights::vector;
 use super::choice::check_form;
-use crate::{Match, Rewrite, Skip};
+use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "Resize", roots: &["MatMul", "Reshape"], try_at };
+    Rewrite { name: "Resize", roots: Roots::Named(&["MatMul", "Reshape"]), try_at };
 
 /// The axes of what is resized: examples, channels, rows and columns.
 const RANK: usize = 4;

@@ -15,10 +15,10 @@ use super::RANK;
 use super::matrix::{Filter, Kernel};
 use super::sized::{Sized, float, sized};
 use crate::recognize::check_kernel;
-use crate::{Form, Match, Rewrite, Skip};
+use crate::{Form, Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
-    Rewrite { name: "resampling_weights", roots: &["Where"], try_at };
+    Rewrite { name: "resampling_weights", roots: Roots::Named(&["Where"]), try_at };
 
 fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let matrix = m.result()?;

@@ -10,7 +10,7 @@ use onnx::{NodeId, ValueId, attrs, fold};
 use tensor::Dim;
 
 use super::missed;
-use crate::movement::{self, Atoms, Chain, Layout, Step, is_movement};
+use crate::movement::{self, Atoms, Chain, Layout, Step};
 use crate::recognize::found::Found;
 use crate::{Match, Skip};
 use masks::{Lengths, Masking, mask_operand, masking};
@@ -83,7 +83,7 @@ pub(super) fn attention(found: &mut Found<'_, '_>) -> Result<(), Skip> {
     let graph = found.m.graph();
     for id in &path.1 {
         let node = graph.node(*id);
-        if is_movement(node) {
+        if node.is_movement() {
             atoms.follow(scores, graph, &[*id])?;
         }
         // A mask may have more axes than the scores of a single query: it puts axes of size one in
@@ -221,7 +221,7 @@ fn climb_to(
     while value != source {
         let id = graph.producer(value).ok_or("it is computed otherwise")?;
         let node = graph.node(id);
-        if is_movement(node) {
+        if node.is_movement() {
             between.push(id);
         }
         value = above(found, node, None)?;
@@ -309,7 +309,7 @@ fn end(m: &Match<'_>, atoms: &mut Atoms, result: usize) -> Result<usize, Skip> {
         let (Some(onnx::Use::Operand(id, 0)), None) = (uses.next(), uses.next()) else { break };
         let node = graph.node(id);
         match &*node.outputs {
-            [next] if is_movement(node) && node.block() == m.root().block() => value = *next,
+            [next] if node.is_movement() && node.block() == m.root().block() => value = *next,
             _ => break,
         }
         nodes.push(id);

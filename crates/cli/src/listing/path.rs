@@ -1,0 +1,265 @@
+//! Paths through a graph, such as `Gemm{transB=1}:Bx256 -> Relu:Bx256`.
+
+use rustc_hash::FxHashSet;
+
+use super::python::{Literal, split};
+use super::{Dim, ListedNode, Listing, Value, joined};
+
+/// Why a text is not a path.
+#[derive(Debug, thiserror::Error)]
+#[error("`{part}` is not {what}")]
+pub struct PathError {
+    part: String,
+    what: &'static str,
+}
+
+/// One node of a path. What is `None` may be anything.
+struct Step<'p> {
+    text: &'p str,
+    op: &'p str,
+    attributes: Vec<(&'p str, Literal)>,
+    dims: Option<Vec<Dim>>,
+}
+
+impl Step<'_> {
+    /// Whether a node fits; `result` is the one that the path goes on with.
+    fn matches(&self, node: &ListedNode, result: Option<usize>) -> bool {
+        if !matches!(self.op, op if op == "*" || op == node.op) {
+            return false;
+        }
+        let has = |(name, wanted): &(&str, Literal)| {
+            node.attributes.iter().any(|(key, value)| key == name && value == wanted)
+        };
+        let values = match result {
+            Some(result) => node.outputs.get(result..=result).unwrap_or_default(),
+            None => &node.outputs,
+        };
+        self.attributes.iter().all(has)
+            && (self.dims.is_none() || values.iter().any(|value| self.fits(value)))
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        let (Some(wanted), Some(dims)) = (&self.dims, &value.dims) else { return false };
+        let same = |(want, dim): (&Dim, &Dim)| *want == Dim::Unknown || want == dim;
+        wanted.len() == dims.len() && wanted.iter().zip(dims).all(same)
+    }
+}
+
+impl Listing {
+    /// What there is in place of a path that the graph does not have: as far as it leads, and what
+    /// comes then. None if the graph has the path.
+    pub fn missing(&self, path: &str) -> Result<Option<String>, PathError> {
+        let steps: Vec<Step<'_>> =
+            path.split("->").map(|text| step(text.trim())).collect::<Result<_, _>>()?;
+        let order = self.order();
+        let found = self.longest_match(&steps, &order);
+        let Some(wanted) = steps.get(found.len()) else { return Ok(None) };
+        let mut seen: Vec<String> = Vec::new();
+        let candidates: Vec<usize> = match found.last() {
+            Some(last) => self.nodes[*last].readers.iter().map(|(_, reader)| *reader).collect(),
+            None => order,
+        };
+        for node in candidates.into_iter().map(|node| &self.nodes[node]) {
+            let counts = !found.is_empty() || matches!(wanted.op, op if op == "*" || op == node.op);
+            let text = short(node);
+            if counts && !seen.contains(&text) {
+                seen.push(text);
+            }
+        }
+        let others = if seen.is_empty() { "nothing".to_owned() } else { seen.join(" or ") };
+        let matched = steps[..found.len()].iter().map(|step| step.text.to_owned());
+        Ok(Some(matched.chain([others]).collect::<Vec<_>>().join(" -> ")))
+    }
+
+    /// The nodes that fit the most steps, from the first on.
+    fn longest_match(&self, steps: &[Step<'_>], nodes: &[usize]) -> Vec<usize> {
+        let mut best = Vec::new();
+        // Depth first. An edge that failed at a step fails there on every other way to it.
+        let mut failed = FxHashSet::default();
+        for node in nodes {
+            if self.walk(steps, *node, &mut best, &mut Vec::new(), &mut failed) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Follows the steps from `node` on; whether all of them fit. `best` is the longest way so far.
+    fn walk(
+        &self,
+        steps: &[Step<'_>],
+        node: usize,
+        best: &mut Vec<usize>,
+        way: &mut Vec<usize>,
+        failed: &mut FxHashSet<(usize, usize, usize, usize)>,
+    ) -> bool {
+        let Some(step) = steps.get(way.len()) else { return false };
+        let entry = &self.nodes[node];
+        let is_last = way.len() + 1 == steps.len();
+        if (is_last || entry.readers.is_empty()) && step.matches(entry, None) {
+            if way.len() + 1 > best.len() {
+                *best = [way.as_slice(), &[node]].concat();
+            }
+            return is_last;
+        }
+        for (result, reader) in entry.readers.iter().filter(|_| !is_last) {
+            let edge = (way.len(), node, *result, *reader);
+            if failed.contains(&edge) || !step.matches(entry, Some(*result)) {
+                continue;
+            }
+            way.push(node);
+            if way.len() > best.len() {
+                best.clone_from(way);
+            }
+            let found = self.walk(steps, *reader, best, way, failed);
+            way.pop();
+            if found {
+                return true;
+            }
+            failed.insert(edge);
+        }
+        false
+    }
+}
+
+/// A node as a step of a path.
+fn short(node: &ListedNode) -> String {
+    let Some(dims) = node.outputs.first().and_then(|value| value.dims.as_ref()) else {
+        return node.op.clone();
+    };
+    let shape = if dims.is_empty() { "scalar".to_owned() } else { joined(dims, "x") };
+    format!("{}:{shape}", node.op)
+}
+
+/// `Gemm{transB=1}:Bx256`
+fn step(text: &str) -> Result<Step<'_>, PathError> {
+    let malformed = || PathError { part: text.to_owned(), what: "a step" };
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    // Two colons separate a domain, one a shape.
+    let mut end = text.find(|c: char| !is_word(c) && c != '.' && c != '*').unwrap_or(text.len());
+    if let Some(name) = text[end..].strip_prefix("::") {
+        end += 2 + name.find(|c: char| !is_word(c)).unwrap_or(name.len());
+    }
+    let (op, mut rest) = (&text[..end], text[end..].trim_start());
+    if op.is_empty() || op.ends_with(':') || (op.contains('*') && op != "*") {
+        return Err(malformed());
+    }
+    let mut attributes = Vec::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        let (inside, after) = inside.split_once('}').ok_or_else(malformed)?;
+        for part in split(inside).into_iter().map(str::trim).filter(|part| !part.is_empty()) {
+            let entry = part
+                .split_once('=')
+                .and_then(|(name, value)| Some((name.trim(), Literal::parse(value)?)));
+            let wrong = || PathError { part: part.to_owned(), what: "an attribute" };
+            attributes.push(entry.ok_or_else(wrong)?);
+        }
+        rest = after.trim_start();
+    }
+    let dims = match rest.strip_prefix(':') {
+        Some(shape) => Some(dims(shape.trim())?),
+        None if rest.is_empty() => None,
+        None => return Err(malformed()),
+    };
+    Ok(Step { text, op, attributes, dims })
+}
+
+/// `Bx256`, `[B, 256]` or `scalar`
+fn dims(text: &str) -> Result<Vec<Dim>, PathError> {
+    if matches!(text, "scalar" | "[]") {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<&str> = match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(inside) => inside.split(',').map(str::trim).collect(),
+        None => text.split('x').collect(),
+    };
+    let dim = |part: &&str| match part.chars().next() {
+        Some('?') if part.len() == 1 => Some(Dim::Unknown),
+        Some('0'..='9') => part.parse().ok().map(Dim::Size),
+        Some('a'..='z' | 'A'..='Z' | '_') => {
+            let is_name = part.chars().all(|c| c.is_alphanumeric() || c == '_');
+            is_name.then(|| Dim::Name((*part).to_owned()))
+        }
+        _ => None,
+    };
+    let wrong = || PathError { part: text.to_owned(), what: "a shape" };
+    parts.iter().map(dim).collect::<Option<_>>().ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx::text;
+    use onnx_file::{EncodeOptions, encode};
+    use provenance::Origins;
+
+    use super::*;
+
+    /// Two results of one node, a branch, and an operator of another domain.
+    fn listing() -> Listing {
+        let text = "g (float[B,4] x, float[4,2] w) => (float[B,2] y, float[B,2] z, float t) {
+            h = MatMul (x, w)
+            a, b = Split <axis = 1, num_outputs = 2> (h)
+            c = Concat <axis = 1> (b, a)
+            y = Relu (c)
+            z = my.domain.Turn (h)
+            t = ReduceSum <keepdims = 0> (h)
+        }";
+        let graph = text::parse(text, &mut Origins::default()).unwrap();
+        Listing::new(&encode(&graph, &EncodeOptions::new(23)).unwrap().proto)
+    }
+
+    #[test]
+    fn paths_are_found() {
+        let listing = listing();
+        for path in [
+            "MatMul",
+            "MatMul -> Split -> Concat -> Relu",
+            "MatMul:Bx2 -> Split:Bx1 -> *:[B, 2]",
+            "MatMul:?x2->Split{axis=1, num_outputs=2}",
+            "* -> my.domain::Turn:Bx2",
+            "MatMul -> ReduceSum{keepdims=0}:scalar",
+        ] {
+            assert_eq!(listing.missing(path).unwrap(), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_instead_is_said() {
+        let listing = listing();
+        for (path, instead) in [
+            ("Gemm", "nothing"),
+            ("MatMul:Bx3", "MatMul:Bx2"),
+            ("MatMul:Bx2x1", "MatMul:Bx2"),
+            ("MatMul -> Relu", "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar"),
+            (
+                "MatMul -> Split{axis=0}",
+                "MatMul -> Split:Bx1 or my.domain::Turn:Bx2 or ReduceSum:scalar",
+            ),
+            ("Split -> Concat -> Neg", "Split -> Concat -> Relu:Bx2"),
+            ("Relu -> Neg", "Relu -> nothing"),
+            ("Concat -> Relu -> Neg -> Neg", "Concat -> Relu -> nothing"),
+        ] {
+            assert_eq!(listing.missing(path).unwrap().as_deref(), Some(instead), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_path_is_an_error() {
+        for (path, problem) in [
+            ("", "`` is not a step"),
+            ("MatMul ->", "`` is not a step"),
+            ("Mat*", "`Mat*` is not a step"),
+            ("my.domain::", "`my.domain::` is not a step"),
+            ("Gemm{transB=1", "`Gemm{transB=1` is not a step"),
+            ("Gemm{transB}", "`transB` is not an attribute"),
+            ("Gemm{transB=}", "`transB=` is not an attribute"),
+            ("Gemm more", "`Gemm more` is not a step"),
+            ("Gemm:Bx", "`Bx` is not a shape"),
+            ("Gemm:[B,]", "`[B,]` is not a shape"),
+            ("Gemm:2b", "`2b` is not a shape"),
+        ] {
+            let found = listing().missing(path).unwrap_err().to_string();
+            assert_eq!(found, problem, "{path}");
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Which nodes of the exported model a node fused by a runtime stands for.
+//!
+//! A fused node has the results of the last node it replaced and the operands of the first ones, so
+//! it stands for everything in between. If a runtime replaced nodes by several others, these are
+//! connected by values that the exported model does not have. The names of these nodes tell which
+//! exported values they are. Where they do not, the nodes stand together for everything between the
+//! known values around them.
+
+use std::cell::Cell;
+
+use provenance::{Source, SourceMap};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::introduced::{Value, introduced, named, operator, plain_operator};
+use super::lookup::Lookup;
+use super::renamed::{call_of, is_inlined};
+
+/// How many nodes of the exported model are listed for one node of an optimised model.
+const MOST: usize = 64;
+
+/// How many nodes may be visited for each node of the model. A model that fits its map takes few,
+/// and one that does not must not take forever.
+const FUEL: usize = 64;
+
+/// A node of a model that a runtime may have optimised.
+#[derive(Clone, Copy, Debug)]
+pub struct OptimizedNode<'m> {
+    /// Its name.
+    pub name: &'m str,
+    /// Its operator, without the domain.
+    pub op: &'m str,
+    /// The graph or function that contains it: names of values mean the same inside one.
+    pub body: usize,
+    /// The names of the values it reads.
+    pub inputs: &'m [String],
+    /// The names of its results.
+    pub outputs: &'m [String],
+}
+
+/// All nodes of an optimised model, beside the map of the exported one.
+#[derive(Debug)]
+pub struct Fused<'m> {
+    map: &'m SourceMap,
+    nodes: Vec<OptimizedNode<'m>>,
+    /// The exported nodes that compute values which the runtime introduced.
+    introduced: FxHashMap<Value<'m>, usize>,
+    /// The exported nodes whose results are those of a node, with the last such node. They are not
+    /// part of any other.
+    computed: FxHashMap<usize, usize>,
+    /// The nodes that share values of unknown origin with others, each with its group.
+    groups: FxHashMap<usize, Vec<usize>>,
+    /// The calls that a runtime replaced by the bodies of their functions.
+    calls: FxHashMap<Inlined<'m>, Option<Call<'m>>>,
+    /// The bodies in which there are inlined calls of one name.
+    bodies: FxHashMap<(&'m str, &'m str), Vec<usize>>,
+    spent: Cell<usize>,
+}
+
+/// What a node stands for.
+#[derive(Default)]
+struct Found {
+    /// The nodes of the source map, those that compute its results first.
+    nodes: Vec<usize>,
+    /// The calls among everything between its operands and its results.
+    calls: Vec<usize>,
+}
+
+/// The nodes of one inlined call: their body, and what a runtime added to all of their names.
+type Inlined<'m> = (usize, (&'m str, &'m str));
+
+/// The nodes that called a function, innermost first, and the inlined call around them.
+type Call<'m> = (Vec<usize>, Option<Inlined<'m>>);
+
+impl<'m> Fused<'m> {
+    /// Takes all nodes of a model, in its order.
+    pub fn new(map: &'m SourceMap, nodes: Vec<OptimizedNode<'m>>) -> Self {
+        let introduced = introduced(map, &nodes);
+        let groups = groups(map, &nodes, &introduced);
+        let mut computed = FxHashMap::default();
+        for (position, node) in nodes.iter().enumerate() {
+            // Nodes of a function have several places.
+            for name in node.outputs.iter().filter(|name| !is_inlined(name)) {
+                computed.extend(map.find(name).map(|exported| (exported, position)));
+            }
+        }
+        let calls = calls(map, &nodes, &groups);
+        let mut bodies: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
+        for (body, name) in calls.keys() {
+            bodies.entry(*name).or_default().push(*body);
+        }
+        Self { map, nodes, introduced, computed, groups, calls, bodies, spent: Cell::new(0) }
+    }
+
+    /// The sources of a node: first those of the exported node with its operator or its name, then
+    /// those of what computes its results.
+    pub fn sources(&self, node: usize) -> Vec<Source<'m>> {
+        let found = self.found(node);
+        let sources = |exported: &usize| {
+            self.map.sources(*exported, &self.calls_of(node, *exported, &found.calls))
+        };
+        found.nodes.iter().flat_map(sources).collect()
+    }
+
+    /// The first source of a node.
+    pub fn own_source(&self, node: usize) -> Option<Source<'m>> {
+        let found = self.found(node);
+        let exported = *found.nodes.first()?;
+        self.map.own_source(exported, &self.calls_of(node, exported, &found.calls))
+    }
+
+    /// The calls that lead to the exported node that a node stands for, as far as they are known.
+    /// `fused` are calls that it stands for, too.
+    fn calls_of(&self, node: usize, exported: usize, fused: &[usize]) -> Vec<usize> {
+        let known = |calls: &[usize], exported| {
+            let direct = calls.iter().position(|call| self.map.is_called_by(exported, *call));
+            direct.map_or_else(Vec::new, |at| calls[at..].to_vec())
+        };
+        // What was fused with a node may belong to its callers.
+        let own = known(&self.calls(node), exported);
+        let mut direct = fused.iter().filter(|call| self.map.is_called_by(exported, **call));
+        match (direct.next(), direct.next()) {
+            (Some(&call), None) if own.is_empty() => {
+                let group = self.group(node).into_iter().map(|node| self.nodes[node]);
+                let names = group.flat_map(|node| {
+                    node.outputs.iter().chain(node.inputs).map(move |name| (node.body, name))
+                });
+                let around = names.filter_map(|(body, name)| self.call((body, call_of(name)?)));
+                let around = around.map(|inlined| known(&self.through(inlined), call));
+                let around = around.into_iter().find(|calls| !calls.is_empty());
+                std::iter::once(call).chain(around.into_iter().flatten()).collect()
+            }
+            _ => own,
+        }
+    }
+
+    /// The module of a node of a function, starting with the function's name.
+    pub fn body_scope(&self, node: usize) -> Option<&'m str> {
+        self.map.scope(*self.exported(node).first()?)
+    }
+
+    /// The nodes of the source map that called the functions which a node was inlined from,
+    /// innermost first.
+    fn calls(&self, node: usize) -> Vec<usize> {
+        let own = self.nodes.get(node).and_then(inlined).and_then(|own| self.call(own));
+        own.map(|own| self.through(own)).unwrap_or_default()
+    }
+
+    /// An inlined call and those around it.
+    fn through(&self, call: &Call<'m>) -> Vec<usize> {
+        let (mut found, mut outer) = (call.0.clone(), call.1);
+        while let Some(call) = outer.and_then(|outer| self.call(outer)) {
+            found.extend(&call.0);
+            outer = call.1.filter(|_| found.len() < MOST);
+        }
+        found
+    }
+
+    /// An inlined call. The nodes of a loop or a branch that was inlined belong to the call around
+    /// it, in another body.
+    fn call(&self, inlined: Inlined<'m>) -> Option<&Call<'m>> {
+        match self.calls.get(&inlined) {
+            Some(known) => known.as_ref(),
+            None => match self.bodies.get(&inlined.1)?[..] {
+                [body] => self.calls.get(&(body, inlined.1))?.as_ref(),
+                _ => None,
+            },
+        }
+    }
+
+    /// The nodes of the source map that a node stands for, in the order of [`Fused::sources`].
+    pub fn exported(&self, node: usize) -> Vec<usize> {
+        self.found(node).nodes
+    }
+
+    fn found(&self, node: usize) -> Found {
+        let Some(optimized) = self.nodes.get(node) else { return Found::default() };
+        let results = optimized.outputs.iter().filter(|name| !name.is_empty());
+        let own = results.filter_map(|name| self.position(optimized.body, name)).next();
+        if own.is_some_and(|own| self.map.node_name(own) == Some(optimized.name)) {
+            return Found { nodes: own.into_iter().collect(), calls: Vec::new() };
+        }
+        let inlined = self.map.find_inlined(optimized.name);
+        let spent = self.spent.get();
+        let mut found = Found::default();
+        if spent < FUEL * self.nodes.len() {
+            found.nodes = self.between(node);
+            self.spent.set(spent + found.nodes.len());
+            self.put_first(optimized, &mut found.nodes);
+            found.nodes.truncate(MOST);
+            found.calls = found.nodes.clone();
+            found.calls.retain(|node| self.map.is_call(*node));
+        }
+        if let Some(inlined) = inlined {
+            // Its result may be known as that of the call, whose line is not its own.
+            found.nodes.retain(|node| *node != inlined && !self.map.is_call(*node));
+            found.nodes.insert(0, inlined);
+        }
+        if found.nodes.is_empty() {
+            found.nodes.extend(own.or_else(|| self.map.find(optimized.name)));
+        }
+        found
+    }
+
+    /// `node` and the nodes that the runtime made together with it.
+    fn group(&self, node: usize) -> Vec<usize> {
+        self.groups.get(&node).cloned().unwrap_or_else(|| vec![node])
+    }
+
+    /// The exported node that computes a value.
+    fn position(&self, body: usize, name: &str) -> Option<usize> {
+        self.map.find(name).or_else(|| self.introduced.get(&(body, name)).copied())
+    }
+
+    /// Moves the exported node that says most about a node to the front: the only one with its
+    /// operator, or else that with its name.
+    fn put_first(&self, optimized: &OptimizedNode<'_>, exported: &mut [usize]) {
+        let op = plain_operator(optimized.op);
+        let is_alike =
+            |at: &usize| self.map.node_name(exported[*at]).is_some_and(|name| operator(name) == op);
+        let mut alike = (0..exported.len()).filter(is_alike);
+        let first = match (alike.next(), alike.next()) {
+            (Some(only), None) => Some(only),
+            _ => named(self.map, optimized)
+                .and_then(|named| exported.iter().position(|other| *other == named)),
+        };
+        if let Some(first) = first {
+            exported[..=first].rotate_right(1);
+        }
+    }
+
+    fn between(&self, node: usize) -> Vec<usize> {
+        let group = self.group(node);
+        let nodes = || group.iter().map(|node| &self.nodes[*node]);
+        let made: Vec<(usize, &str)> = nodes()
+            .rev()
+            .flat_map(|node| node.outputs.iter().map(|name| (node.body, name.as_str())))
+            .collect();
+        let inside: FxHashSet<&(usize, &str)> = made.iter().collect();
+        let read =
+            nodes().flat_map(|node| node.inputs.iter().map(|name| (node.body, name.as_str())));
+        let read: Vec<(usize, &str)> = read.filter(|value| !inside.contains(value)).collect();
+        let position = |(body, name): &(usize, &str)| self.position(*body, name);
+        let results: Vec<usize> = made.iter().filter_map(position).collect();
+        let operands: FxHashSet<usize> = read.iter().filter_map(position).collect();
+        // A node that only changes the layout of a value stands for what computes it.
+        let results_alone = results.iter().all(|result| operands.contains(result));
+        let is_known = |value: &(usize, &str)| {
+            self.map.has_value(value.1) || self.introduced.contains_key(value)
+        };
+        // Without a known operand there is no boundary, and everything upstream would count.
+        if results_alone || !read.iter().any(is_known) {
+            return distinct(results);
+        }
+        let is_outside = |exported: usize| {
+            operands.contains(&exported)
+                || self.computed.get(&exported).is_some_and(|other| !group.contains(other))
+        };
+        self.map.between(results, is_outside)
+    }
+}
+
+/// The same positions without repetition.
+fn distinct(positions: Vec<usize>) -> Vec<usize> {
+    let mut seen = FxHashSet::default();
+    positions.into_iter().filter(|position| seen.insert(*position)).collect()
+}
+
+/// The inlined call that a node belongs to.
+fn inlined<'m>(node: &OptimizedNode<'m>) -> Option<Inlined<'m>> {
+    Some((node.body, call_of(node.name)?))
+}
+
+/// The inlined calls of a model, by the names of their results and operands, which inlining keeps.
+/// Those for which there are two answers have none.
+fn calls<'m>(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'m>],
+    groups: &FxHashMap<usize, Vec<usize>>,
+) -> FxHashMap<Inlined<'m>, Option<Call<'m>>> {
+    let mut found: FxHashMap<Inlined<'m>, Option<Call<'m>>> = FxHashMap::default();
+    let mut add = |own: Inlined<'m>, call: Call<'m>| {
+        let known = found.entry(own).or_insert_with(|| Some(call.clone()));
+        if known.as_ref() != Some(&call) {
+            *known = None;
+        }
+    };
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            let Some(call) = map.find(name).filter(|call| map.is_call(*call)) else { continue };
+            let outer = call_of(name).map(|call| (node.body, call));
+            // The result may be that of a node that the runtime added.
+            let group = groups.get(&position).map_or(&[][..], Vec::as_slice);
+            let members = std::iter::once(node).chain(group.iter().map(|other| &nodes[*other]));
+            for member in members {
+                let (Some(own), Some(exported)) = (inlined(member), map.find_inlined(member.name))
+                else {
+                    continue;
+                };
+                let Some(path) = path(map, call, exported) else { continue };
+                for (caller, calls) in callers(map, member, &path) {
+                    add((node.body, caller), (calls, outer));
+                }
+                if outer != Some(own) {
+                    add(own, (path, outer));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The inlined calls that a node's operands belong to, with the nodes of `path` that lead to them:
+/// what a call is given has been computed by its caller, or is passed on by it.
+fn callers<'m>(
+    map: &SourceMap,
+    node: &OptimizedNode<'m>,
+    path: &[usize],
+) -> Vec<((&'m str, &'m str), Vec<usize>)> {
+    let mut found = Vec::new();
+    for name in node.inputs {
+        let Some(caller) = call_of(name).filter(|caller| Some(*caller) != call_of(node.name))
+        else {
+            continue;
+        };
+        let Some(exported) = map.find(name) else { continue };
+        let direct = (1..path.len()).find(|at| map.is_called_by(exported, path[*at]));
+        found.extend(direct.map(|at| (caller, path[at..].to_vec())));
+    }
+    found
+}
+
+/// The calls between the node `call` and the node `member` that computes its result. The result of
+/// a function may be that of a function it calls.
+fn path(map: &SourceMap, call: usize, member: usize) -> Option<Vec<usize>> {
+    let mut path = vec![call];
+    while path.len() < MOST {
+        match path.first().and_then(|call| map.result_of_call(*call)) {
+            Some(result) if result != member && map.is_call(result) => path.insert(0, result),
+            _ => break,
+        }
+    }
+    path.first().is_some_and(|innermost| map.is_called_by(member, *innermost)).then_some(path)
+}
+
+/// Each node that belongs to a group of several, with its group.
+fn groups(
+    map: &SourceMap,
+    nodes: &[OptimizedNode<'_>],
+    introduced: &FxHashMap<Value<'_>, usize>,
+) -> FxHashMap<usize, Vec<usize>> {
+    let mut leaders: Vec<usize> = (0..nodes.len()).collect();
+    let mut makers: FxHashMap<(usize, &str), usize> = FxHashMap::default();
+    for (position, node) in nodes.iter().enumerate() {
+        for name in node.inputs {
+            if let Some(&maker) = makers.get(&(node.body, name.as_str())) {
+                let (own, other) = (leader(&mut leaders, position), leader(&mut leaders, maker));
+                leaders[own] = other;
+            }
+        }
+        for name in node.outputs.iter().filter(|name| !name.is_empty()) {
+            if !map.has_value(name) && !introduced.contains_key(&(node.body, name.as_str())) {
+                makers.insert((node.body, name), position);
+            }
+        }
+    }
+    let mut groups: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for position in 0..nodes.len() {
+        groups.entry(leader(&mut leaders, position)).or_default().push(position);
+    }
+    let several = groups.into_values().filter(|group| (2..=MOST).contains(&group.len()));
+    several.flat_map(|group| group.clone().into_iter().map(move |n| (n, group.clone()))).collect()
+}
+
+fn leader(leaders: &mut [usize], mut position: usize) -> usize {
+    while leaders[position] != position {
+        leaders[position] = leaders[leaders[position]];
+        position = leaders[position];
+    }
+    position
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::Location;
+
+    use provenance::{Emitter, MapNode, Origins, Sources, Stacks, Stage};
+
+    use super::*;
+
+    fn sample() -> SourceMap {
+        let mut origins = Origins::default();
+        let emitter = Emitter { name: "sin", stage: Stage::Lower, at: Location::caller().into() };
+        let origin = origins.origin(None, Origins::ROOT, emitter);
+        let node = |name: &'static str, inputs, output| MapNode {
+            name: name.into(),
+            origin,
+            inputs,
+            outputs: vec![output],
+        };
+        let nodes = [node("/Sin", vec![], "/Sin_output_0"), node("/Cos", vec![0], "y")];
+        let sources = Sources { text: None, embed: false, edited: &[] };
+        SourceMap::build(&["x"], &nodes, &origins, &Stacks::default(), None, sources)
+    }
+
+    #[test]
+    fn a_fused_node_stands_for_everything_between_its_inputs_and_outputs() {
+        let map = sample();
+        let between = |inputs: &[&str], output: &str| {
+            let inputs: Vec<String> = inputs.iter().map(|name| (*name).to_owned()).collect();
+            let outputs = [output.to_owned()];
+            let node = OptimizedNode {
+                name: "fused",
+                op: "Fused",
+                body: 0,
+                inputs: &inputs,
+                outputs: &outputs,
+            };
+            Fused::new(&map, vec![node]).exported(0)
+        };
+        assert_eq!(between(&[], "y"), [1]);
+        assert_eq!(between(&["/Sin_output_0"], "y"), [1]);
+        assert_eq!(between(&["x"], "y"), [1, 0], "up to the model's own input");
+        assert_eq!(between(&["/Sin"], "/Cos"), [1], "results by the names of their nodes");
+        assert_eq!(between(&["?"], "y"), [1], "an unknown input is not a boundary");
+    }
+}

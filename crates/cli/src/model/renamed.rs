@@ -1,0 +1,178 @@
+//! Names that runtimes derive from others.
+
+/// How often a runtime may have renamed a node.
+const STEPS: usize = 6;
+
+/// The names that `name` may have had in the model, most likely first. `functions` are the names of
+/// the model's functions.
+pub(crate) fn originals(name: &str, functions: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut name = name;
+    for _ in 0..STEPS {
+        let Some(shorter) = unwrap(name, functions) else { break };
+        found.push(shorter.to_owned());
+        name = shorter;
+    }
+    found
+}
+
+/// One step back.
+fn unwrap<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
+    inlined(name, functions)
+        .or_else(|| fused(name))
+        .or_else(|| name.strip_prefix("fused "))
+        .or_else(|| name.strip_prefix("InsertedPrecisionFreeCast_"))
+        .or_else(|| name.strip_prefix("InsertedCast_"))
+        .or_else(|| {
+            ["_bn_nchwc", "_mul_nchwc", "_nchwc", "_nhwc", "_quant", "_new_reshape"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
+        })
+        .or_else(|| numbered(name))
+        .or_else(|| counted(name, "_token_"))
+        .or_else(|| counted(name, "_output_"))
+        .or_else(|| name.strip_suffix('/').filter(|rest| !rest.is_empty()))
+}
+
+/// What onnxruntime writes before the names of what it inlines, with the name of the function.
+const INLINED: &str = "_inlfunc_";
+
+/// What onnxruntime writes before all names of an inlined call: the first one of a function in a graph
+/// has no number, and the others are counted together.
+pub(super) fn inlined_prefix(function: &str, number: Option<usize>) -> String {
+    match number {
+        None => format!("{INLINED}{function}"),
+        Some(number) => format!("{INLINED}{function}_token_{number}"),
+    }
+}
+
+/// The part of a name that starts with such a prefix.
+pub(super) fn from_inlined(name: &str) -> Option<&str> {
+    name.find(INLINED).map(|at| &name[at..])
+}
+
+/// Whether a runtime gave a node or a value this name when it inlined a function.
+pub(crate) fn is_inlined(name: &str) -> bool {
+    from_inlined(name).is_some() || numbered(name).is_some()
+}
+
+/// The name that a node or a value of a function had in the function, where names of functions are
+/// not known. onnxruntime writes the function's name, and perhaps the number of the call, before
+/// it: `_inlfunc_F_token_2_/F/Add`; ONNX's own inliner appends a number: `/F/Add__2`.
+pub fn before_inlining(name: &str) -> Option<&str> {
+    match from_inlined(name) {
+        Some(name) => inlined(name, &[]),
+        None => numbered(name),
+    }
+}
+
+/// The prefix and the suffix that a runtime adds to all names of one inlined call.
+pub(super) fn call_of(name: &str) -> Option<(&str, &str)> {
+    match from_inlined(name) {
+        Some(name) => {
+            let own = inlined(name, &[])?;
+            Some((&name[..name.len() - own.len()], ""))
+        }
+        None => numbered(name).map(|own| ("", &name[own.len()..])),
+    }
+}
+
+/// `_inlfunc_f_body_add`, and for calls after the first `_inlfunc_f_token_0_body_add`. Where no
+/// function has such a name, the node's own begins at the first slash, if it is one of ours.
+fn inlined<'n>(name: &'n str, functions: &[&str]) -> Option<&'n str> {
+    let rest = name.strip_prefix(INLINED)?;
+    let called = |function: &&str| rest.strip_prefix(*function)?.strip_prefix('_');
+    // `f_g` may be the function `f_g`, or `g` inside `f`: the longest name fits best.
+    let Some(rest) = functions.iter().filter_map(called).min_by_key(|rest| rest.len()) else {
+        return rest.find('/').map(|slash| &rest[slash..]);
+    };
+    let Some(numbered) = rest.strip_prefix("token_") else { return Some(rest) };
+    let (number, rest) = numbered.split_once('_')?;
+    number.parse::<u64>().is_ok().then_some(rest)
+}
+
+/// `/F/Add__2`
+fn numbered(name: &str) -> Option<&str> {
+    let (name, number) = name.rsplit_once("__")?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(name)
+}
+
+/// `x/MatMulAddFusion`, also with a slash at the end.
+fn fused(name: &str) -> Option<&str> {
+    let (rest, last) = name.trim_end_matches('/').rsplit_once('/')?;
+    let is_fusion = last.ends_with("Fusion") || last.ends_with("fusion") || last == "duplicated";
+    (is_fusion && !rest.is_empty()).then_some(rest)
+}
+
+/// `x_token_12`
+fn counted<'n>(name: &'n str, separator: &str) -> Option<&'n str> {
+    let (rest, number) = name.rsplit_once(separator)?;
+    (!rest.is_empty() && number.parse::<u64>().is_ok()).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_inlined_call_share_a_prefix_or_a_suffix() {
+        for (name, call) in [
+            ("_inlfunc_F_token_2_/F/Add", Some(("_inlfunc_F_token_2_", ""))),
+            ("_inlfunc_F_/F/Add", Some(("_inlfunc_F_", ""))),
+            ("outer/_inlfunc_F_/F/Add", Some(("_inlfunc_F_", ""))),
+            ("/F/Add__2", Some(("", "__2"))),
+            ("/F/Add", None),
+            ("/F/Add__", None),
+            ("/F/Add__x", None),
+        ] {
+            assert_eq!(call_of(name), call, "{name}");
+            assert_eq!(is_inlined(name), call.is_some(), "{name}");
+        }
+        assert_eq!(before_inlining("_inlfunc_F_token_2_/F/Add"), Some("/F/Add"));
+        assert_eq!(before_inlining("/F/Add__2"), Some("/F/Add"));
+        assert_eq!(before_inlining("/F/Add"), None);
+    }
+
+    #[test]
+    fn derived_names_lead_back_to_the_originals() {
+        for (name, original) in [
+            ("/q/MatMul/MatMulAddFusion", "/q/MatMul"),
+            ("/attn/MatMul/MatMulScaleFusion/", "/attn/MatMul"),
+            ("fused /dense/Gemm", "/dense/Gemm"),
+            ("/conv1/Add_nchwc", "/conv1/Add"),
+            ("/a/Reshape_3_new_reshape", "/a/Reshape_3"),
+            ("_inlfunc_f_body_add", "body_add"),
+            ("_inlfunc_f_token_3_body_add", "body_add"),
+            ("_inlfunc_f_long_body_add", "body_add"),
+            ("_inlfunc_f__inlfunc_g_/a/Add", "/a/Add"),
+            ("/a/Add_token_7", "/a/Add"),
+            ("/a/Add__7", "/a/Add"),
+            ("/a/Add_output_0", "/a/Add"),
+        ] {
+            let found = originals(name, &["f", "g", "f_long"]);
+            assert!(found.iter().any(|found| found == original), "{name}: {found:?}");
+        }
+        assert!(originals("/q/MatMul", &[]).is_empty());
+        assert!(originals("_inlfunc_unknown_x", &["f"]).is_empty());
+        assert!(originals("////////", &[]).len() <= STEPS);
+    }
+
+    #[test]
+    fn names_of_inlined_nodes_lead_back_to_the_function() {
+        let names = [
+            ("_inlfunc_Block_/Block/q/MatMul_output_0", Some("/Block/q/MatMul_output_0")),
+            ("_inlfunc_my_F_token_12_/my_F/Add", Some("/my_F/Add")),
+            ("fused _inlfunc_F_/F/Gemm", Some("/F/Gemm")),
+            ("/Block/Add__12", Some("/Block/Add")),
+            ("/Block/Add__", None),
+            ("/Block/Add", None),
+            ("_inlfunc_F_const", None),
+        ];
+        for (name, original) in names {
+            assert_eq!(before_inlining(name), original, "{name}");
+            assert!(is_inlined(name) || original.is_none(), "{name}");
+        }
+        assert!(!is_inlined("/Block/Add_12"));
+    }
+}

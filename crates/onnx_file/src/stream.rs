@@ -1,0 +1,169 @@
+//! Protobuf encoding that streams large tensors instead of buffering them.
+//!
+//! Models are encoded field by field in the order of the field numbers, so the bytes are the same
+//! as if the model were encoded at once. The buffer holds little more than one chunk and one
+//! message, such as a node.
+
+use std::io::{self, Write};
+
+use prost::Message;
+use prost::encoding::{self, WireType};
+
+use crate::proto::{FunctionProto, GraphProto, ModelProto, TensorProto};
+use crate::tensor_proto::RAW_DATA;
+
+/// The number of bytes that are buffered before they are written.
+const CHUNK: usize = 1 << 20;
+
+/// Writes `model` to `out`.
+pub(crate) fn write_model(model: &ModelProto, out: impl Write) -> io::Result<()> {
+    let mut stream = Stream { out, buffer: Vec::with_capacity(CHUNK + (CHUNK >> 2)) };
+    stream.model(model)?;
+    stream.flush()
+}
+
+struct Stream<W> {
+    out: W,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Stream<W> {
+    fn model(&mut self, model: &ModelProto) -> io::Result<()> {
+        let ModelProto {
+            ir_version,
+            producer_name,
+            producer_version,
+            domain,
+            model_version,
+            doc_string,
+            graph,
+            opset_import,
+            metadata_props,
+            training_info,
+            functions,
+            configuration,
+        } = model;
+        self.int64(1, *ir_version);
+        self.string(2, producer_name);
+        self.string(3, producer_version);
+        self.string(4, domain);
+        self.int64(5, *model_version);
+        self.string(6, doc_string);
+        if let Some(graph) = graph {
+            self.header(7, graph.encoded_len());
+            self.graph(graph)?;
+        }
+        self.messages(8, opset_import)?;
+        self.messages(14, metadata_props)?;
+        self.messages(20, training_info)?;
+        for function in functions {
+            self.header(25, function.encoded_len());
+            self.function(function)?;
+        }
+        self.messages(26, configuration)
+    }
+
+    fn graph(&mut self, graph: &GraphProto) -> io::Result<()> {
+        let GraphProto {
+            node,
+            name,
+            initializer,
+            doc_string,
+            input,
+            output,
+            value_info,
+            quantization_annotation,
+            sparse_initializer,
+            metadata_props,
+        } = graph;
+        self.messages(1, node)?;
+        self.string(2, name);
+        for tensor in initializer {
+            self.header(5, tensor.encoded_len());
+            self.tensor(tensor)?;
+        }
+        self.string(10, doc_string);
+        self.messages(11, input)?;
+        self.messages(12, output)?;
+        self.messages(13, value_info)?;
+        self.messages(14, quantization_annotation)?;
+        self.messages(15, sparse_initializer)?;
+        self.messages(16, metadata_props)
+    }
+
+    fn function(&mut self, function: &FunctionProto) -> io::Result<()> {
+        let FunctionProto {
+            name,
+            input,
+            output,
+            attribute,
+            node,
+            doc_string,
+            opset_import,
+            domain,
+            attribute_proto,
+            value_info,
+            overload,
+            metadata_props,
+        } = function;
+        self.string(1, name);
+        encoding::string::encode_repeated(4, input, &mut self.buffer);
+        encoding::string::encode_repeated(5, output, &mut self.buffer);
+        encoding::string::encode_repeated(6, attribute, &mut self.buffer);
+        self.messages(7, node)?;
+        self.string(8, doc_string);
+        self.messages(9, opset_import)?;
+        self.string(10, domain);
+        self.messages(11, attribute_proto)?;
+        self.messages(12, value_info)?;
+        self.string(13, overload);
+        self.messages(14, metadata_props)
+    }
+
+    fn tensor(&mut self, tensor: &TensorProto) -> io::Result<()> {
+        let Some(contents) = tensor.contents_from(CHUNK) else { return self.fields(tensor) };
+        tensor.encode_before(&mut self.buffer);
+        self.header(RAW_DATA, contents.len());
+        self.flush()?;
+        contents.write(&mut self.out)?;
+        tensor.encode_after(&mut self.buffer);
+        Ok(())
+    }
+
+    fn int64(&mut self, tag: u32, value: i64) {
+        if value != 0 {
+            encoding::int64::encode(tag, &value, &mut self.buffer);
+        }
+    }
+
+    fn string(&mut self, tag: u32, value: &String) {
+        if !value.is_empty() {
+            encoding::string::encode(tag, value, &mut self.buffer);
+        }
+    }
+
+    fn messages<M: Message>(&mut self, tag: u32, messages: &[M]) -> io::Result<()> {
+        for message in messages {
+            self.header(tag, message.encoded_len());
+            self.fields(message)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the tag and the length that precede `len` bytes of content.
+    fn header(&mut self, tag: u32, len: usize) {
+        encoding::encode_key(tag, WireType::LengthDelimited, &mut self.buffer);
+        encoding::encode_varint(len as u64, &mut self.buffer);
+    }
+
+    fn fields(&mut self, message: &impl Message) -> io::Result<()> {
+        message.encode_raw(&mut self.buffer);
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of encoding, saving and reading models.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod encode;
+mod names;
+mod read;
+mod sample;
+mod save;
+mod skim;

@@ -5,11 +5,9 @@
 //! applies rewrites until none matches, looks after provenance, counts fuel and verifies. Operators
 //! that JAX spells out are recognised by patterns (`recognize`). After all of it, `legalize` adapts the graph to what a runtime can do.
 
-mod bounded;
 pub mod compute;
 mod edit;
 mod error;
-mod floats;
 mod index_vectors;
 pub mod legalize;
 mod loops;
@@ -18,7 +16,6 @@ mod options;
 mod pass;
 mod passes;
 mod pipeline;
-mod ranges;
 mod recognize;
 mod rewrite;
 mod rewrites;
@@ -28,7 +25,6 @@ mod small_set;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod triangle;
 pub mod weights;
 mod wildcard;
 

@@ -2,11 +2,11 @@
 //! negative indices from the end by itself, also those that are elements of vectors or say where to write. Likewise for
 //! the test whether an index was inside.
 
-use onnx::{NodeId, Use, ValueId, attrs, fold};
+use onnx::facts::Interval;
+use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -87,7 +87,7 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
 
 /// Whether a node puts vectors together from single elements.
 fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
-    fold::parts_of_vectors(m.graph(), m.graph().node(id).outputs[0]).is_some()
+    m.facts().parts_of_vectors(m.graph().node(id).outputs[0]).is_some()
 }
 
 /// Whether `a` is `b`, or what `b` is with axes of size one in front.
@@ -150,7 +150,7 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
 
 /// The only number that `value` holds.
 fn number(m: &Match<'_>, value: ValueId) -> Option<Dim> {
-    let Range { low, high } = Range::of(m.graph(), value);
+    let Interval { low, high } = m.facts().interval(value);
     low.filter(|low| Some(low) == high.as_ref())
 }
 

@@ -1,10 +1,10 @@
 //! Attention as onnxruntime's transformer optimiser looks for it: scores are divided behind their product, and a
 //! mask of tokens is `(1 - mask) * lowest`, with the axes of heads and queries one by one.
 
+use onnx::facts::is_finite;
 use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::bounded::is_finite;
 use crate::rewrites::Scores;
 
 /// Spells what `id` has to do with attention.

@@ -6,11 +6,9 @@
 //! that JAX spells out are recognised by patterns (`recognize`). Finally, `legalize` adapts the
 //! graph to the capabilities of a runtime.
 
-mod bounded;
 pub mod compute;
 mod edit;
 mod error;
-mod floats;
 mod index_vectors;
 pub mod legalize;
 mod loops;
@@ -19,7 +17,6 @@ mod options;
 mod pass;
 mod passes;
 mod pipeline;
-mod ranges;
 mod recognize;
 mod rewrite;
 mod rewrites;
@@ -29,7 +26,6 @@ mod small_set;
 mod testing;
 #[cfg(test)]
 mod tests;
-mod triangle;
 pub mod weights;
 mod wildcard;
 

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use onnx::facts::Facts;
 use onnx::operators::{self, Operator};
 use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
 use tensor::{DType, Dim, Tensor, Type};
@@ -155,6 +156,11 @@ impl<'a> Match<'a> {
     /// Returns the current graph.
     pub fn graph(&self) -> &Graph {
         self.builder.graph
+    }
+
+    /// Starts a question about values of the current graph.
+    pub fn facts(&self) -> Facts<'_> {
+        self.graph().facts()
     }
 
     /// Returns the choice of operators that may become one node.

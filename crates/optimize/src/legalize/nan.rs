@@ -1,10 +1,9 @@
-//! Detects nodes where kernels that lose NaN do no harm.
+//! The nodes whose kernels lose NaN without doing harm.
 //!
 //! onnxruntime's `MaxPool` ignores NaN, returns the smallest finite number for minus infinity, and
 //! finds no index among minus infinities. This module does not handle that.
 
 use onnx::{Assumption, Graph, Node, Use, ValueId};
-use tensor::Tensor;
 
 use super::shifted_exponentials::is_shift;
 
@@ -22,7 +21,7 @@ pub(super) fn matters(graph: &Graph, node: &Node) -> bool {
         && !is_watched(graph, node, x)
 }
 
-/// Returns `true` if all consumers of the result prefer a sum that is NaN if an element of `x` is.
+/// Returns `true` if all readers of the result prefer a sum that is NaN if an element of `x` is.
 fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
     let producer = |value, op| {
         graph.producer(value).map(|id| graph.node(id)).filter(|node: &&Node| node.is(op))
@@ -51,25 +50,9 @@ fn is_watched(graph: &Graph, node: &Node, x: ValueId) -> bool {
         })
 }
 
+/// Returns `true` if an element of `x` may be NaN.
 fn is_possible(graph: &Graph, x: ValueId) -> bool {
-    let producer = |value| graph.producer(value).map(|id| graph.node(id));
-    if graph.constant(x).and_then(Tensor::splat).is_some_and(|number| !number.is_nan()) {
-        return false;
-    }
-    match producer(x) {
-        Some(cast) if cast.is("Cast") => {
-            cast.input(0).is_none_or(|from| graph.ty(from).dtype.is_float())
-        }
-        Some(copies) if copies.is("Expand") => {
-            copies.input(0).is_none_or(|from| is_possible(graph, from))
-        }
-        // Another value replaces NaN.
-        Some(choice) if choice.is("Where") => {
-            let condition = choice.input(0).and_then(producer);
-            condition.is_none_or(|test| !test.is("IsNaN") || test.input(0) != choice.input(2))
-        }
-        _ => true,
-    }
+    graph.facts().float_interval(x, &graph.ty(x).shape).has_nan
 }
 
 #[cfg(test)]

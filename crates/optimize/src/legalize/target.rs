@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use onnx::facts::Interval;
 use onnx::schema::{self, Binding, Right, Runtime, Schema, Types};
 use onnx::{Graph, Node, Op, ValueId};
 use smallvec::SmallVec;
 use tensor::{DType, Dim};
 
 use super::nan;
-use crate::ranges::{Range, sum_terms};
 
 /// The target of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,7 +169,7 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
     node.inputs.iter().flatten().all(|value| {
         graph.content(*value).is_some_and(|content| content.iter().all(is_small))
             || compares && {
-                let Range { low, high } = Range::of(graph, *value);
+                let Interval { low, high } = graph.facts().interval(*value);
                 [low, high].iter().all(|bound| bound.as_ref().is_some_and(is_small))
             }
     })
@@ -178,12 +178,13 @@ fn of_small_numbers(graph: &Graph, node: &Node) -> bool {
 /// Returns `true` if sums over elements of `x` are known to be small, as those of counts are. Then
 /// both their type and double precision can represent them.
 fn has_small_sums(graph: &Graph, node: &Node, x: ValueId) -> bool {
-    let Range { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } = Range::of(graph, x)
+    let Interval { low: Some(Dim::Known(low)), high: Some(Dim::Known(high)) } =
+        graph.facts().interval(x)
     else {
         return false;
     };
     let largest = low.unsigned_abs().max(high.unsigned_abs());
-    match sum_terms(graph, node) {
+    match graph.facts().terms_of_sums(node) {
         Some(Dim::Known(terms)) => {
             let sum = u64::try_from(terms).ok().and_then(|terms| largest.checked_mul(terms));
             sum.is_some_and(|sum| sum <= i32::MAX as u64)

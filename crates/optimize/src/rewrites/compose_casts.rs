@@ -4,8 +4,6 @@
 use onnx::{ValueId, attrs};
 use tensor::{DType, Kind};
 
-use crate::floats::Floats;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -19,12 +17,11 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let node = m.producer(inner, &["Cast"]).ok_or("the operand is not a Cast")?;
     let x = node.input(0).ok_or("an operand is missing")?;
     let (from, through, to) = (m.ty(x).dtype, m.ty(inner).dtype, m.ty(m.result()?).dtype);
-    let fits =
-        || from.is_integer() && through.is_integer() && Range::of(m.graph(), x).fits(through);
+    let fits = || from.is_integer() && through.is_integer() && m.facts().interval(x).fits(through);
     // Numbers within the range of both types are equal in both.
     if from.is_float() && through.is_integer() && to.is_integer() {
-        let found = Floats::of(m.graph(), x, &m.ty(inner).shape);
-        let inside = |dtype: DType| dtype.int_range().is_some_and(|range| found.lie_within(range));
+        let found = m.facts().float_interval(x, &m.ty(inner).shape);
+        let inside = |dtype: DType| dtype.int_range().is_some_and(|range| found.is_within(range));
         return match inside(through) && inside(to) {
             true => Ok(vec![m.op("Cast", &[x], attrs! { to: to })?]),
             false => Err("the first cast may lose something".into()),
@@ -44,8 +41,8 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
 
 fn cast_floor(m: &mut Match<'_>, x: ValueId) -> Result<Vec<ValueId>, Skip> {
     let (y, to) = (m.result()?, m.ty(m.result()?).dtype);
-    let found = Floats::of(m.graph(), x, &m.ty(y).shape);
-    if !to.is_integer() || found.nan || found.low < 0.0 {
+    let found = m.facts().float_interval(x, &m.ty(y).shape);
+    if !to.is_integer() || found.has_nan || found.low < 0.0 {
         return Err("it may round in another direction".into());
     }
     Ok(vec![m.op("Cast", &[x], attrs! { to: to })?])

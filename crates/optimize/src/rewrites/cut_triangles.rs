@@ -6,12 +6,12 @@
 //! NaN, because they are zero before the addition. Adding zero may change the sign of a zero, which
 //! does not affect a softmax.
 
+use onnx::facts::Triangle;
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::masked::{Masked, added, softmax};
 use crate::recognize::check_movement;
-use crate::triangle::Triangle;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -21,7 +21,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     let masked = Masked::at(m)?;
     let Masked { mask, x, is_shown, fill } = masked;
     let ty = m.ty(x).clone();
-    let triangle = Triangle::of(m.graph(), mask, &ty.shape).ok_or("the mask is not a triangle")?;
+    let triangle = m.facts().triangle(mask, &ty.shape).ok_or("the mask is not a triangle")?;
     let kept = if is_shown { triangle } else { triangle.complement() };
     if fill == 0.0 && fill.is_sign_positive() {
         check_movement(m.forms(), "Trilu", "", ty.dtype)?;

@@ -1,10 +1,10 @@
 //! `i < 0 ? i + n : i` → `i`, if it indexes an axis of size `n` and the user promises that indices
 //! are in range. ONNX itself interprets negative indices as counting from the end.
 
+use onnx::facts::Interval;
 use onnx::{Assumption, NodeId, ValueId, fold};
 use tensor::Dim;
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -116,8 +116,8 @@ fn counted(m: &Match<'_>, choice: NodeId, size: &Dim) -> Option<ValueId> {
     let (condition, sum, index) = (choice.input(0)?, choice.input(1)?, choice.input(2)?);
     let (less, add) = (m.producer(condition, &["Less"])?, m.producer(sum, &["Add"])?);
     let is = |value: Option<ValueId>, dim: &Dim| {
-        let range = value.map(|value| Range::of(m.graph(), value));
-        range.is_some_and(|Range { low, high }| low.as_ref() == Some(dim) && low == high)
+        let range = value.map(|value| m.facts().interval(value));
+        range.is_some_and(|Interval { low, high }| low.as_ref() == Some(dim) && low == high)
     };
     let tests = less.input(0) == Some(index) && is(less.input(1), &Dim::Known(0));
     let adds = add.input(0) == Some(index) && is(add.input(1), size)

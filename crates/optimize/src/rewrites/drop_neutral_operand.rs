@@ -8,7 +8,6 @@ use onnx::{ValueId, attrs};
 use tensor::{DType, Tensor};
 
 use super::expand_what_is_moved::repeats;
-use crate::floats::Floats;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -31,10 +30,10 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     // is rare and the analysis is slow.
     let is_zero = |v, other| match op {
         _ if !is_multiple_of_zero(m, v) => false,
-        "Sub" => Floats::of(m.graph(), v, shape).are(0.0),
+        "Sub" => m.facts().float_interval(v, shape).is(0.0),
         "Add" => {
-            Floats::of(m.graph(), v, shape).are(0.0)
-                && !Floats::of(m.graph(), other, shape).minus_zero
+            m.facts().float_interval(v, shape).is(0.0)
+                && !m.facts().float_interval(other, shape).has_negative_zero
         }
         _ => false,
     };

@@ -2,11 +2,11 @@
 //! interprets negative indices as counting from the end, including elements of index vectors and
 //! positions to write to. The test whether an index was in range is rewritten likewise.
 
-use onnx::{NodeId, Use, ValueId, attrs, fold};
+use onnx::facts::Interval;
+use onnx::{NodeId, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::drop_counting_from_the_end::indexed_sizes;
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -88,7 +88,7 @@ fn from_either_end(m: &mut Match<'_>, indices: ValueId, sizes: &[Dim]) -> Result
 
 /// Returns `true` if a node concatenates single elements into vectors.
 fn is_of_vectors(m: &Match<'_>, id: NodeId) -> bool {
-    fold::parts_of_vectors(m.graph(), m.graph().node(id).outputs[0]).is_some()
+    m.facts().parts_of_vectors(m.graph().node(id).outputs[0]).is_some()
 }
 
 /// Returns `true` if `b` is `a`, possibly with leading unit axes.
@@ -151,7 +151,7 @@ fn is_looked_up_only(m: &Match<'_>, index: ValueId) -> bool {
 
 /// Returns the only number that `value` holds.
 fn number(m: &Match<'_>, value: ValueId) -> Option<Dim> {
-    let Range { low, high } = Range::of(m.graph(), value);
+    let Interval { low, high } = m.facts().interval(value);
     low.filter(|low| Some(low) == high.as_ref())
 }
 

@@ -4,7 +4,6 @@
 use onnx::{ValueId, fold};
 use tensor::{Dim, Tensor};
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -25,7 +24,7 @@ fn try_at(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     }
     let shape = m.ty(indices).static_shape().ok_or("the indices are not known")?;
     let shape: Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-    let range = Range::of(m.graph(), indices);
+    let range = m.facts().interval(indices);
     let content = match (range.low, range.high) {
         (Some(low), Some(high)) if low == high => low,
         _ => return Err("the indices are not known".into()),

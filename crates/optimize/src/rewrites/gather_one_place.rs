@@ -1,10 +1,10 @@
 //! `Squeeze(Gather(x, i))` → `Gather(x, Squeeze(i))`, if the squeezed axes come from the indices. A
 //! single index becomes a scalar. `Gather(x, Cast(i))` → `Gather(x, i)`.
 
+use onnx::facts::Interval;
 use onnx::{ValueId, fold};
 use tensor::{DType, Dim};
 
-use crate::ranges::Range;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite = Rewrite {
@@ -23,7 +23,7 @@ fn narrow(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
     if cast.block() != m.root().block() {
         return Err("it is cast elsewhere".into());
     }
-    let Range { low, high } = Range::of(m.graph(), index);
+    let Interval { low, high } = m.facts().interval(index);
     let fits = |bound: Option<Dim>| match bound {
         Some(Dim::Known(n)) => i32::try_from(n).is_ok(),
         bound => bound.is_some(),

@@ -4,7 +4,6 @@ use onnx::{Attrs, Node, Use, ValueId};
 use tensor::Tensor;
 
 use crate::recognize::Form;
-use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
 /// A `Where` that keeps some elements of a tensor and replaces the others by a constant.
@@ -55,7 +54,7 @@ pub(super) fn shows_some_of_each_row(m: &Match<'_>, masked: &Masked) -> bool {
         let shows = |row: &[u8]| row.iter().any(|truth| (*truth != 0) == is_shown);
         return stored.bytes().is_some_and(|bytes| bytes.chunks(columns).all(shows));
     }
-    let Some(triangle) = Triangle::of(m.graph(), mask, &m.ty(x).shape) else { return false };
+    let Some(triangle) = m.facts().triangle(mask, &m.ty(x).shape) else { return false };
     let shown = if is_shown { triangle } else { triangle.complement() };
     // The first column is visible in every row.
     !shown.upper && shown.k >= 0

@@ -8,7 +8,6 @@ use onnx::{Node, ValueId, fold};
 use tensor::{DType, Dim, Tensor};
 
 use super::resize_pixels::resize;
-use crate::ranges::Range;
 use crate::recognize::check_kernel;
 use crate::{Form, Match, Rewrite, Roots, Skip};
 
@@ -67,19 +66,14 @@ fn repeats(m: &Match<'_>, node: &Node) -> Option<(usize, i64)> {
     };
     let counted = plus(m, center, 0.5)?;
     let counted = plus(m, counted, 0.0).unwrap_or(counted);
-    let range = m.producer(m.producer(counted, &["Cast"])?.input(0)?, &["Range"])?;
-    let int = |index: usize| m.graph().content(range.input(index)?);
-    let counts =
-        int(0)? == [Dim::Known(0)] && int(1)? == [all.clone()] && int(2)? == [Dim::Known(1)];
+    let counts = m.facts().is_iota(counted, &all);
     let is_float = m.ty(counted).dtype == DType::F32;
     (counts && is_float && holds(ratio.input(1), &all)).then_some((axis, count))
 }
 
-/// Returns `true` if a value is the size `dim` as a float.
+/// Returns `true` if a value is the size `dim` in floats.
 fn is_number(m: &Match<'_>, value: Option<ValueId>, dim: &Dim) -> bool {
-    let size = value.and_then(|value| m.producer(value, &["Cast"])).and_then(|cast| cast.input(0));
-    let content = size.and_then(|size| m.graph().content(size));
-    content.is_some_and(|content| content == std::slice::from_ref(dim))
+    value.is_some_and(|value| m.facts().size(value).as_ref() == Some(dim))
 }
 
 /// Returns `x` if `sum` is `x + number`.
@@ -105,11 +99,11 @@ fn unguarded(m: &Match<'_>, mut value: ValueId, size: &Dim) -> Option<ValueId> {
             "Cast" if matches!(m.ty(node.outputs[0]).dtype, DType::I32 | DType::I64) => a,
             "Reshape" | "Squeeze" | "Unsqueeze" | "Floor" => a,
             "Clip" => {
-                let (low, high) = (Range::of(m.graph(), b?), Range::of(m.graph(), node.input(2)?));
+                let (low, high) = (m.facts().interval(b?), m.facts().interval(node.input(2)?));
                 (low.is_at_most(&zero) && high.is_at_least(&last)).then_some(a)?
             }
-            "Max" => Range::of(m.graph(), b?).is_at_most(&zero).then_some(a)?,
-            "Min" => Range::of(m.graph(), b?).is_at_least(&last).then_some(a)?,
+            "Max" => m.facts().interval(b?).is_at_most(&zero).then_some(a)?,
+            "Min" => m.facts().interval(b?).is_at_least(&last).then_some(a)?,
             _ => return Some(value),
         };
     }

@@ -5,7 +5,6 @@
 use onnx::{Node, ValueId, attrs};
 use tensor::{DType, Tensor};
 
-use crate::ranges::truth;
 use crate::{Match, Rewrite, Roots, Skip};
 
 pub(crate) static REWRITE: Rewrite =
@@ -55,7 +54,7 @@ fn conjunction(m: &mut Match<'_>) -> Result<Vec<ValueId>, Skip> {
         }
     }
     for (known, other) in [(a, b), (b, a)] {
-        if m.ty(other) == m.ty(y) && truth(m.graph(), known) == Some(true) {
+        if m.ty(other) == m.ty(y) && m.facts().truth(known) == Some(true) {
             return Ok(vec![other]);
         }
     }

@@ -157,7 +157,7 @@ pub(super) fn running(b: &mut Builder<'_>, node: &Node) -> Results {
     let (dtype, rank) = (b.dtype(x), b.rank(x));
     let axes: Vec<i64> = match node.input(1) {
         Some(axes) => {
-            let known = fold::known(b.graph, axes).and_then(|axes| axes.to_i64s());
+            let known = b.graph.facts().constant(axes).and_then(|axes| axes.to_i64s());
             known.ok_or(Lack::Because("its axes are computed"))?
         }
         None if node.int("noop_with_empty_axes", 0) != 0 => Vec::new(),

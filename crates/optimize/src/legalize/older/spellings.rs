@@ -29,7 +29,7 @@ fn drop_inputs(work: &mut Work<'_>, id: NodeId, index: usize) {
 
 /// Returns the integers of a value, if they are known.
 fn integers(work: &Work<'_>, value: ValueId) -> Option<Vec<i64>> {
-    onnx::fold::known(work.graph, value)?.to_i64s()
+    work.graph.facts().constant(value)?.to_i64s()
 }
 
 /// Converts `ReduceMax (x, axes)` → `ReduceMax <axes = …> (x)`.

@@ -2,10 +2,10 @@
 //! after their product, and a token mask is `(1 - mask) * lowest`, whose head and query axes are
 //! inserted one by one.
 
+use onnx::facts::is_finite;
 use onnx::{Attrs, Graph, NodeId, Op, Use, ValueId, attrs};
 use tensor::{DType, Dim, Tensor, Type};
 
-use crate::bounded::is_finite;
 use crate::rewrites::Scores;
 
 /// Converts the parts of attention at `id`.

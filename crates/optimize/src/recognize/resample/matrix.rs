@@ -2,7 +2,6 @@
 //! elements.
 
 use onnx::{Attrs, Graph, Node, ValueId, attrs};
-use rustc_hash::FxHashMap;
 use tensor::DType;
 
 use super::sized::{Sized, sized};
@@ -120,9 +119,9 @@ pub(super) fn filter(graph: &Graph, matrix: ValueId, is_left: bool) -> Option<Fi
     if !computed && graph.constant(matrix).is_none() {
         return None;
     }
-    let found = Evaluation::default().numbers(graph, matrix, 0)?;
+    let weights = graph.facts().approximate(matrix, LIMIT)?.to_f64s()?;
     let entry = |row: usize, column: usize| {
-        found.values[if is_left { column * from + row } else { row * to + column }]
+        weights[if is_left { column * from + row } else { row * to + column }]
     };
     let tolerance = TOLERANCE + rounding(graph.ty(matrix).dtype);
     let is = |filter: &Filter| {
@@ -152,140 +151,6 @@ pub(super) fn sized_of(graph: &Graph, mut matrix: ValueId, is_left: bool) -> Opt
         matrix = node.input(0)?;
     }
     sized(graph, matrix).filter(|_| is_turned == is_left)
-}
-
-/// A tensor of numbers.
-#[derive(Clone, Debug)]
-struct Numbers {
-    shape: Vec<usize>,
-    values: Vec<f64>,
-}
-
-impl Numbers {
-    /// Returns the number at `place`, the linear index in a shape that this tensor is broadcast to.
-    fn at(&self, shape: &[usize], mut place: usize) -> f64 {
-        let (mut index, mut stride) = (0, 1);
-        let missing = shape.len() - self.shape.len();
-        for axis in (0..shape.len()).rev() {
-            let (along, rest) = (place % shape[axis], place / shape[axis]);
-            place = rest;
-            if let Some(own) = axis.checked_sub(missing) {
-                index += if self.shape[own] == 1 { 0 } else { along * stride };
-                stride *= self.shape[own];
-            }
-        }
-        self.values[index]
-    }
-}
-
-/// The maximum depth of the evaluation.
-const DEPTH: usize = 64;
-
-/// An approximate evaluator of constants: not bit-exact, but accurate enough to identify a matrix.
-#[derive(Default)]
-struct Evaluation(FxHashMap<ValueId, Option<Numbers>>);
-
-impl Evaluation {
-    fn numbers(&mut self, graph: &Graph, value: ValueId, depth: usize) -> Option<Numbers> {
-        if let Some(known) = self.0.get(&value) {
-            return known.clone();
-        }
-        let found = if depth > DEPTH { None } else { self.evaluate(graph, value, depth) };
-        self.0.insert(value, found.clone());
-        found
-    }
-
-    fn evaluate(&mut self, graph: &Graph, value: ValueId, depth: usize) -> Option<Numbers> {
-        if !graph.value(value).name.is_empty() && graph.constant(value).is_some() {
-            return None;
-        }
-        if let Some(tensor) = graph.constant(value) {
-            #[expect(clippy::cast_precision_loss, reason = "positions are small")]
-            let ints = || Some(tensor.to_ints()?.into_iter().map(|v| v as f64).collect());
-            let values = tensor.to_f64s().or_else(ints)?;
-            return Some(Numbers { shape: tensor.shape().to_vec(), values });
-        }
-        let node = graph.node(graph.producer(value)?);
-        let shape = graph.ty(value).static_shape()?;
-        let shape: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
-        let (shape, name) = (shape?, node.op.name);
-        if !node.op.domain.is_empty() || shape.iter().product::<usize>() > LIMIT {
-            return None;
-        }
-        let mut operand = |index| self.numbers(graph, node.input(index)?, depth + 1);
-        let places = 0..shape.iter().product::<usize>();
-        let values = match name {
-            "Add" | "Sub" | "Mul" | "Div" | "Max" | "Min" | "Greater" | "GreaterOrEqual"
-            | "Less" | "LessOrEqual" | "Equal" | "And" | "Or" => {
-                let (a, b) = (operand(0)?, operand(1)?);
-                let each = |place| binary(name, a.at(&shape, place), b.at(&shape, place));
-                places.map(each).collect()
-            }
-            "Abs" | "Neg" | "Relu" | "Floor" | "Not" => {
-                operand(0)?.values.into_iter().map(|v| unary(name, v)).collect()
-            }
-            "Where" => {
-                let (test, a, b) = (operand(0)?, operand(1)?, operand(2)?);
-                let holds = |place| test.at(&shape, place) != 0.0;
-                let each = |place| if holds(place) { &a } else { &b }.at(&shape, place);
-                places.map(each).collect()
-            }
-            "Cast" if graph.ty(value).dtype.is_float() => operand(0)?.values,
-            "Cast" if graph.ty(value).dtype == DType::Bool => return None,
-            "Cast" => operand(0)?.values.into_iter().map(f64::trunc).collect(),
-            "Reshape" | "Squeeze" | "Unsqueeze" | "Identity" => operand(0)?.values,
-            "Transpose" => {
-                let a = operand(0)?;
-                let [rows, columns] = *a.shape.as_slice() else { return None };
-                let each = |place| a.values[(place % rows) * columns + place / rows];
-                places.filter(|_| node.ints("perm").is_none_or(|p| p == [1, 0])).map(each).collect()
-            }
-            "Expand" => {
-                let a = operand(0)?;
-                places.map(|place| a.at(&shape, place)).collect()
-            }
-            "ReduceSum" => {
-                let (a, axes) = (operand(0)?, operand(1)?);
-                let ([rows, columns], [0.0]) = (a.shape.as_slice(), axes.values.as_slice()) else {
-                    return None;
-                };
-                let sum = |column| (0..*rows).map(|row| a.values[row * columns + column]).sum();
-                (0..*columns).map(sum).collect()
-            }
-            _ => return None,
-        };
-        let values: Vec<f64> = values;
-        (values.len() == shape.iter().product::<usize>()).then_some(Numbers { shape, values })
-    }
-}
-
-fn unary(op: &str, v: f64) -> f64 {
-    match op {
-        "Abs" => v.abs(),
-        "Neg" => -v,
-        "Relu" => v.max(0.0),
-        "Floor" => v.floor(),
-        _ => 1.0 - v,
-    }
-}
-
-fn binary(op: &str, a: f64, b: f64) -> f64 {
-    let truth = |holds: bool| f64::from(u8::from(holds));
-    match op {
-        "Add" => a + b,
-        "Sub" => a - b,
-        "Mul" => a * b,
-        "Div" => a / b,
-        "Max" => a.max(b),
-        "Min" => a.min(b),
-        "Greater" => truth(a > b),
-        "GreaterOrEqual" => truth(a >= b),
-        "Less" => truth(a < b),
-        "LessOrEqual" => truth(a <= b),
-        "Equal" => truth(a == b),
-        "And" => a * b,
-        _ => a.max(b),
-    }
 }
 
 #[cfg(test)]

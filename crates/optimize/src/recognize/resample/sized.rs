@@ -260,24 +260,17 @@ impl<'g> Look<'g> {
         if let (Some(number), Some(size)) = (self.number(value), dim.as_known()) {
             return number == float(size);
         }
-        let content = self.operand(value, "Cast").and_then(|size| self.graph.content(size));
-        content.is_some_and(|content| content == std::slice::from_ref(dim))
+        self.graph.facts().size(value).as_ref() == Some(dim)
     }
 
-    /// Returns `true` if `value` is an iota that starts at `first`, with `dim` elements.
+    /// Returns `true` if `value` is an iota from `first` along an axis of size `dim`.
     fn counts(&self, value: ValueId, dim: &Dim, first: f64) -> bool {
         if let Some(numbers) = self.constant(value).and_then(Tensor::to_f64s) {
             let is_next = |(i, number): (i64, &f64)| *number == float(i) + first;
             return dim.as_known() == i64::try_from(numbers.len()).ok()
                 && (0..).zip(&numbers).all(is_next);
         }
-        let range = self.operand(value, "Cast").and_then(|range| self.node(range, "Range"));
-        let is = |index: usize, wanted: &Dim| {
-            let operand = range.and_then(|node| node.input(index));
-            let content = operand.and_then(|operand| self.graph.content(operand));
-            content.is_some_and(|content| content == std::slice::from_ref(wanted))
-        };
-        first == 0.0 && is(0, &Dim::Known(0)) && is(1, dim) && is(2, &Dim::Known(1))
+        first == 0.0 && self.graph.facts().is_iota(value, dim)
     }
 }
 

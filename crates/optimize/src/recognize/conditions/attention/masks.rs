@@ -1,13 +1,13 @@
 //! Masks and biases of attention scores in the form that `Attention` accepts.
 
+use onnx::facts::{Comparison, Triangle};
 use onnx::{Attrs, ValueId, attrs};
 use tensor::{DType, Dim, Tensor};
 
 use super::{Roles, missed};
-use crate::index_vectors::{Comparison, Element};
+use crate::index_vectors::Element;
 use crate::movement::{self, Atoms, Layout};
 use crate::recognize::found::Found;
-use crate::triangle::Triangle;
 use crate::{Match, Skip};
 
 /// The upper bound for the value of masked scores. Below it, their weights are zero.
@@ -95,7 +95,8 @@ impl Lengths {
             [(axis, atoms)] if **atoms == roles.batch => Some(*axis),
             _ => return None,
         };
-        let Comparison { op, left, right } = Comparison::of(m.graph(), mask)?;
+        let Comparison { op, left, right } = m.facts().comparison(mask)?;
+        let (left, right) = (Element::from_form(left)?, Element::from_form(right)?);
         // Either `position < count` or `count > position`.
         let (places, count, inclusive) = match op {
             "Less" => (left, right, false),
@@ -177,7 +178,7 @@ enum Seen {
 
 /// Classifies a mask that compares positions, for any sequence length.
 fn compared(m: &Match<'_>, mask: ValueId, layout: &Layout, roles: &Roles) -> Seen {
-    let triangle = Triangle::of(m.graph(), mask, &m.ty(mask).shape);
+    let triangle = m.facts().triangle(mask, &m.ty(mask).shape);
     let is_causal = triangle == Some(Triangle { upper: false, k: 0 });
     match is_causal && is_square(layout, roles) {
         true => Seen::Causal,

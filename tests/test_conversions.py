@@ -1,6 +1,7 @@
 """The numbers of the programs in `tests/primitives/conversions.py`.
 
-Those of weights in fewer bits are in `test_weights.py`. Models for any runtime need not run here.
+Programs with weights in fewer bits are in `test_weights.py`. Models for any runtime need not run
+here.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""`jax2onnx export`: the command line's way to `to_onnx`."""
+"""`jax2onnx export`: `to_onnx` on the command line."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Model files: repeatable to the byte, replaced whole or not at all."""
+"""Model files: reproducible to the byte, and replaced atomically."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def external(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights go to a data file, however few they are."""
+    """Stores weights in a data file, regardless of their size."""
     monkeypatch.setitem(_result.PLACEMENT, False, "external")
 
 
@@ -91,7 +91,7 @@ to_onnx(
 
 @pytest.mark.slow
 def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Whatever hash seed it has, and whatever ran before."""
+    """The bytes depend neither on the hash seed nor on earlier work."""
     (tmp_path / "script.py").write_text(SCRIPT)
     found = set()
     for seed, state in (("1", "cold"), ("2", "cold"), ("3", "warm")):
@@ -182,7 +182,7 @@ def test_a_killed_export_leaves_a_model_with_its_map(when: str, tmp_path: Path) 
     nodes = json.loads(shown.stdout)["nodes"]
     assert [node["op"] for node in nodes] == (["Sin"] if when == "before" else ["Cos", "Exp"])
     assert all(node["sources"] for node in nodes)
-    # The next export leaves nothing else.
+    # The next export removes everything else.
     export(jnp.tan, [(2,)], path, source_map=str(path) + ".map")
     assert sorted(contents(tmp_path)) == ["m.onnx", "m.onnx.map"]
 

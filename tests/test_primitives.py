@@ -1,4 +1,4 @@
-"""The numbers of the programs in `tests/primitives`; a row of the table without one is an error."""
+"""The numbers of the programs in `tests/primitives`; every row of the table must have a program."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ PROGRAMS = {
 }
 OTHERS = {Path(name).name for name in other_versions.PROGRAMS if not name.startswith("unsupp")}
 
-# Rows and columns of these results are determined only up to a factor whose absolute value is 1.
+# Rows and columns of these results are unique only up to a factor of absolute value 1.
 UP_TO_A_FACTOR = ("eig", "eigh", "schur", "svd")
 
 
@@ -73,13 +73,13 @@ def test_a_program(name: str, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 def magnitudes(tensor: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Absolute values in ascending order along the last axis, since columns come in any order."""
+    """Sorts absolute values along the last axis, because columns come in any order."""
     is_complex = tensor.ndim > len(shape)
     return np.sort(np.hypot(tensor[..., 0], tensor[..., 1]) if is_complex else np.abs(tensor))
 
 
 def names(jaxpr: Any) -> Iterator[str]:
-    """The primitives of a jaxpr and of those inside it."""
+    """Yields the primitives of a jaxpr and of its inner jaxprs."""
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
         for inner in jax.tree_util.tree_leaves(tuple(eqn.params.values())):

@@ -85,7 +85,7 @@ def test_rebuilt_modules_have_the_scopes_of_their_parts() -> None:
 
 @pytest.mark.slow
 def test_rebuilt_modules_are_recognised_by_their_settings() -> None:
-    """`nnx.vmap` and `eqx.filter_vmap` call copies of what they are given."""
+    """`nnx.vmap` and `eqx.filter_vmap` call copies of their modules."""
 
     class Stacked(eqx.Module):
         wide: eqx.nn.MLP
@@ -153,7 +153,7 @@ def test_what_ran_before_changes_nothing() -> None:
 
 
 def test_a_changed_model_is_traced_again() -> None:
-    """A jitted function that closes over a model would otherwise be taken from JAX's cache."""
+    """Otherwise, JAX would take a jitted function that closes over a model from its cache."""
     model = Net()
     fn = jax.jit(lambda x: model(x))
 

@@ -28,7 +28,7 @@ class Coder(nnx.Module):
 
 
 def initializers(path):
-    """Where the weights of a model are in the data file, by name; None if they are not."""
+    """Returns the locations of a model's weights in the data file by name, if they are there."""
     model = onnx.load(path, load_external_data=False)
     found = {}
     for tensor in model.graph.initializer:
@@ -204,7 +204,7 @@ def test_a_pattern_of_weights_may_be_about_one_of_the_models(tmp_path):
     with pytest.raises(jax2onnx.errors.InvalidInputError) as error:
         to_onnx_set(functions, tmp_path / "coder", weights={"head": "int8", "*": "int4"})
     assert "`head`, which matches no parameter of the 2 functions" in str(error.value)
-    # The option of one function is about that function.
+    # The option of one function applies only to that function.
     alone = {"whole": functions["whole"], "encode": (model.encode, [x], {"weights": weights})}
     with pytest.raises(jax2onnx.errors.InvalidInputError, match="no parameter of the function"):
         to_onnx_set(alone, tmp_path / "coder")

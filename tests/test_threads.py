@@ -1,4 +1,4 @@
-"""Exports in one thread do not show in others."""
+"""Exports in one thread do not affect other threads."""
 
 import functools
 import threading
@@ -24,7 +24,7 @@ X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
 @pytest.fixture
 def during() -> Iterator[Callable[[Callable[[], Any]], list[Any]]]:
-    """Has other threads run something each time that a `Block` is called while it is traced."""
+    """Makes other threads run something each time that a `Block` is called during tracing."""
 
     def arrange(work: Callable[[], Any]) -> list[Any]:
         results: list[Any] = []
@@ -137,7 +137,7 @@ def test_a_model_in_training_mode_can_be_called_while_it_is_exported(
 
 
 def test_a_model_that_is_reachable_twice_is_updated_once(during: Any) -> None:
-    """Half of it cannot be a copy: then none of it is."""
+    """A half of it cannot be a copy, so none of it is."""
     model, found = Net(), during(lambda: None)
     holder = [model]
 
@@ -176,7 +176,7 @@ def scaled(x: Any) -> Any:
 
 
 def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here after the model was called, which changes one."""
+    """They are read after the model was called, which changes one."""
     change = functools.partial(monkeypatch.setitem, globals(), "FACTOR", 3.0)
     monkeypatch.setattr(Block, "hook", staticmethod(lambda _: change()))
     model = to_onnx(as_a_global(Net(), scaled), [X])
@@ -184,7 +184,7 @@ def test_other_globals_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_copy_shares_stays_shared() -> None:
-    """A layer that stands in two places counts the calls of both."""
+    """A layer in two positions counts the calls of both."""
     net = Net()
     net.blocks[1] = net.blocks[0]
     _, count = run(to_onnx(lambda x: (net(x), net.blocks[0].calls.get_value()), [X]), [X])
@@ -206,7 +206,7 @@ def test_only_the_classes_of_the_model_are_wrapped() -> None:
 
 
 def made_here(x: Any) -> Any:
-    """Makes layers that it does not hold."""
+    """Creates layers that it does not hold."""
     return chosen()(x)
 
 
@@ -272,7 +272,7 @@ class Scale:
 
 
 class Counter:
-    """Counts calls, which run as they are."""
+    """Counts calls and passes them on unchanged."""
 
     def __init__(self) -> None:
         self.entered = self.left = 0

@@ -1,4 +1,4 @@
-"""`verify` names the first value that differs from JAX's; `allclose` says whether one does."""
+"""`verify` reports the first value that differs from JAX's; `allclose` is a predicate."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def _forget() -> Iterator[None]:
 
 
 def _spoil(primitive: str, scope: str = "") -> None:
-    """A rule that is off by one percent inside a scope."""
+    """Installs a rule with an error of one per cent inside a scope."""
 
     @jax2onnx.lowering(primitive, override=True)
     def spoiled(ctx: Any, *x: Any) -> Any:
@@ -39,7 +39,7 @@ def _spoil(primitive: str, scope: str = "") -> None:
 
 
 def _small_gpt(layers: int) -> Any:
-    # One size for all: what JAX compiled for one test serves the others.
+    # One size for all tests, so that they share JAX's compiled programs.
     return gpt(layers, width=8, heads=2, length=8)
 
 

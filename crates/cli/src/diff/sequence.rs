@@ -1,16 +1,17 @@
-//! What two sequences have in common.
+//! Alignment of two sequences.
 //!
-//! The `similar` crate bounds its work by a deadline, so what it finds depends on how busy the
-//! machine is. Here the number of differences is bounded, and a diff always says the same.
+//! The `similar` crate bounds its work by a deadline, so its result depends on the load of the
+//! machine. Here the number of differences is bounded instead, which makes a diff deterministic.
 
 use rustc_hash::FxHashMap;
 
-/// Sequences with more differences than this are not aligned: equal elements are paired in order of
-/// appearance.
+/// The maximum number of differences for an alignment. Beyond it, equal elements are paired in
+/// order of appearance.
 const THOROUGH: usize = 1000;
 
-/// Pairs of positions of equal elements: a longest common subsequence, unless there are more than
-/// [`THOROUGH`] differences. The work is bounded by the lengths times that number.
+/// Returns pairs of positions of equal elements. They form a longest common subsequence, unless
+/// there are more than [`THOROUGH`] differences. The work is bounded by the lengths times that
+/// number.
 pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
     let same = |(x, y): &(&T, &T)| x == y;
     let head = a.iter().zip(b).take_while(same).count();
@@ -24,8 +25,8 @@ pub(super) fn pairs<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(us
     found
 }
 
-/// Myers' greedy algorithm: the furthest point on each diagonal, for a growing number of differences.
-/// The first elements must differ.
+/// Finds a longest common subsequence with Myers' greedy algorithm: the furthest point on each
+/// diagonal, for a growing number of differences. The first elements must differ.
 fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
     let (n, m) = (a.len(), b.len());
     if n == 0 || m == 0 {
@@ -41,7 +42,7 @@ fn thorough<T: Copy + Eq>(a: &[T], b: &[T]) -> Option<Vec<(usize, usize)>> {
             let down =
                 at == middle - d || (at != middle + d && furthest[at - 1] < furthest[at + 1]);
             let mut x = if down { furthest[at + 1] } else { furthest[at - 1] + 1 };
-            // The diagonal may lie outside the grid.
+            // The diagonal may be outside the grid.
             let Some(mut y) = (x + middle).checked_sub(at) else { continue };
             while x < n && y < m && a[x] == b[y] {
                 x += 1;
@@ -87,7 +88,8 @@ fn walk_back<T: Copy + Eq>(
     found
 }
 
-/// The first of `a` with the first equal one of `b`, the second with the second, and so on.
+/// Pairs the first element of `a` with the first equal element of `b`, the second with the second,
+/// and so on.
 fn in_turn<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usize)> {
     let mut left: FxHashMap<T, Vec<usize>> = FxHashMap::default();
     for (at, element) in b.iter().enumerate().rev() {
@@ -101,7 +103,7 @@ fn in_turn<T: Copy + Eq + std::hash::Hash>(a: &[T], b: &[T]) -> Vec<(usize, usiz
 mod tests {
     use super::*;
 
-    /// The length of a longest common subsequence, by the textbook algorithm.
+    /// Returns the length of a longest common subsequence, by the textbook algorithm.
     fn longest(a: &[u8], b: &[u8]) -> usize {
         let mut row = vec![0; b.len() + 1];
         for x in a {

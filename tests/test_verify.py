@@ -12,7 +12,8 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import InvalidInputError, _graphs, allclose, to_onnx, verify
+from jax2onnx import InvalidInputError, allclose, to_onnx, verify
+from jax2onnx._checking import graph
 from models.nnx.gpt import Attention, gpt
 from provenance_of import line_of
 
@@ -299,7 +300,7 @@ def test_batches_of_values_find_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     model, args = _small_gpt(1)
     proto = to_onnx(model, list(args))
     whole = verify(model, proto, list(args))
-    monkeypatch.setattr(_graphs, "BATCH", 8000)
+    monkeypatch.setattr(graph, "BATCH", 8000)
     parts = verify(model, proto, list(args))
     assert (parts.message, parts.compared) == (whole.message, whole.compared)
 

@@ -11,7 +11,7 @@ import jax
 import jax.experimental
 import numpy as np
 
-from jax2onnx._objects import cells
+from jax2onnx._python.objects import cells
 
 
 def precision(*, double: bool) -> AbstractContextManager[Any]:

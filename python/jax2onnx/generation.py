@@ -20,10 +20,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jax2onnx import _genai, _progress, _set
-from jax2onnx._decoder_cache import Layout, invalid, layout_of, leaf_paths, with_dimensions
-from jax2onnx._inputs import Specs
-from jax2onnx._names import signature_of
+from jax2onnx._export import progress, to_onnx_set
+from jax2onnx._generation import genai
+from jax2onnx._generation.decoder_cache import (
+    Layout,
+    invalid,
+    layout_of,
+    leaf_paths,
+    with_dimensions,
+)
+from jax2onnx._tracing.inputs import Specs
+from jax2onnx._tracing.names import signature_of
 
 __all__ = ["Description", "save"]
 
@@ -156,8 +163,8 @@ def save(
                 "onnxruntime-genai expects certain names and types; use `cache_dtype` and "
                 "`extra_inputs` instead",
             )
-    _genai.check_search(search or {})
-    files = [] if tokenizer is None else _genai.tokenizer_files(tokenizer)
+    genai.check_search(search or {})
+    files = [] if tokenizer is None else genai.tokenizer_files(tokenizer)
     decoder = _Decoder(about, cache, cache_names, extra_inputs or {}, options, cache_dtype)
     if prefill is None:
         entries = {"model": decoder.entry("model", decode, one_token=one_token)}
@@ -167,9 +174,9 @@ def save(
             "decode": decoder.entry("decode", decode, one_token=True),
         }
     decoder.check_extra_inputs([decode] if prefill is None else [prefill, decode])
-    models = dict(_set.converted(entries))
+    models = dict(to_onnx_set.converted(entries))
     stages = {name: decoder.names[name] for name in entries}
-    text = _genai.config(
+    text = genai.config(
         about,
         stages,
         shared_buffer=not decoder.layout.grows,
@@ -177,18 +184,18 @@ def save(
         search=search or {},
     )
     name = os.fspath(folder)
-    readme = _genai.readme(
+    readme = genai.readme(
         about, list(stages), grows=decoder.layout.grows, has_tokenizer=bool(files)
     )
     files += [
-        (_genai.CONFIG, text.encode()),
+        (genai.CONFIG, text.encode()),
         (
-            _genai.README,
+            genai.README,
             readme.replace("{folder}", os.path.basename(os.path.abspath(name))).encode(),
         ),
     ]
-    _progress.stage("writing")
-    _set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
+    progress.stage("writing")
+    to_onnx_set.write(name, [(f"{stage}.onnx", model) for stage, model in models.items()], files)
     return name
 
 
@@ -235,7 +242,7 @@ class _Decoder:
         *,
         one_token: bool = False,
         is_prompt: bool = False,
-    ) -> _set.Entry:
+    ) -> to_onnx_set.Entry:
         """The function as one of a set."""
         arguments, cache_argument = self._arguments(name, fn)
         takes_cache = cache_argument is not None
@@ -255,7 +262,7 @@ class _Decoder:
             given = dict(zip(order, values, strict=True))
             used = given["position_ids"][0, 0] if needs_used else None
             past = {
-                (layer, kind): given[_genai.PAST.format(i=layer, kind=kind)]
+                (layer, kind): given[genai.PAST.format(i=layer, kind=kind)]
                 for layer, kind in layout.boundary()
                 if takes_cache
             }
@@ -284,7 +291,7 @@ class _Decoder:
                 for i in range(len(order))
             ]
         )
-        present = [_genai.PRESENT.format(i=i, kind=kind) for i, kind in layout.boundary()]
+        present = [genai.PRESENT.format(i=i, kind=kind) for i, kind in layout.boundary()]
         self.names[name] = (order, ["logits", *present])
         types = {key: "int64" for key in _KNOWN if key in inputs}
         outside: dict[str, Any] = {}
@@ -299,7 +306,7 @@ class _Decoder:
             "input_dtypes": types,
             "output_dtypes": outside,
         }
-        return _set.entry(name, run, list(inputs.values()), given)
+        return to_onnx_set.entry(name, run, list(inputs.values()), given)
 
     def _arguments(self, name: str, fn: Callable[..., Any]) -> tuple[list[str], str | None]:
         """The names of a function's arguments, and which of them is the cache."""
@@ -347,7 +354,7 @@ class _Decoder:
             found["position_ids"] = tokens
         if takes_cache:
             for (layer, kind), spec in self.layout.boundary().items():
-                found[_genai.PAST.format(i=layer, kind=kind)] = spec
+                found[genai.PAST.format(i=layer, kind=kind)] = spec
         for name in arguments:
             if name in self._extra:
                 found |= self._extra_leaves(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jax2onnx._core import GraphListing
-from jax2onnx._result import path_or_bytes
+from jax2onnx._export.result import path_or_bytes
 
 __all__ = ["UPDATE", "expect_golden", "expect_graph", "graph_text"]
 

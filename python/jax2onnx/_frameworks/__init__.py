@@ -14,7 +14,7 @@ from jax2onnx._frameworks.haiku import Haiku
 from jax2onnx._frameworks.keras import Keras
 from jax2onnx._frameworks.linen import PARAMETERS, Linen
 from jax2onnx._frameworks.nnx import NNX
-from jax2onnx._objects import once_per_type
+from jax2onnx._python.objects import once_per_type
 
 __all__ = [
     "BOOKS",

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from jax2onnx import _jax
 from jax2onnx._frameworks.framework import Framework, Holders
-from jax2onnx._objects import instance_dict
+from jax2onnx._python.objects import instance_dict
 
 
 def reports_error(callback: Any) -> bool:

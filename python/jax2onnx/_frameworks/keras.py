@@ -4,7 +4,7 @@ import sys
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework
-from jax2onnx._objects import instance_dict
+from jax2onnx._python.objects import instance_dict
 
 
 class Keras(Framework):

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from jax2onnx._frameworks.framework import Framework, Holders, Marks, Run
-from jax2onnx._objects import instance_dict
+from jax2onnx._python.objects import instance_dict
 
 #: The collection of parameters in a dictionary of variables.
 PARAMETERS = "params"

@@ -5,7 +5,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jax2onnx._objects import INSTALLED, global_variables
+from jax2onnx._python.objects import INSTALLED, global_variables
 
 
 class Namespace(dict[str, Any]):

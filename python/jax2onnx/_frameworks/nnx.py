@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from jax2onnx._core import Copier, Copies
 from jax2onnx._frameworks.framework import Framework, Isolated, Marks
 from jax2onnx._frameworks.namespace import Namespace, assigns_globals, globals_of
-from jax2onnx._objects import has_dict, slots
+from jax2onnx._python.objects import has_dict, slots
 
 
 class NNX(Framework):

@@ -1,11 +1,13 @@
 """The compiled part: from a traced function to an ONNX model."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final, NoReturn, Protocol, Self, final
 
 import numpy as np
+
+from jax2onnx._export.options import Boundary, Options
 
 __all__ = [
     "Attributes",
@@ -29,6 +31,7 @@ __all__ = [
     "assumptions",
     "before_inlining",
     "beyond_models",
+    "common_subsequence",
     "controls",
     "convert",
     "damage",
@@ -423,42 +426,19 @@ class LoweringContext:
 
 def convert(
     jaxpr: object,
+    options: Options,
+    boundary: Boundary,
     *,
-    model_name: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
     name_of: Callable[[object], str | None],
     rules: Sequence[tuple[str, Callable[..., Any], CodeType, tuple[str, str, int]]],
-    detail: str,
-    target: str,
-    opset: int | None = None,
-    inputs_as_nchw: Sequence[int] = ...,
-    outputs_as_nchw: Sequence[int] = ...,
-    input_types: Mapping[int, str] = ...,
-    output_types: Mapping[int, str] = ...,
-    defaults: dict[int, bool] = ...,
-    source_map: bool = False,
-    embed_sources: bool = False,
-    absolute_paths: bool = False,
     entry: object | None = None,
     function: tuple[str, str, int] | None = None,
-    calls: str | None = None,
-    record: str | None = None,
-    record_weights: bool = False,
-    results: bool = False,
-    operators: dict[str, str] = ...,
-    normalization_mode: str = "auto",
-    assume: list[str] = ...,
-    compute: list[tuple[str, str]] = ...,
-    weights: list[tuple[str, str]] = ...,
-    in_set: bool = False,
-    report_missed: bool = False,
-    fuel: int | None = None,
 ) -> Model:
     """Converts the `ClosedJaxpr` that `jax.make_jaxpr` returned.
 
-    Its equations are listed in the file `calls`; the program is written to the file `record`.
-    `fuel` is how many changes the optimiser may make, for tests: zero is none at all.
+    `name_of` returns the path of a parameter, or None. `rules` are those that users registered.
+    `entry` is the traceback of the call to `to_onnx`, `function` the file, name and first line of
+    the converted function.
     """
 
 def save_set(
@@ -569,6 +549,14 @@ def damage(path: str) -> str | None:
 def before_inlining(name: str) -> str | None:
     """The name that a node or a value of a function had in the function, if a runtime gave it
     another one when it inlined the function.
+    """
+
+def common_subsequence(
+    one: Sequence[int], other: Sequence[int], most: int
+) -> list[tuple[int, int]]:
+    """Pairs the positions of equal numbers in two sequences, ascending in both.
+
+    Sequences with more than `most` differences are aligned only in part.
     """
 
 def same_values(one: bytes, other: bytes) -> dict[str, str]:

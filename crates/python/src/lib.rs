@@ -62,7 +62,7 @@ mod _core {
     #[pymodule_export]
     use super::weight::{Safetensors, Weight};
     #[pymodule_export]
-    use super::{before_inlining, damage, explain, main, same_values};
+    use super::{before_inlining, common_subsequence, damage, explain, main, same_values};
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -118,6 +118,13 @@ fn same_values(one: PyBackedBytes, other: PyBackedBytes) -> PyResult<HashMap<Str
 #[pyfunction]
 fn before_inlining(name: &str) -> Option<&str> {
     cli::before_inlining(name)
+}
+
+/// Pairs the positions of equal numbers in two sequences, ascending in both. Sequences with more than
+/// `most` differences are aligned only in part.
+#[pyfunction]
+fn common_subsequence(one: Vec<u32>, other: Vec<u32>, most: usize) -> Vec<(usize, usize)> {
+    cli::common_subsequence(&one, &other, most)
 }
 
 /// Runs the command line `argv` (without the program's name) and returns the exit status.

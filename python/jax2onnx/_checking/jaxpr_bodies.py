@@ -8,6 +8,7 @@ import jax
 
 from jax2onnx import _core, _jax
 from jax2onnx._export.lowering_rules import registered
+from jax2onnx._export.options import Boundary, Options
 from jax2onnx._tracing.primitives import control
 from jax2onnx.errors import Jax2OnnxError
 
@@ -76,15 +77,19 @@ def converted(closed: Any) -> "Model | None":
     try:
         return _core.convert(
             closed,
-            model_name="body",
-            input_names=[f"in_{i}" for i in range(len(jaxpr.invars))],
-            output_names=[f"out_{i}" for i in range(len(jaxpr.outvars))],
+            Options(
+                model_name="body",
+                detail="sourcemap",
+                functions="none",
+                source_text=True,
+                keep_results=True,
+            ),
+            Boundary(
+                input_names=[f"in_{i}" for i in range(len(jaxpr.invars))],
+                output_names=[f"out_{i}" for i in range(len(jaxpr.outvars))],
+            ),
             name_of=lambda _: None,
             rules=registered(),
-            detail="sourcemap",
-            target="onnxruntime",
-            embed_sources=True,
-            results=True,
         )
     except Jax2OnnxError:
         return None

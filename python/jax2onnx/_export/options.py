@@ -5,7 +5,7 @@ import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import SupportsIndex
 
 import numpy as np
@@ -29,15 +29,43 @@ Layout = Sequence[int | str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """The inputs and outputs of a model, in the order of the pytrees' leaves.
+
+    Attributes:
+        input_names: The names of the inputs.
+        output_names: The names of the outputs.
+        inputs_as_nchw: The positions of inputs whose layout changes.
+        outputs_as_nchw: The positions of outputs whose layout changes.
+        input_types: The element types of inputs that differ from the function's, by position.
+        output_types: The element types of outputs that differ from the function's, by position.
+        defaults: The values of boolean inputs that may be omitted, by position.
+    """
+
+    input_names: Sequence[str]
+    output_names: Sequence[str]
+    inputs_as_nchw: Sequence[int] = ()
+    outputs_as_nchw: Sequence[int] = ()
+    input_types: dict[int, str] = field(default_factory=dict)
+    output_types: dict[int, str] = field(default_factory=dict)
+    defaults: dict[int, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """Checked options. `path` is set if the model is written to a file."""
+    """Checked options. The compiled half reads these attributes.
+
+    `path` is set if the model is written to a file. `keep_results` records the values that each
+    equation became, `in_set` allows patterns that match nothing, and `report_missed` collects the
+    operators that were nearly recognised. `fuel` limits the changes of the optimiser, for tests.
+    """
 
     model_name: str
-    opset: int | None
-    return_mode: str
+    opset: int | None = None
+    return_mode: str = "proto"
     detail: str
     functions: str
-    operators: Mapping[str, str]
+    operators: dict[str, str] = field(default_factory=dict)
     path: str | None = None
     self_contained: bool = False
     source_map: str | None = None
@@ -51,6 +79,10 @@ class Options:
     target: str = "onnxruntime"
     source_text: bool = False
     absolute_paths: bool = False
+    keep_results: bool = False
+    in_set: bool = False
+    report_missed: bool = False
+    fuel: int | None = None
 
     def check_sources(self, files: Mapping[str, str]) -> None:
         """Raises if the export would overwrite one of the user's files, given by description."""

@@ -4,7 +4,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import jax
@@ -12,7 +12,7 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._export import progress, result
 from jax2onnx._export.lowering_rules import registered
-from jax2onnx._export.options import Layout, Options, check_options, flag, positions
+from jax2onnx._export.options import Boundary, Layout, Options, check_options, flag, positions
 from jax2onnx._export.provenance_level import Level
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._tracing import concretization_errors
@@ -412,36 +412,26 @@ def convert(
     ):
         model = _core.convert(
             traced.jaxpr,
-            model_name=options.model_name,
-            opset=options.opset,
-            input_names=in_names,
-            output_names=out_names,
+            replace(
+                options,
+                keep_results=keep_results,
+                in_set=shared is not None,
+                report_missed=_log.isEnabledFor(logging.INFO),
+            ),
+            Boundary(
+                input_names=in_names,
+                output_names=out_names,
+                inputs_as_nchw=in_nchw,
+                outputs_as_nchw=out_nchw,
+                input_types=in_types,
+                output_types=out_types,
+                # An argument without a name is always given.
+                defaults={i: flag for i, flag in flags.items() if i >= positional},
+            ),
             name_of=traced.tree.name_of if shared is None else shared.names_in(traced.tree),
-            inputs_as_nchw=in_nchw,
-            outputs_as_nchw=out_nchw,
-            input_types=in_types,
-            output_types=out_types,
-            # An argument without a name is always given.
-            defaults={i: flag for i, flag in flags.items() if i >= positional},
-            detail=options.detail,
-            source_map=options.source_map is not None,
-            embed_sources=options.source_text,
-            absolute_paths=options.absolute_paths,
+            rules=registered(),
             entry=_jax.traceback(),
             function=function,
-            calls=options.calls,
-            record=options.record,
-            record_weights=options.record_weights,
-            rules=registered(),
-            results=keep_results,
-            operators=dict(options.operators),
-            normalization_mode=options.normalization_mode,
-            assume=list(options.assume),
-            compute=list(options.compute),
-            weights=list(options.weights),
-            in_set=shared is not None,
-            target=options.target,
-            report_missed=_log.isEnabledFor(logging.INFO),
         )
     for missed in model.missed:
         _log.info(missed)

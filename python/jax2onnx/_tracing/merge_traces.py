@@ -14,8 +14,7 @@ from typing import Any
 
 import jax
 
-from jax2onnx import _jax
-from jax2onnx._tracing.alignment import aligned
+from jax2onnx import _core, _jax
 from jax2onnx._tracing.functions import without_number
 from jax2onnx._tracing.jaxpr_keys import Keys
 from jax2onnx._tracing.primitives import called_by, fills
@@ -24,6 +23,9 @@ from jax2onnx._tracing.primitives import called_by, fills
 # counters and keys that the steps of several modules have in common. So may those that only fill
 # an array.
 _SMALL = 64
+
+# Traces with more differences than this are aligned only in part.
+_DIFFERENCES = 3_000
 
 Side = int
 BOTH: tuple[Side, Side] = (0, 1)
@@ -412,8 +414,11 @@ def _live(steps: Sequence[_Step], outputs: Sequence[int]) -> list[_Step]:
 
 def _columns(one: list[_Step], other: list[_Step]) -> list[_Column]:
     columns: list[_Column] = []
+    numbers: dict[object, int] = {}
+    keys = [[numbers.setdefault(s.key, len(numbers)) for s in side] for side in (one, other)]
     i = j = 0
-    for a, b in [*aligned([s.key for s in one], [s.key for s in other]), (len(one), len(other))]:
+    aligned = _core.common_subsequence(keys[0], keys[1], _DIFFERENCES)
+    for a, b in [*aligned, (len(one), len(other))]:
         if a > i or b > j:
             columns.append(_Column((one[i:a], other[j:b])))
         if a < len(one):

@@ -37,7 +37,7 @@ def test_every_row_has_a_program() -> None:
 
 
 def test_python_knows_the_ways_that_the_table_names() -> None:
-    assert set(expand.WAYS) == set(_core.expansions())
+    assert set(expand.EXPANSIONS) == set(_core.expansions())
     assert set(jaxpr_bodies.BODIES) == set(_core.controls())
 
 

@@ -130,7 +130,7 @@ def test_loops_are_looked_into() -> None:
     _spoil("sin")
     found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
     assert f"test_verify.py:{_line('in the loop')}:" in found.place
-    assert "inside: round 0 of `scan`" in found.message
+    assert "inside: iteration 0 of `scan`" in found.message
 
 
 def test_later_rounds_and_branches_are_looked_into() -> None:
@@ -150,7 +150,7 @@ def test_later_rounds_and_branches_are_looked_into() -> None:
     _spoil("exp")
     found = verify(fn, to_onnx(fn, [(2, 3)]), [X])
     assert f"test_verify.py:{_line('in the branch')}:" in found.place
-    assert "inside: round 2 of `while`\n  inside: branch 1 of `cond`" in found.message
+    assert "inside: iteration 2 of `while`\n  inside: branch 1 of `cond`" in found.message
 
 
 def test_called_functions_are_looked_into() -> None:

@@ -52,7 +52,8 @@ __all__ = [
 ]
 
 
-# Where each name is defined. Loading JAX takes a second, and the command line rarely needs it.
+# The module that defines each name. Loading JAX takes a second, and the command line rarely needs
+# it.
 _MODULES = {
     "_checking.allclose": ("allclose",),
     "_export.to_onnx": ("to_onnx",),

@@ -10,11 +10,11 @@ import numpy as np
 from jax2onnx import _jax
 from jax2onnx._checking import jaxpr_bodies
 from jax2onnx._checking.compare import Error, coarser, difference, statistics
-from jax2onnx._checking.cut_graph import Expected, Outcome, Pieces, Tolerances, computed_in
-from jax2onnx._checking.evaluate import Path, Step, evaluate, paths
+from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances, computed_in
+from jax2onnx._checking.evaluate import EquationResult, Path, evaluate, paths
 from jax2onnx._checking.findings import describe
 from jax2onnx._checking.graph import Graph, Type, as_types
-from jax2onnx._checking.locate import Finding, Pair, different_constants
+from jax2onnx._checking.locate import Finding, GraphPair, different_constants
 from jax2onnx._checking.matching import (
     ABSENT,
     GONE,
@@ -29,7 +29,7 @@ from jax2onnx._checking.matching import (
     same_types,
 )
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor, real_array
-from jax2onnx._checking.source_lines import Places
+from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
 from jax2onnx._checking.verification import Verification, agreement, error_tables, said_skipped
 from jax2onnx._export.result import skeleton, to_proto
@@ -51,18 +51,19 @@ class Subject:
 
 @dataclass(frozen=True)
 class _Tag:
-    """The equation that a value is the result of. The row is None for outputs."""
+    """The equation that computes a value. Outputs have no row."""
 
-    step: Step
+    step: EquationResult
     row: int | None
     result: int
 
 
-# By path and result: the row, the result in it, and the names of its values in the conversion.
+# By path and position of the result: the row, the result in it, and the names of its values in the
+# conversion.
 _ByPath = dict[tuple[Path, int], tuple[int, int, list[str]]]
 
 
-class Against:
+class JaxComparison:
     """The comparison of a model with JAX."""
 
     def __init__(
@@ -80,7 +81,7 @@ class Against:
         self._tolerances = tolerances
         self._without_functions = without_functions
         made = skeleton(subject.model)
-        self._places = Places(made)
+        self._source_lines = SourceLines(made)
         self._reference = Runnable(made)
         self._one, self._other = Graph.of(self._reference), Graph.of(runnable)
         feeds = [as_tensor(leaf) for leaf in subject.leaves]
@@ -112,7 +113,7 @@ class Against:
         names = [name for _, _, names in by_path.values() for name in names]
         times = Counter(self._matches[name].name for name in names if name in self._matches)
         times.update(self._other.outputs)
-        pieces = Pieces(
+        cut = CutGraph(
             self._other,
             self._given,
             self._other_types,
@@ -125,7 +126,7 @@ class Against:
         errors: dict[str, Error] = {}
         found: list[Outcome] = []
         compared, precision = 0, "float64"
-        for outcome in pieces.compare(self._expected(by_path, usable)):
+        for outcome in cut.compare(self._expected(by_path, usable)):
             precision = coarser(precision, outcome.precision)
             if outcome.error is not None:
                 errors[outcome.expected.reference] = outcome.error
@@ -135,17 +136,17 @@ class Against:
                 found.append(outcome)
             else:
                 compared += 1
-        if pieces.left:
-            self._skipped[LEFT] += pieces.left
-        idle = not_run(self._other, self._given, self._places)
+        if cut.left:
+            self._skipped[LEFT] += cut.left
+        idle = not_run(self._other, self._given, self._source_lines)
         self._skipped.update(idle)
         if self._other.functions:
             errors = self._inside_functions(errors)
-        tables = error_tables(errors, self._places)
+        tables = error_tables(errors, self._source_lines)
         if found:
             first = min(found, key=lambda outcome: outcome.number)
             others = len({outcome.expected.name for outcome in found} - {first.expected.name})
-            answer = self._explained(first, others, pieces)
+            answer = self._explained(first, others, cut)
         else:
             answer = self._added_up(compared, precision, whole=not idle)
         return replace(
@@ -158,11 +159,11 @@ class Against:
         )
 
     def _inside_functions(self, errors: Mapping[str, Error]) -> dict[str, Error]:
-        """The errors of values inside functions, relative to the conversion, instead of those of
-        calls.
+        """Replaces the errors of calls by those of the values inside the called functions, relative
+        to the conversion.
         """
         graph = Graph.of(Runnable(to_proto(self._subject.model)))
-        pair = Pair(
+        pair = GraphPair(
             graph.inlined(),
             self._other.inlined(),
             self._inputs,
@@ -179,7 +180,7 @@ class Against:
         return {name: error for name, error in errors.items() if name not in calls} | found
 
     def _usable(self, names: "set[str]") -> dict[str, Match]:
-        """The counterparts of those values of the conversion that can be compared."""
+        """Returns the counterparts of the values of the conversion that can be compared."""
         usable = {}
         for name in names:
             entry = self._matches.get(name)
@@ -195,7 +196,9 @@ class Against:
         return same_shape(self._types[name], other)
 
     def _by_path(self) -> _ByPath:
-        """The results of equations, by the path of the equation and the number of the result."""
+        """Returns the results of equations, by the path of the equation and the number of the
+        result.
+        """
         known: list[Path | None] = []
         found: _ByPath = {}
         # A body that runs once is part of the main graph, but JAX runs it as a whole.
@@ -212,7 +215,7 @@ class Against:
         return found
 
     def _expected(self, by_path: _ByPath, usable: Mapping[str, Match]) -> Iterator[Expected]:
-        """The values to compare, in program order."""
+        """Yields the values to compare, in program order."""
         sizes = self._sizes().__getitem__
         for step in evaluate(self._subject.closed, self._subject.leaves, sizes):
             if step.path:
@@ -221,7 +224,7 @@ class Against:
                 yield from self._results_of_all(step)
 
     def _equation(
-        self, step: Step, by_path: _ByPath, usable: Mapping[str, Match]
+        self, step: EquationResult, by_path: _ByPath, usable: Mapping[str, Match]
     ) -> Iterator[Expected]:
         for position, value in enumerate(step.values):
             known = by_path.get((step.path, position))
@@ -238,7 +241,7 @@ class Against:
                 yield Expected(self._matches[name].name, part, name, tag)
 
     def _why_not(self, names: Sequence[str], usable: Mapping[str, Match]) -> str | None:
-        """Why the result of an equation is not compared."""
+        """Returns the reason that the result of an equation is not compared, or None."""
         if not names:
             return GONE
         for name in names:
@@ -256,7 +259,7 @@ class Against:
         theirs = self._other.nodes[self._other.makers[self._matches[name].name]]
         return ours.op_type == theirs.op_type
 
-    def _results_of_all(self, step: Step) -> Iterator[Expected]:
+    def _results_of_all(self, step: EquationResult) -> Iterator[Expected]:
         pairs = zip(step.values, self._one.outputs, self._other.outputs, strict=True)
         for i, (value, name, other) in enumerate(pairs):
             array = as_tensor(value)
@@ -266,7 +269,7 @@ class Against:
             yield Expected(other, array, name, _Tag(step, None, i))
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes of dimension variables, as the shapes of the inputs tell them."""
+        """Returns the sizes of dimension variables, which follow from the shapes of the inputs."""
         pairs = zip(self._subject.closed.jaxpr.invars, self._subject.leaves, strict=True)
         return _jax.variables(
             (dim, size)
@@ -275,7 +278,7 @@ class Against:
         )
 
     def _added_up(self, compared: int, precision: str, *, whole: bool) -> Verification:
-        """Whether the outputs agree when the model computes all values itself."""
+        """Compares the outputs when the model computes all values itself."""
         outputs = self._other.outputs
         values = self._other.run(outputs, self._given, self._other_types)
         for name, expected in zip(outputs, self._outputs, strict=True):
@@ -303,8 +306,8 @@ class Against:
                 return Verification(ok=False, message=message, value=name, certainty=certainty)
         return agreement(compared, self._skipped, whole=whole)
 
-    def _explained(self, outcome: Outcome, others: int, pieces: Pieces) -> Verification:
-        """What is wrong: a rule, or what became of the model since."""
+    def _explained(self, outcome: Outcome, others: int, cut: CutGraph) -> Verification:
+        """Decides whether a rule is wrong or the model was changed after the export."""
         name = outcome.expected.reference
         graph = Graph.of(Runnable(to_proto(self._subject.model)))
         stops = self._fitting
@@ -317,10 +320,10 @@ class Against:
         entry = self._matches.get(name)
         finding = Finding(
             outcome,
-            pieces.nodes(outcome.expected.name),
+            cut.nodes(outcome.expected.name),
             references,
             different_constants(
-                graph, self._other, pieces.nodes(outcome.expected.name), references, "JAX"
+                graph, self._other, cut.nodes(outcome.expected.name), references, "JAX"
             ),
             {},
             by_name=entry is None or entry.by_name,
@@ -339,14 +342,14 @@ class Against:
     def _of_model(
         self, finding: Finding, graph: Graph, given: Mapping[str, np.ndarray], others: int
     ) -> Verification:
-        """The model was changed: what was exported computes the right value."""
+        """Describes a difference that is not in the exported model: the model was changed since."""
         outcome = finding.outcome
         stops = {self._matches[name].name for name in self._fitting}
         one = graph.part(outcome.expected.reference, self._fitting)
         other = self._other.part(outcome.expected.name, stops)
         given_other = dict(self._given) | as_types(outcome.operands, self._other_types)
         inputs = [(name, self._matches[name].name) for name in one.inputs if name in self._matches]
-        pair = Pair(
+        pair = GraphPair(
             one,
             other,
             inputs,
@@ -357,18 +360,18 @@ class Against:
         comparison = pair.compare()
         if comparison.findings:
             finding = pair.deepest(comparison.findings[0])
-        described = describe(finding, self._places, others, "the export")
+        described = describe(finding, self._source_lines, others, "the export")
         # A single node is to blame, or else one of several before the value.
         single = len(finding.nodes) == 1
         what = finding.nodes[0].op_type if single else finding.outcome.expected.name
         return described.answer(f"`{what}` differs from JAX", finding, self._skipped)
 
     def _of_rule(self, finding: Finding, others: int) -> Verification:
-        """The export itself computes another value than JAX: a rule or a rewrite is wrong."""
+        """Describes a difference that is in the exported model: a rule or a rewrite is wrong."""
         tag: _Tag = finding.outcome.expected.tag
         if (inner := self._inside(tag, finding)) is not None:
             return inner
-        described = describe(finding, self._places, others, "JAX")
+        described = describe(finding, self._source_lines, others, "JAX")
         if tag.row is None:
             what = f"the output `{finding.outcome.expected.name}` differs from JAX"
             return described.answer(what, finding, self._skipped)
@@ -380,21 +383,21 @@ class Against:
         return described.answer(f"`{tag.step.primitive}` differs from JAX", finding, self._skipped)
 
     def _inside(self, tag: _Tag, finding: Finding) -> Verification | None:
-        """The difference inside a loop, a branch or a function of the program, if it is there."""
+        """Returns the difference inside a loop, a branch or a function of the program, or None."""
         if tag.step.equation is not None:
-            return self._in_rounds(tag.step)
+            return self._in_body(tag.step)
         calls = [node for node in finding.references if self._one.function(node) is not None]
         if calls and self._without_functions is not None:
             subject = self._without_functions()
             runnable = Runnable(to_proto(subject.model))
-            answer = Against(subject, runnable, self._tolerances).run()
+            answer = JaxComparison(subject, runnable, self._tolerances).run()
             return None if answer else answer
         return None
 
-    def _in_rounds(self, step: Step) -> Verification | None:
-        """The difference in the first round, or in the branch, that returns something else."""
+    def _in_body(self, step: EquationResult) -> Verification | None:
+        """Returns the difference in the first iteration or branch whose results differ, or None."""
         known: dict[int, tuple[Model, Runnable] | None] = {}
-        for body in jaxpr_bodies.rounds(step.equation, step.operands):
+        for body in jaxpr_bodies.body_runs(step.equation, step.operands):
             if id(body.closed) not in known:
                 model = jaxpr_bodies.converted(body.closed)
                 made = None if model is None else (model, Runnable(to_proto(model)))
@@ -405,7 +408,7 @@ class Against:
             subject = Subject(body.closed, body.leaves, converted[0], (), ())
             if self._agrees(subject, converted[1]):
                 continue
-            answer = Against(subject, converted[1], self._tolerances).run()
+            answer = JaxComparison(subject, converted[1], self._tolerances).run()
             if not answer:
                 head, _, rest = answer.message.partition("\n")
                 message = f"{head}\n  inside: {body.what} `{step.primitive}`\n{rest}"
@@ -413,7 +416,7 @@ class Against:
         return None
 
     def _agrees(self, subject: Subject, runnable: Runnable) -> bool:
-        """Whether a body returns what JAX does."""
+        """Returns `True` if the results of a body agree with JAX's."""
         expected = _jax.function_of(subject.closed)(*subject.leaves)
         found = runnable.run([as_tensor(leaf) for leaf in subject.leaves])
         limits = self._tolerances
@@ -429,7 +432,7 @@ def _read(finding: Finding, operands: Mapping[str, np.ndarray]) -> dict[str, np.
 
 
 def _declared(runnable: Runnable) -> dict[str, Type]:
-    """The types that a model declares."""
+    """Returns the types that a model declares."""
     graph = runnable.proto.graph
     found = {}
     for value in (*graph.input, *graph.value_info, *graph.output):

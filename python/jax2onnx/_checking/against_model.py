@@ -10,9 +10,9 @@ from jax2onnx._checking.compare import coarser, difference, statistics
 from jax2onnx._checking.cut_graph import Tolerances
 from jax2onnx._checking.findings import describe
 from jax2onnx._checking.graph import Graph
-from jax2onnx._checking.locate import Comparison, Pair
+from jax2onnx._checking.locate import Comparison, GraphPair
 from jax2onnx._checking.runtime import Runnable
-from jax2onnx._checking.source_lines import Places
+from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
 from jax2onnx._checking.verification import (
     Verification,
@@ -49,7 +49,7 @@ def _compared(
     ordered = [arrays[value.name] for value in one.inputs]
     given, given_other = one.feeds(ordered), other.feeds(ordered)
     graph, graph_other = Graph.of(one).inlined(), Graph.of(other).inlined()
-    pair = Pair(
+    pair = GraphPair(
         graph,
         graph_other,
         list(zip(graph.inputs, graph_other.inputs, strict=True)),
@@ -58,13 +58,13 @@ def _compared(
         replace(tolerances, reference=REFERENCE),
     )
     comparison = pair.compare()
-    places = Places(reference)
-    places = places or Places(model)
-    idle = not_run(graph_other, given_other, places)
+    source_lines = SourceLines(reference)
+    source_lines = source_lines or SourceLines(model)
+    idle = not_run(graph_other, given_other, source_lines)
     comparison.skipped.update(idle)
-    by_line, by_module = error_tables(comparison.errors, places)
+    by_line, by_module = error_tables(comparison.errors, source_lines)
     if comparison.findings:
-        answer = _found(pair, comparison, places)
+        answer = _found(pair, comparison, source_lines)
     else:
         answer = _added_up(pair, comparison, given, given_other, tolerances, whole=not idle)
     return replace(
@@ -77,10 +77,10 @@ def _compared(
     )
 
 
-def _found(pair: Pair, comparison: Comparison, places: Places) -> Verification:
+def _found(pair: GraphPair, comparison: Comparison, source_lines: SourceLines) -> Verification:
     first, others = comparison.findings[0], len(comparison.findings) - 1
     finding = pair.deepest(first)
-    described = describe(finding, places, others, REFERENCE)
+    described = describe(finding, source_lines, others, REFERENCE)
     single = len(finding.nodes) == 1
     what = finding.nodes[0].op_type if single else finding.outcome.expected.name
     headline = f"`{what}` differs from the reference"
@@ -88,7 +88,7 @@ def _found(pair: Pair, comparison: Comparison, places: Places) -> Verification:
 
 
 def _added_up(
-    pair: Pair,
+    pair: GraphPair,
     comparison: Comparison,
     given: Mapping[str, np.ndarray],
     given_other: Mapping[str, np.ndarray],
@@ -96,7 +96,7 @@ def _added_up(
     *,
     whole: bool,
 ) -> Verification:
-    """Whether the outputs agree when the models compute all values themselves."""
+    """Compares the outputs when the models compute all values themselves."""
     one, other = pair.one, pair.other
     expected = one.run(one.outputs, given, one.types(one.outputs, given))
     found = other.run(other.outputs, given_other, other.types(other.outputs, given_other))

@@ -1,4 +1,4 @@
-"""`allclose`: whether a model returns what the function returns."""
+"""`allclose` compares the outputs of a model with the results of a function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def allclose(
         onnx_model_path: Another name of `model`.
 
     Returns:
-        Whether all outputs are close, and a message that says what differs.
+        `True` if all outputs are close, and a message that lists the differences.
     """
     if (model is None) == (onnx_model_path is None):
         raise InvalidInputError(
@@ -82,7 +82,9 @@ def compare(
     inputs_as_nchw: Layout,
     outputs_as_nchw: Layout,
 ) -> tuple[bool, str]:
-    """Whether the outputs that `run` gives are close to what `fn` returns, and what differs."""
+    """Compares the outputs of `run` with the results of `fn`. Returns `True` if they are close, and
+    a message that lists the differences.
+    """
     with _jax.precision(double=double):
         args, kwargs = arguments(inputs, input_params, double=double)
         check_arguments(signature_of(fn), args, kwargs, function_of(fn))
@@ -121,7 +123,9 @@ def compare(
 def arguments(
     inputs: Sequence[Any], input_params: Mapping[str, Any] | None, *, double: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of a function. Those that are not arrays are drawn at random."""
+    """Returns the arguments of a function. Specifications that are not arrays are filled with
+    random numbers.
+    """
     typed = Specs(double=double).all(inputs, input_params)
     tree: Any
     leaves, tree = jax.tree_util.tree_flatten(typed)

@@ -12,7 +12,7 @@ from jax2onnx._checking.runtime import is_float
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far apart two numbers may be: `atol + scale * largest + rtol * |expected|`.
+    """The largest permitted difference: `atol + scale * largest + rtol * |expected|`.
 
     `largest` is the largest finite number of the array. The difference of large numbers is only as
     accurate as they are.
@@ -25,8 +25,8 @@ class Tolerance:
 
 EXACT = Tolerance(0.0, 0.0)
 
-# By the element type that JAX computes in. Runtimes sum in a different order, and approximate
-# functions such as `exp` differently.
+# Tolerances by JAX's element type. Runtimes sum in a different order, and approximate functions
+# such as `exp` differently.
 BY_DTYPE = {
     "float64": Tolerance(1e-7, 1e-10, 1e-9),
     "float32": Tolerance(1e-3, 1e-6, 1e-4),
@@ -40,7 +40,7 @@ PRECISIONS = tuple(BY_DTYPE)
 
 
 def within(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array whose finite numbers are within the range of a float. Infinities stay."""
+    """Returns an array whose finite numbers are within the range of a float. Infinities stay."""
     if not is_float(dtype) or not is_float(array.dtype):
         return array
     info: Any = jax.numpy.finfo
@@ -51,13 +51,13 @@ def within(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def coarser(one: str, other: str) -> str:
-    """The coarser of two precisions. Types that are not listed count as bfloat16."""
+    """Returns the coarser of two precisions. Types that are not listed count as bfloat16."""
     known = [name if name in PRECISIONS else "bfloat16" for name in (one, other)]
     return max(known, key=PRECISIONS.index)
 
 
 def tolerance_of(precision: str, rtol: float | None, atol: float | None) -> Tolerance:
-    """The tolerance for floats. The user's values apply to all types except integers."""
+    """Returns the tolerance for floats. The user's values apply to all types except integers."""
     known = BY_DTYPE.get(precision, BY_DTYPE["bfloat16"])
     if rtol is None and atol is None:
         return known
@@ -73,9 +73,9 @@ def difference(
     precision: str | None = None,
     reference: str = "JAX",
 ) -> str | None:
-    """A description of how two arrays differ; None if they are the same.
+    """Describes the difference of two arrays. Returns None if they agree.
 
-    If `precision` is given, floats may have other types: they were computed in that precision.
+    With `precision`, floats may have different types: they were computed in that precision.
     """
     exact = expected.dtype.kind in "iub"
     if expected.dtype != found.dtype and (precision is None or exact or found.dtype.kind in "iub"):
@@ -119,7 +119,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class Error:
-    """How far a value is from the right one. Places where either is not finite do not count.
+    """The distance of a value from the expected one. Elements that are not finite in either do not
+    count.
 
     Attributes:
         largest: The largest absolute difference.
@@ -135,7 +136,7 @@ class Error:
 
 
 def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
-    """The error of a float; None for other types and for a different shape."""
+    """Returns the error of a float; None for other types and for a different shape."""
     if expected.shape != found.shape or expected.dtype.kind in "iubc" or not expected.size:
         return None
     a, b = _wide(expected), _wide(found)
@@ -149,7 +150,7 @@ def error_of(expected: np.ndarray, found: np.ndarray) -> Error | None:
 
 
 def not_finite(expected: np.ndarray, found: np.ndarray) -> str | None:
-    """Which numbers of `found` are NaN or infinite where those expected are not."""
+    """Counts the elements that are NaN or infinite only in `found`. Returns None for zero."""
     if expected.shape != found.shape or found.dtype.kind in "iub":
         return None
     a, b = _wide(expected), _wide(found)
@@ -168,7 +169,7 @@ def _apart(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Any
     with np.errstate(invalid="ignore"):
         allowed = tolerance.atol + tolerance.scale * largest + tolerance.rtol * np.abs(a)
         close = np.abs(a - b) <= allowed
-    # Infinities and NaN must be in the same places.
+    # Infinities and NaN must be at the same positions.
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     return ~np.where(finite & np.isfinite(b), close, same)
 
@@ -185,7 +186,9 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 def statistics(array: np.ndarray) -> str:
-    """An array on one line: its range, mean and spread, and how many of its elements are NaN."""
+    """Summarises an array on one line: range, mean, spread, and the numbers of NaN and infinite
+    elements.
+    """
     if array.size == 0:
         return "no elements"
     if array.dtype.kind == "b":

@@ -1,7 +1,6 @@
-"""Compares a graph with a reference piece by piece.
+"""Compares the values of a graph with a reference, each computed from the reference's operands.
 
-Every value is computed from the reference's operands, not from the graph's own. So a mistake shows
-in the piece that makes it and nowhere else, and rounding errors do not add up.
+A wrong node therefore affects only its own results, and rounding errors do not add up.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +17,7 @@ from jax2onnx._checking.graph import Graph, Type
 if TYPE_CHECKING:
     import onnx
 
-# For how many differing values the operands are kept.
+# The number of differing values whose operands are kept.
 _KEPT = 16
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "MatMulNBits", "DynamicQuantizeLSTM")
@@ -27,13 +26,13 @@ _QUANTISED = ("QLinear", "QGemm", "QAttention", "QuantizeLinear", "DequantizeLin
 
 @dataclass(frozen=True)
 class Expected:
-    """What a value should be.
+    """The expected value of a node's result.
 
     Attributes:
         name: Its name in the graph.
         array: The reference's value.
         reference: Its name in the reference.
-        tag: What it is about, for the caller.
+        tag: Data of the caller.
     """
 
     name: str
@@ -48,14 +47,14 @@ class Outcome:
 
     Attributes:
         number: Its position in the order of the reference.
-        expected: What it should be.
-        found: What it is; None if it cannot be computed.
-        apart: How it differs; empty if it does not.
-        error: How far it is off, for floats.
-        precision: What it was computed in.
-        operands: The values it was computed from, for some of those that differ.
-        unfit: Whether an operand is beyond the range of its element type in the graph, so that the
-            value cannot be right.
+        expected: The expected value.
+        found: The value; None if it cannot be computed.
+        apart: A description of the difference; empty if the values agree.
+        error: The error, for floats.
+        precision: The coarsest type of the computation.
+        operands: The values that it was computed from, for the first values that differ.
+        unfit: `True` if an operand is beyond the range of its element type in the graph, so that
+            the value cannot be right.
     """
 
     number: int
@@ -70,19 +69,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The user's tolerances, and what the reference is called."""
+    """The user's tolerances, and the name of the reference in messages."""
 
     rtol: float | None = None
     atol: float | None = None
     reference: str = "JAX"
 
 
-class Pieces:
+class CutGraph:
     """A graph that is cut at the values of a reference.
 
-    `stops` are the values that the reference provides. `kept` has for each of them others to keep,
-    since the reference computes it from those. `times` is how often a value is to be compared: it
-    may be several values of the reference. `typed` are the constants that have the same types in
+    `stops` are the values that the reference provides. `kept` lists for each of them the operands
+    of the reference, which are kept until then. `times` counts the comparisons of a value, which
+    may match several values of the reference. `typed` are the constants that have the same types in
     the reference.
     """
 
@@ -119,12 +118,12 @@ class Pieces:
             self._enter(target)
 
     def nodes(self, target: str) -> "list[onnx.NodeProto]":
-        """The nodes that compute a value from those of the reference."""
+        """Returns the nodes that compute a value from values of the reference."""
         nodes, _ = self.graph.needed([target], self.stops)
         return [self.graph.nodes[node] for node in nodes]
 
     def compare(self, expected: Iterator[Expected]) -> Iterator[Outcome]:
-        """Compares all values, in the order in which they can be computed."""
+        """Compares all values as soon as their operands are known."""
         size = 0
         for entry in expected:
             self._arrive(entry)
@@ -187,7 +186,9 @@ class Pieces:
                     self._values.pop(name, None)
 
     def _computed(self, targets: Sequence[str]) -> Iterator[tuple[str, np.ndarray | str]]:
-        """The values, or why there is none. If one cannot be computed, the others still can."""
+        """Yields the values, or the reasons that they cannot be computed. A failure does not affect
+        the others.
+        """
         if not targets:
             return
         try:
@@ -231,12 +232,12 @@ class Pieces:
             operands = {n: known[n] for n in self._needed(expected.name) if n in known}
         unfit = bool(apart) and self._is_unfit(expected.name)
         if not apart:
-            # What agrees is not looked at again.
+            # Drop values that agree.
             expected, found = Expected(expected.name, _NOTHING, expected.reference), None
         return Outcome(number, expected, found, apart, error, precision, operands, unfit)
 
     def _is_unfit(self, target: str) -> bool:
-        """Whether an operand is beyond the range of its element type in the graph."""
+        """Returns `True` if an operand is beyond the range of its element type in the graph."""
         _, given = self.graph.needed([target], self.stops)
         known = [name for name in given if name in self._values and name in self._types]
         return any(not _fits(self._values[name], self._types[name].dtype) for name in known)
@@ -246,8 +247,8 @@ class Pieces:
         return list(dict.fromkeys((*given, *self._operands.get(target, ()), *self._given)))
 
     def _precision(self, target: str, array: np.ndarray, nodes: "Sequence[onnx.NodeProto]") -> str:
-        """The coarsest type that a value is computed in. Operands are exact unless the graph has
-        them in a coarser type than the reference.
+        """Returns the coarsest type that a value is computed in. Operands are exact unless their
+        type in the graph is coarser than in the reference.
         """
         read = (name for node in nodes for name in node.input)
         names = [target, *(name for name in read if not self._is_exact(name))]
@@ -265,7 +266,7 @@ class Pieces:
 
 
 def computed_in(dtype: str, codes: Sequence[int], nodes: "Sequence[onnx.NodeProto]") -> str:
-    """The coarsest type of a computation: a type, ONNX's codes of others, and those of nodes."""
+    """Returns the coarsest of a type, of types given by ONNX's codes, and of the types in nodes."""
     import onnx
 
     casts = [a.i for n in nodes if n.op_type == "Cast" for a in n.attribute if a.name == "to"]

@@ -14,7 +14,7 @@ SizeOf = Callable[[str], int]
 
 
 @dataclass(frozen=True)
-class Step:
+class EquationResult:
     """The results of an equation.
 
     Attributes:
@@ -22,7 +22,7 @@ class Step:
         primitive: The name of its primitive.
         values: Its results.
         equation: The equation, if it has a body that JAX runs as a whole, else None.
-        operands: What such an equation reads.
+        operands: The operands of such an equation.
     """
 
     path: Path
@@ -32,7 +32,7 @@ class Step:
     operands: Sequence[Any] = ()
 
 
-def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Step]:
+def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[EquationResult]:
     """Runs a closed jaxpr and yields the results of its equations as they are computed, including
     those of called functions. The last step, without a path, has the results of the whole.
 
@@ -40,11 +40,11 @@ def evaluate(closed: Any, args: Sequence[Any], size_of: SizeOf) -> Iterator[Step
     as a whole. `size_of` has the sizes of symbolic dimensions.
     """
     results = yield from _Frame(closed.jaxpr, size_of, ()).run(list(closed.consts), list(args))
-    yield Step((), "", results)
+    yield EquationResult((), "", results)
 
 
 def paths(closed: Any) -> Iterator[Path]:
-    """The paths of the equations that `evaluate` yields."""
+    """Yields the paths of the equations that `evaluate` yields."""
     yield from _paths(closed.jaxpr, ())
 
 
@@ -91,9 +91,9 @@ class _Frame:
             results = self._primitive(eqn)
             if any(_has_jaxpr(value) for value in eqn.params.values()):
                 operands = [self._read(atom) for atom in eqn.invars]
-                yield Step(path, name, results, eqn, operands)
+                yield EquationResult(path, name, results, eqn, operands)
                 return results
-        yield Step(path, name, results)
+        yield EquationResult(path, name, results)
         return results
 
     def _primitive(self, eqn: Any) -> list[Any]:
@@ -106,7 +106,7 @@ class _Frame:
         if not any(_is_symbolic(value) for value in eqn.params.values()):
             return list(function(*values))
         if any(_has_jaxpr(value) for value in eqn.params.values()):
-            # A body has dimensions in many places, so let JAX substitute them.
+            # A body contains many dimensions, so let JAX substitute them.
             specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in invars]
             exported = jax.export.export(jax.jit(function))(*specs)
             return list(exported.call(*values))
@@ -115,7 +115,7 @@ class _Frame:
         return list(function(*values))
 
     def _settled(self, value: Any) -> Any:
-        """A parameter with its symbolic dimensions replaced by their sizes."""
+        """Replaces the symbolic dimensions of a parameter by their sizes."""
         if _jax.is_symbolic(value):
             return _jax.size(value, self._size_of)
         if isinstance(value, tuple | list):
@@ -125,7 +125,7 @@ class _Frame:
 
 
 def _last_reads(jaxpr: Any) -> list[list[Any]]:
-    """For each equation, the variables that nothing reads after it."""
+    """Returns for each equation the variables that no later equation reads."""
     kept = {atom for atom in jaxpr.outvars if not _jax.is_literal(atom)}
     last: list[list[Any]] = [[] for _ in jaxpr.eqns]
     for number in reversed(range(len(jaxpr.eqns))):
@@ -138,7 +138,7 @@ def _last_reads(jaxpr: Any) -> list[list[Any]]:
 
 
 def _is_symbolic(value: Any) -> bool:
-    """Whether a parameter has symbolic dimensions in it."""
+    """Returns `True` if a parameter contains symbolic dimensions."""
     if _jax.is_symbolic(value):
         return True
     if isinstance(value, tuple | list):

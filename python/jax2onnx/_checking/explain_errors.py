@@ -1,4 +1,4 @@
-"""Explains runtime errors by the lines of the exported program."""
+"""Explains runtime errors with the lines of the exported program."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,13 +32,13 @@ def explain_errors(model: Any) -> Iterator[None]:
 
 
 class _Note(str):
-    """A note of this module. Nested blocks recognise it and do not repeat it."""
+    """A note that this module added. Nested blocks do not repeat it."""
 
     __slots__ = ()
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error and those that led to it, as in a traceback, last first."""
+    """Returns an error and its causes, the last one first."""
     chain: list[BaseException] = []
     reason: BaseException | None = error
     while reason is not None and all(reason is not known for known in chain):
@@ -49,7 +49,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _is_of_runtime(error: BaseException) -> bool:
-    """Whether a runtime raised the error, by its type or by the code that raised it."""
+    """Returns `True` if a runtime raised the error, judging by its type and traceback."""
     origins = [type(error).__module__]
     traceback = error.__traceback__
     while traceback is not None:

@@ -1,4 +1,4 @@
-"""Says what differs, where it is, and how sure that is."""
+"""Descriptions of differences: the value, its source line, and the certainty of the finding."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 from jax2onnx._checking.compare import not_finite, statistics
 from jax2onnx._checking.locate import Finding
-from jax2onnx._checking.source_lines import Places
+from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.verification import Verification, said_skipped
 
 if TYPE_CHECKING:
     import onnx
 
-# How many operands, constants and nodes are listed.
+# The number of operands, constants and nodes that are listed.
 _LISTED = 4
 
 
@@ -30,7 +30,7 @@ class Described:
     certainty: str
 
     def answer(self, what: str, finding: Finding, skipped: Mapping[str, int]) -> Verification:
-        """What `verify` answers, with a headline."""
+        """Returns the result of `verify`, with a headline."""
         lines = [f"[value-differs] {what}"]
         lines += [self.place] if self.place else []
         lines += [*self.lines, *said_skipped(skipped)]
@@ -46,19 +46,19 @@ class Described:
         )
 
 
-def describe(finding: Finding, places: Places, others: int, reference: str) -> Described:
-    """A value that differs, with the node that computes it, its line, and its operands.
+def describe(finding: Finding, source_lines: SourceLines, others: int, reference: str) -> Described:
+    """Describes a value that differs, with its node, line and operands.
 
-    `others` is how many other values differ on their own.
+    `others` is the number of other values that differ on their own.
     """
     outcome = finding.outcome
-    name = places.known(outcome.expected.reference, outcome.expected.name)
+    name = source_lines.known(outcome.expected.reference, outcome.expected.name)
     node = finding.nodes[-1] if finding.nodes else None
-    lines = places.lines(name)
-    place = places.excerpt(name)
-    rule = places.rule(name)
+    lines = source_lines.lines(name)
+    place = source_lines.excerpt(name)
+    rule = source_lines.rule(name)
     module = lines[0].module if lines else ""
-    text = [f"  inside: {what}{_at(places, value)}" for what, value in finding.inside]
+    text = [f"  inside: {what}{_at(source_lines, value)}" for what, value in finding.inside]
     text += [f"  value: {outcome.expected.name}, {_type(outcome.found, outcome.expected.array)}"]
     if node is not None:
         text.append(f"  node:  {_node(node)}")
@@ -74,8 +74,8 @@ def describe(finding: Finding, places: Places, others: int, reference: str) -> D
     return Described(text, place, rule, _name(node), module, certainty)
 
 
-def _at(places: Places, name: str) -> str:
-    lines = places.lines(name)
+def _at(source_lines: SourceLines, name: str) -> str:
+    lines = source_lines.lines(name)
     return f", {lines[0]}" if lines and lines[0].file else ""
 
 

@@ -1,4 +1,4 @@
-"""Graphs of a model that can run on their own: the main graph, and the bodies of its nodes."""
+"""Graphs that can run on their own: the main graph of a model, and the bodies of its nodes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,19 +12,19 @@ from jax2onnx._checking.runtime import NODE_TYPES, Runnable, fetched, session_of
 if TYPE_CHECKING:
     import onnx
 
-# How many bytes of values are held at a time.
+# The number of bytes of values that are held at a time.
 BATCH = 1 << 28
 
-# How many nodes run first, before the sizes of their results are known.
+# The number of nodes in the first batch, before the sizes of results are known.
 _NODES = 256
 
-# What a computed value is called in a model that is also given the value.
+# The prefix of a computed value's name in a model that is also given the value.
 _MADE = "computed "
 
 
 @dataclass(frozen=True)
 class Type:
-    """What is known of a value: ONNX's code of the element type, and the sizes that are fixed."""
+    """The type of a value: ONNX's code of the element type, and the static sizes."""
 
     code: int
     dims: tuple[int | None, ...] | None
@@ -39,17 +39,17 @@ class Type:
 
 @dataclass
 class Graph:
-    """Nodes with everything that they need to run.
+    """Nodes with the constants, functions and operator versions that they need to run.
 
     Attributes:
         nodes: In the order of execution.
-        inputs: The names of the values that it is given. Bodies may also read outer values.
+        inputs: The names of its inputs. Bodies may also read outer values.
         outputs: The names of its results.
-        constants: The initializers that it can read.
+        constants: The initializers in scope.
         opsets: The versions of the operators, by domain.
         functions: The functions of the model, by domain and name.
-        folder: Where weights lie that are not in the model.
-        ir_version: The version of the format.
+        folder: The folder of external weights.
+        ir_version: The version of the file format.
     """
 
     nodes: "list[onnx.NodeProto]"
@@ -69,7 +69,7 @@ class Graph:
 
     @classmethod
     def of(cls, runnable: Runnable) -> "Graph":
-        """The main graph of a model."""
+        """Returns the main graph of a model."""
         proto = runnable.proto
         fed = [value.name for value in runnable.inputs]
         return cls(
@@ -84,12 +84,12 @@ class Graph:
         )
 
     def reads(self, node: int) -> list[str]:
-        """The values that a node reads, including those that its bodies read."""
+        """Returns the values that a node reads, including those that its bodies read."""
         return self._reads[node]
 
     def needed(self, targets: Iterable[str], stops: "set[str]") -> tuple[list[int], list[str]]:
-        """The nodes that compute `targets` from `stops`, inputs and constants, in order; and the
-        stops and inputs that they read.
+        """Returns the nodes that compute `targets` from `stops`, inputs and constants, in order,
+        and the stops and inputs that they read.
         """
         nodes: set[int] = set()
         given: dict[str, None] = {}
@@ -118,9 +118,9 @@ class Graph:
         types: Mapping[str, Type],
         stops: "set[str] | None" = None,
     ) -> dict[str, np.ndarray]:
-        """The values of `targets`, computed from what is given without optimisations.
+        """Computes `targets` from the given arrays, without optimisations.
 
-        Values in `stops` are not computed for others to read: those read what is given.
+        Nodes that read a value in `stops` read the given array instead of the computed one.
         """
         return self.program(targets, given, types, stops)(given)
 
@@ -131,7 +131,7 @@ class Graph:
         types: Mapping[str, Type],
         stops: "set[str] | None" = None,
     ) -> "Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]":
-        """Like `run`, for arrays that are given later, of the same types."""
+        """Returns a function that runs the graph on arrays of the same types as `given`."""
         stops = stops or set()
         targets = list(dict.fromkeys(targets))
         nodes, names = self.needed(targets, stops)
@@ -148,7 +148,7 @@ class Graph:
     def values(
         self, wanted: "set[str]", given: Mapping[str, np.ndarray], types: Mapping[str, Type]
     ) -> Iterator[tuple[str, np.ndarray]]:
-        """The values `wanted`, in the order in which they are computed, some at a time."""
+        """Yields the values `wanted` in the order of execution, computed in batches."""
         last = {name: i for i in range(len(self.nodes)) for name in self.reads(i)}
         live = dict(given)
         whole = any(name not in types for name in self.makers)
@@ -157,7 +157,7 @@ class Graph:
             end = min(start + count, len(self.nodes))
             made = [name for node in self.nodes[start:end] for name in node.output if name]
             kept = [n for n in made if n in wanted or last.get(n, -1) >= end]
-            # Nodes before this part have run: what they made is given.
+            # Nodes before this batch have run, so their results are given.
             stops = {name for name in live if self.makers.get(name, end) < start}
             results = self.run(kept, live, types, stops) if kept else {}
             yield from ((name, results[name]) for name in kept if name in wanted)
@@ -166,7 +166,7 @@ class Graph:
             start, count = end, max(1, min(4 * count, int(count * BATCH / max(size, 1))))
 
     def types(self, names: Sequence[str], given: Mapping[str, np.ndarray]) -> dict[str, Type]:
-        """The types of the values that onnxruntime knows as tensors, without running anything."""
+        """Returns the types that onnxruntime infers for tensors, without running the graph."""
         names = [name for name in dict.fromkeys(names) if name in self.makers]
         found = {name: Type(_code(array.dtype), array.shape) for name, array in given.items()}
         if not names:
@@ -234,24 +234,24 @@ class Graph:
         return model, restored
 
     def part(self, target: str, stops: "set[str]") -> "Graph":
-        """The nodes that compute one value from `stops`."""
+        """Returns the subgraph that computes one value from `stops`."""
         nodes, given = self.needed([target], stops)
         return replace(
             self, nodes=[self.nodes[node] for node in nodes], inputs=given, outputs=[target]
         )
 
     def constant(self, name: str) -> np.ndarray:
-        """The elements of an initializer."""
+        """Returns the elements of an initializer."""
         import onnx
 
         return onnx.numpy_helper.to_array(self.constants[name], self.folder or "")
 
     def function(self, node: "onnx.NodeProto") -> "onnx.FunctionProto | None":
-        """The function that a node calls."""
+        """Returns the function that a node calls, or None."""
         return self.functions.get((node.domain, node.op_type))
 
     def body(self, node: "onnx.NodeProto", attribute: str) -> "Graph":
-        """A graph inside a node. It may read the values that the node can."""
+        """Returns a graph inside a node. It may read the values in the node's scope."""
         (inner,) = (entry.g for entry in node.attribute if entry.name == attribute)
         return replace(
             self,
@@ -262,7 +262,7 @@ class Graph:
         )
 
     def called(self, node: "onnx.NodeProto") -> "Graph":
-        """The body of the function that a node calls."""
+        """Returns the body of the function that a node calls."""
         function = self.functions[node.domain, node.op_type]
         given = {entry.name: entry for entry in node.attribute}
         given = {entry.name: entry for entry in function.attribute_proto} | given
@@ -276,9 +276,8 @@ class Graph:
         )
 
     def inlined(self) -> "Graph":
-        """The graph with the bodies of functions in place of their calls. Values of a body are
-        named after the call: `/blocks.0/Block:/Block/Add_output_0`. Calls in branches and loops
-        stay.
+        """Inlines calls of functions. Values of a body are named after the call:
+        `/blocks.0/Block:/Block/Add_output_0`. Calls in branches and loops stay.
         """
         nodes: list[onnx.NodeProto] = []
         for node in self.nodes:
@@ -323,7 +322,7 @@ def _rename(node: "onnx.NodeProto", names: dict[str, str], prefix: str) -> None:
 
 
 def _bound(node: "onnx.NodeProto", given: "dict[str, onnx.AttributeProto]") -> "onnx.NodeProto":
-    """A node of a function whose attributes refer to those of the call."""
+    """Replaces references to attributes of the call in a function's node."""
     import onnx
 
     if not any(entry.ref_attr_name for entry in node.attribute):
@@ -352,7 +351,7 @@ def _reads(node: "onnx.NodeProto") -> Iterator[str]:
 
 
 def as_types(arrays: Mapping[str, np.ndarray], types: Mapping[str, Type]) -> dict[str, np.ndarray]:
-    """Arrays in the element types that a graph has for them."""
+    """Converts arrays to the element types of a graph."""
     return {name: _as_type(array, types.get(name)) for name, array in arrays.items()}
 
 

@@ -1,4 +1,4 @@
-"""The bodies of loops and branches of a program, converted on their own."""
+"""Bodies of loops and branches, converted on their own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Body:
-    """A round of a loop, or a branch that is taken."""
+    """An iteration of a loop, or a branch that is taken."""
 
     what: str
     closed: Any
     leaves: Sequence[Any]
 
 
-def rounds(eqn: Any, operands: Sequence[Any]) -> Iterator[Body]:
-    """What an equation with a body runs, in order."""
+def body_runs(eqn: Any, operands: Sequence[Any]) -> Iterator[Body]:
+    """Yields the runs of an equation's bodies, in order."""
     if (how := control(eqn)) is not None:
         yield from BODIES[how](eqn.params, operands)
 
@@ -46,7 +46,7 @@ def _scan(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
     for number in range(length):
         at = length - 1 - number if params["reverse"] else number
         leaves = [*operands[:constants], *carried, *(row[at] for row in rows)]
-        yield Body(f"round {number} of", body, leaves)
+        yield Body(f"iteration {number} of", body, leaves)
         carried = list(run(*leaves))[:count]
 
 
@@ -58,21 +58,21 @@ def _while(params: Any, operands: Sequence[Any]) -> Iterator[Body]:
     number = 0
     while True:
         asked = [*operands[:in_condition], *carried]
-        yield Body(f"the condition of round {number} of", condition, asked)
+        yield Body(f"the condition of iteration {number} of", condition, asked)
         if not bool(goes_on(*asked)[0]):
             return
         leaves = [*operands[in_condition : in_condition + in_body], *carried]
-        yield Body(f"round {number} of", body, leaves)
+        yield Body(f"iteration {number} of", body, leaves)
         carried = list(run(*leaves))
         number += 1
 
 
-# What equations run, by the names that the table of primitives has for how they run it.
+# The runs of bodies, by the name of the control flow in the table of primitives.
 BODIES = {"branches": _branch, "rounds": _scan, "while": _while}
 
 
 def converted(closed: Any) -> "Model | None":
-    """A body as a model; None if it cannot be one."""
+    """Converts a body to a model. Returns None if it cannot be converted."""
     jaxpr = closed.jaxpr
     try:
         return _core.convert(

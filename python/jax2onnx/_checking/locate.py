@@ -1,4 +1,4 @@
-"""Finds the node of a graph that computes something else than a reference graph does."""
+"""Finds the node of a graph whose result differs from that of a reference graph."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jax2onnx._checking.compare import Error, coarser, difference
-from jax2onnx._checking.cut_graph import Expected, Outcome, Pieces, Tolerances
+from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances
 from jax2onnx._checking.graph import Graph, as_types
 from jax2onnx._checking.matching import (
     ABSENT,
@@ -21,14 +21,14 @@ from jax2onnx._checking.matching import (
     same_shape,
     same_types,
 )
-from jax2onnx._checking.node_bodies import Round, Rounds, has_body
+from jax2onnx._checking.node_bodies import BodyRun, BodyRuns, has_body
 
 if TYPE_CHECKING:
     import onnx
 
 Program = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
-# How deeply bodies may be nested.
+# The largest nesting depth of bodies.
 _DEEPEST = 16
 
 
@@ -37,15 +37,15 @@ class Finding:
     """A value that differs although its operands are right.
 
     Attributes:
-        outcome: How it differs.
-        nodes: The nodes that compute it from what agrees.
+        outcome: The difference.
+        nodes: The nodes that compute it from values that agree.
         references: The reference's nodes that compute it.
-        constants: The constants that these nodes read and that differ, and how.
-        operands: What it is computed from, by name.
-        by_name: Whether it was matched by its name alone.
-        by_use: Whether it was matched by where it is used.
-        inside: The calls, branches and rounds around it, from the outside in, each with the name of
-            a value that the node around it computes in the reference.
+        constants: Descriptions of the constants of these nodes that differ, by name.
+        operands: The values that it is computed from, by name.
+        by_name: `True` if it was matched by its name alone.
+        by_use: `True` if it was matched by the node that reads it.
+        inside: The calls, branches and iterations around it, from the outside in, each with the
+            name of a value that the enclosing node computes in the reference.
     """
 
     outcome: Outcome
@@ -60,12 +60,12 @@ class Finding:
 
 @dataclass
 class Comparison:
-    """What comparing two graphs found.
+    """The result of comparing two graphs.
 
     Attributes:
-        findings: Those values that differ on their own, in the order of the reference.
-        compared: How many values were compared.
-        skipped: How many values of the reference were not, by reason.
+        findings: The values that differ on their own, in the order of the reference.
+        compared: The number of values that were compared.
+        skipped: The numbers of values that were not compared, by reason.
         errors: The error that each value adds, by its name in the reference.
         precision: The coarsest precision that a value is computed in.
     """
@@ -77,7 +77,7 @@ class Comparison:
     precision: str = "float64"
 
 
-class Pair:
+class GraphPair:
     """Two graphs whose values are compared: a reference and another one."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Pair:
             for name in usable
         }
         times = Counter(entry.name for entry in usable.values())
-        pieces = Pieces(
+        cut = CutGraph(
             self.other,
             self._given_other,
             self._other_types,
@@ -132,7 +132,7 @@ class Pair:
             same_types(self.one, self.other, self.matches),
         )
         found: list[Outcome] = []
-        for outcome in pieces.compare(self._expected(usable)):
+        for outcome in cut.compare(self._expected(usable)):
             result.compared += 1
             result.precision = coarser(result.precision, outcome.precision)
             name = outcome.expected.reference
@@ -143,11 +143,11 @@ class Pair:
                 result.compared -= 1
             elif outcome.apart:
                 found.append(outcome)
-        if pieces.left:
-            result.skipped[LEFT] += pieces.left
+        if cut.left:
+            result.skipped[LEFT] += cut.left
         found.sort(key=lambda outcome: outcome.number)
         for outcome in found:
-            result.findings.append(self._finding(outcome, usable, fitting, pieces))
+            result.findings.append(self._finding(outcome, usable, fitting, cut))
         return result
 
     def _usable(self, result: Comparison) -> dict[str, Match]:
@@ -178,10 +178,10 @@ class Pair:
             yield Expected(usable[name].name, array, name)
 
     def _finding(
-        self, outcome: Outcome, usable: Mapping[str, Match], fitting: "set[str]", pieces: Pieces
+        self, outcome: Outcome, usable: Mapping[str, Match], fitting: "set[str]", cut: CutGraph
     ) -> Finding:
         name = outcome.expected.reference
-        nodes = pieces.nodes(outcome.expected.name)
+        nodes = cut.nodes(outcome.expected.name)
         references, _ = self.one.needed([name], fitting)
         return Finding(
             outcome,
@@ -201,7 +201,7 @@ class Pair:
         )
 
     def _different_inputs(self, nodes: "Sequence[onnx.NodeProto]") -> dict[str, str]:
-        """Operands of a call that are constants, and differ."""
+        """Returns descriptions of the constant operands of a call that differ, by name."""
         names = {name for node in nodes for name in node.input}
         formals = set(self.one.inputs), set(self.other.inputs)
         found = {}
@@ -215,7 +215,7 @@ class Pair:
         return found
 
     def deepest(self, finding: Finding) -> Finding:
-        """The difference inside the body of a node, if it is the node that differs."""
+        """Descends into the body of the node that differs, if it has one."""
         if len(finding.nodes) > 1:
             finding = self._narrowed(finding)
         if len(finding.nodes) != 1 or len(finding.references) != 1 or self._depth > _DEEPEST:
@@ -224,7 +224,7 @@ class Pair:
         if not (has_body(self.one, reference) and has_body(self.other, node)):
             return finding
         name = finding.outcome.expected.reference
-        for current in self._rounds(finding.outcome.operands, reference, node):
+        for current in self._body_runs(finding.outcome.operands, reference, node):
             if not self._differs(current):
                 continue
             inner = self._inner(current)
@@ -235,7 +235,9 @@ class Pair:
         return finding
 
     def _narrowed(self, finding: Finding) -> Finding:
-        """The one value between others that agree that differs, if its use tells which it is."""
+        """Narrows a finding with several nodes to one value, matched by its consumers, if only one
+        differs.
+        """
         outcome = finding.outcome
         stops = {self.matches[name].name for name in self._fitting}
         one = self.one.part(outcome.expected.reference, self._fitting)
@@ -250,24 +252,24 @@ class Pair:
             n not in given_other for n in other.inputs
         ):
             return finding
-        pair = Pair(one, other, inputs, given, given_other, self._tolerances, by_use=True)
+        pair = GraphPair(one, other, inputs, given, given_other, self._tolerances, by_use=True)
         found = pair.compare().findings
         return found[0] if len(found) == 1 else finding
 
-    def _rounds(
+    def _body_runs(
         self,
         operands: Mapping[str, np.ndarray],
         reference: "onnx.NodeProto",
         node: "onnx.NodeProto",
-    ) -> Rounds:
+    ) -> BodyRuns:
         theirs = dict(self._given_other) | as_types(operands, self._other_types)
         counterpart = {entry.name: name for name, entry in self.matches.items()}
         ours = dict(self._given)
         ours |= {counterpart[name]: a for name, a in operands.items() if name in counterpart}
-        return Rounds((self.one, reference, ours), (self.other, node, theirs))
+        return BodyRuns((self.one, reference, ours), (self.other, node, theirs))
 
-    def _differs(self, current: Round) -> bool:
-        """Whether a round returns something else."""
+    def _differs(self, current: BodyRun) -> bool:
+        """Returns `True` if the results of a body's run differ."""
         one, other = current.one, current.other
         for graph, given in ((one, current.given), (other, current.given_other)):
             if id(graph) not in self._programs:
@@ -281,11 +283,11 @@ class Pair:
             for a, b in zip(one.outputs, other.outputs, strict=False)
         )
 
-    def _inner(self, current: Round) -> "Pair":
+    def _inner(self, current: BodyRun) -> "GraphPair":
         formals = list(zip(current.one.inputs, current.other.inputs, strict=False))
         outer = [(n, e.name) for n, e in self.matches.items() if n in current.given]
         inputs = [(n, n) for n in self._given if n in current.given and n in current.given_other]
-        return Pair(
+        return GraphPair(
             current.one,
             current.other,
             [*formals, *outer, *inputs],
@@ -303,7 +305,9 @@ def different_constants(
     references: "Sequence[onnx.NodeProto]",
     reference: str,
 ) -> dict[str, str]:
-    """The constants of the same name that nodes and those of the reference read and that differ."""
+    """Returns descriptions of the constants that differ, by name. Both nodes and references must
+    read them.
+    """
     found = {}
     theirs = {name for node in references for name in node.input}
     for name in dict.fromkeys(name for node in nodes for name in node.input):

@@ -1,4 +1,4 @@
-"""Which value of one graph is which value of another."""
+"""Matches the values of two graphs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,13 +8,13 @@ from jax2onnx import _core
 from jax2onnx._checking.graph import Graph, Type
 from jax2onnx._checking.runtime import is_float
 
-# Constants of at least this many bytes are known by their names.
+# Constants of at least this many bytes are matched by name.
 _LARGE = 1024
 
-# Operators whose operands may have changed places.
+# Commutative operators, whose operands may be swapped.
 _COMMUTATIVE = ("Add", "Mul", "Max", "Min", "Sum", "Mean", "And", "Or", "Xor", "Equal")
 
-# Why a value is not compared.
+# The reasons that a value is not compared.
 INSIDE = "is inside a function, whose results are compared"
 GONE = "became part of another operator"
 ABSENT = "has no counterpart in the model"
@@ -31,8 +31,8 @@ class Match:
 
     Attributes:
         name: Its name.
-        by_name: Whether only the names are the same, and not what computes them.
-        by_use: Whether only nodes whose results match read both in the same place.
+        by_name: `True` if only the names are the same, not the computations.
+        by_use: `True` if the values are matched only by their position in matched consumers.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Match:
 def match(
     one: Graph, other: Graph, inputs: Sequence[tuple[str, str]], *, by_use: bool = False
 ) -> dict[str, Match]:
-    """The counterparts in `other` of the values and constants of `one`. `inputs` are the pairs of
-    values that both are given.
+    """Returns the counterparts in `other` of the values and constants of `one`. `inputs` are the
+    pairs of corresponding inputs.
 
-    Values match if the same operators compute them from the same operands. The rest goes by names,
-    which most tools keep where they change the operators. With `by_use`, values also match if they
-    are used in the same way, which is no proof that they are the same.
+    Values match if the same operators compute them from the same operands. Other values are matched
+    by name, which most tools preserve when they replace operators. With `by_use`, values also match
+    by their consumers, which does not prove that they are the same.
     """
     same = _core.same_values(
         _skeleton(one, [pair[0] for pair in inputs]),
@@ -103,7 +103,7 @@ def _add_by_use(one: Graph, other: Graph, found: dict[str, Match]) -> None:
 def _inlined(
     one: Graph, other: Graph, found: Mapping[str, Match], taken: "set[str]"
 ) -> dict[str, Match]:
-    """Values of functions that a runtime inlined: the first call's in both graphs, and so on."""
+    """Matches values of functions that a runtime inlined, call by call in order."""
     ours, theirs = defaultdict(list), defaultdict(list)
     for name in one.makers:
         if ":/" in name:
@@ -125,7 +125,7 @@ def _inlined(
 
 
 def comparable(one: Type | None, other: Type | None) -> str | None:
-    """Why two values cannot be compared; None if they can."""
+    """Returns the reason that two values cannot be compared, or None."""
     if one is None or other is None:
         return NOT_A_TENSOR
     if one.code != other.code and not (is_float(one.dtype) and is_float(other.dtype)):
@@ -134,7 +134,7 @@ def comparable(one: Type | None, other: Type | None) -> str | None:
 
 
 def same_shape(one: Type, other: Type) -> bool:
-    """Whether two values can have the same shape."""
+    """Returns `True` if two values can have the same shape."""
     if one.dims is None or other.dims is None:
         return True
     return len(one.dims) == len(other.dims) and all(
@@ -143,7 +143,7 @@ def same_shape(one: Type, other: Type) -> bool:
 
 
 def same_types(one: Graph, other: Graph, matches: Mapping[str, Match]) -> "set[str]":
-    """The constants of `other` whose counterparts in `one` have the same element types."""
+    """Returns the constants of `other` whose counterparts in `one` have the same element types."""
     pairs = ((name, entry.name) for name, entry in matches.items() if name in one.constants)
     return {
         theirs

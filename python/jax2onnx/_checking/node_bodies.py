@@ -1,4 +1,4 @@
-"""The bodies of calls, branches and loops, with what each round is given."""
+"""Runs of the bodies of calls, branches and loops, with the inputs of each run."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Round:
+class BodyRun:
     """A run of the body of a node in two graphs.
 
     Attributes:
-        what: Which run it is.
+        what: A description of the run.
         one: The body in the reference.
         other: The body in the graph that is compared.
-        given: What the reference's body is given, by name, with the outer values that it reads.
-        given_other: What the other body is given.
+        given: The inputs of the reference's body, by name, with the outer values that it reads.
+        given_other: The inputs of the other body.
     """
 
     what: str
@@ -34,12 +34,12 @@ class Round:
 
 
 def has_body(graph: Graph, node: "onnx.NodeProto") -> bool:
-    """Whether something runs inside a node."""
+    """Returns `True` if a node has a body."""
     return graph.function(node) is not None or any(a.HasField("g") for a in node.attribute)
 
 
-class Rounds:
-    """The runs of a node of the reference, and of the same kind of node in another graph."""
+class BodyRuns:
+    """The runs of a node of the reference and of its counterpart in another graph."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rounds:
         self._other, self._other_node, self._given_other = other
         self._bodies: dict[str, tuple[Graph, Graph]] = {}
 
-    def __iter__(self) -> Iterator[Round]:
+    def __iter__(self) -> Iterator[BodyRun]:
         node, other = self._node, self._other_node
         if self._graph.function(node) and self._other.function(other):
             yield self._call()
@@ -59,13 +59,13 @@ class Rounds:
         elif node.op_type == "If":
             condition = bool(self._operand(0))
             branch = "then_branch" if condition else "else_branch"
-            yield self._round(f"in the {branch} of", branch, [])
+            yield self._body_run(f"in the {branch} of", branch, [])
         elif node.op_type == "Loop":
             yield from self._loop()
         elif node.op_type == "Scan":
             yield from self._scan()
 
-    def _call(self) -> Round:
+    def _call(self) -> BodyRun:
         one, other = self._graph.called(self._node), self._other.called(self._other_node)
         operands = [self._operand(i) for i in range(len(self._node.input))]
         theirs = []
@@ -74,7 +74,7 @@ class Rounds:
             theirs.append(self._other.constant(name) if known else self._given_other.get(name))
             if theirs[i] is None and i < len(operands):
                 theirs[i] = operands[i]
-        return Round(
+        return BodyRun(
             f"in {self._node.name or self._node.op_type}",
             one,
             other,
@@ -82,12 +82,12 @@ class Rounds:
             _named(other.inputs, theirs),
         )
 
-    def _round(self, what: str, attribute: str, formals: list[np.ndarray]) -> Round:
+    def _body_run(self, what: str, attribute: str, formals: list[np.ndarray]) -> BodyRun:
         if attribute not in self._bodies:
             one = self._graph.body(self._node, attribute)
             self._bodies[attribute] = one, self._other.body(self._other_node, attribute)
         one, other = self._bodies[attribute]
-        return Round(
+        return BodyRun(
             f"{what} {self._node.name or self._node.op_type}",
             one,
             other,
@@ -95,7 +95,7 @@ class Rounds:
             dict(self._given_other) | _named(other.inputs, formals),
         )
 
-    def _loop(self) -> Iterator[Round]:
+    def _loop(self) -> Iterator[BodyRun]:
         limit = self._operand(0)
         condition = self._operand(1)
         going = True if condition is None else bool(condition)
@@ -105,7 +105,7 @@ class Rounds:
         run = None
         while going and (count is None or number < count):
             formals = [np.array(number, np.int64), np.array(going), *carried]
-            current = self._round(f"in round {number} of", "body", formals)
+            current = self._body_run(f"in iteration {number} of", "body", formals)
             yield current
             body = current.one
             run = run or body.program(body.outputs, current.given, _types(body, current.given))
@@ -114,7 +114,7 @@ class Rounds:
             going, carried = bool(outputs[0]), outputs[1 : 1 + len(carried)]
             number += 1
 
-    def _scan(self) -> Iterator[Round]:
+    def _scan(self) -> Iterator[BodyRun]:
         attributes: dict[str, Any] = {a.name: list(a.ints) or a.i for a in self._node.attribute}
         operands: list[Any] = [self._operand(i) for i in range(len(self._node.input))]
         first = len(operands) - int(attributes["num_scan_inputs"])
@@ -126,7 +126,7 @@ class Rounds:
         for number in range(length):
             at = [length - 1 - number if reverse else number for reverse in backwards]
             slices = [np.take(a, i, x) for a, i, x in zip(scanned, at, axes, strict=True)]
-            current = self._round(f"in round {number} of", "body", [*state, *slices])
+            current = self._body_run(f"in iteration {number} of", "body", [*state, *slices])
             yield current
             body = current.one
             run = run or body.program(body.outputs, current.given, _types(body, current.given))

@@ -16,7 +16,7 @@ from jax2onnx._checking.runtime import Runnable
 from jax2onnx._export.options import Layout
 from jax2onnx.errors import InvalidInputError
 
-# Where the npm package is, if it is not where Node looks for it.
+# The environment variable with the folder of the npm package, if Node does not find it.
 PACKAGE = "ONNXRUNTIME_WEB"
 _SCRIPT = os.path.join(os.path.dirname(__file__), "onnxruntime_web.mjs")
 
@@ -50,7 +50,7 @@ def allclose_onnxruntime_web(
         outputs_as_nchw: As in the export.
 
     Returns:
-        Whether all outputs are close, and a message that says what differs.
+        `True` if all outputs are close, and a message that lists the differences.
     """
     runnable = Runnable(model)
     return compare(
@@ -68,7 +68,7 @@ def allclose_onnxruntime_web(
 
 
 def run(proto: Any, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of a model with all its weights, for inputs in their order."""
+    """Runs a self-contained model on inputs in their order, and returns its outputs."""
     node = shutil.which("node")
     if node is None:
         raise InvalidInputError(

@@ -27,9 +27,7 @@ NODE_TYPES = {f"tensor({name})": code for _, _, name, code in _core.element_type
 
 
 def _is_flag(declared: Any) -> bool:
-    """Whether an input is a boolean, which has a value of its own if it is not fed. Other inputs
-    with values are weights.
-    """
+    """Returns `True` for a boolean input with a default. Other inputs with defaults are weights."""
     kind = declared.type.tensor_type
     return kind.elem_type == NODE_TYPES["tensor(bool)"] and not kind.shape.dim
 
@@ -64,7 +62,7 @@ class Runnable:
         self.types_inside = _types_inside(self.proto)
 
     def _small(self, model: "onnx.ModelProto") -> "onnx.ModelProto":
-        """The model, or one whose weights are in files if it is too large for one message."""
+        """Moves the weights of a model that is too large for one message to files."""
         import onnx
 
         if sum(len(tensor.raw_data) for tensor in model.graph.initializer) < _MESSAGE:
@@ -78,14 +76,14 @@ class Runnable:
         return onnx.load(path, load_external_data=False)
 
     def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The values of the model's outputs."""
+        """Runs the model and returns its outputs."""
         copy, types = self._returning()
         pairs = zip(self.inputs, feeds, strict=True)
         given = {i.name: _checked(i, self.at_boundary(i, array)) for i, array in pairs}
         return fetched(session_of(copy, self.folder, optimised=True), given, types)
 
     def refused(self) -> Exception | None:
-        """Why onnxruntime does not load the model; None if it does."""
+        """Returns the error that onnxruntime raises on loading the model, or None."""
         try:
             session_of(self.proto, self.folder)
         except Exception as error:
@@ -93,7 +91,7 @@ class Runnable:
         return None
 
     def feeds(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """The inputs by name. Floats may come from another type than the model computes with."""
+        """Returns the inputs by name. Floats are converted to the model's types."""
         found = {}
         for declared, given in zip(self.inputs, arrays, strict=True):
             array = self.at_boundary(declared, given)
@@ -105,14 +103,14 @@ class Runnable:
         return found
 
     def at_boundary(self, declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
-        """A value of the function in the type that the export chose for it."""
+        """Converts a value of the function to the type that the export chose for it."""
         if self.types_inside.get(declared.name) == array.dtype.name:
             return array.astype(dtype_of(declared))
         return array
 
     def _returning(self) -> "tuple[onnx.ModelProto, list[np.dtype[Any] | None]]":
-        """A copy, and the types to restore: those that NumPy does not have are returned as 32-bit
-        floats.
+        """Returns a copy of the model whose outputs have NumPy's types, and the types to restore:
+        others are returned as 32-bit floats.
         """
         import onnx
 
@@ -131,26 +129,28 @@ class Runnable:
 
 
 def dtype_of(declared: "onnx.ValueInfoProto") -> np.dtype[Any]:
-    """The element type of an input or an output."""
+    """Returns the element type of an input or an output."""
     import onnx
 
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.type.tensor_type.elem_type))
 
 
 def _types_inside(proto: "onnx.ModelProto") -> dict[str, str]:
-    """The element types of the function where the model has other ones, by name."""
+    """Returns the function's element types of inputs and outputs where the model has different
+    ones, by name.
+    """
     found = {entry.key: entry.value for entry in proto.metadata_props}
     lines = found.get("pkg.jax2onnx.types", "").splitlines()
     return {name: dtype for name, _, dtype in (line.rpartition("=") for line in lines)}
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether the elements are floating-point numbers of any size."""
+    """Returns `True` for floating-point types of any size."""
     return bool(jax.numpy.issubdtype(dtype, np.floating))
 
 
 def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool = False) -> Any:
-    """An onnxruntime session. `folder` has the weights that are not in the model."""
+    """Creates an onnxruntime session. `folder` has the external weights."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -168,7 +168,7 @@ def session_of(model: "onnx.ModelProto", folder: str | None, *, optimised: bool 
 def fetched(
     session: Any, feeds: Mapping[str, np.ndarray], types: "Sequence[np.dtype[Any] | None]"
 ) -> list[np.ndarray]:
-    """The outputs of a session, in `types` where these are given."""
+    """Runs a session. Returns its outputs, converted to `types` where these are given."""
     given = {name: tensor_value(array) for name, array in feeds.items()}
     results = session.run_with_ort_values([o.name for o in session.get_outputs()], given)
     arrays = (result.numpy() for result in results)
@@ -176,7 +176,7 @@ def fetched(
 
 
 def tensor_value(array: np.ndarray) -> Any:
-    """An array as onnxruntime takes it."""
+    """Converts an array to an onnxruntime value."""
     import onnx
     import onnxruntime
 
@@ -189,7 +189,7 @@ def tensor_value(array: np.ndarray) -> Any:
 
 
 def _foreign(code: int) -> "np.dtype[Any] | None":
-    """The element type behind ONNX's code, if NumPy does not have it."""
+    """Returns the element type for ONNX's code if NumPy lacks it, or else None."""
     import onnx
 
     if code == 0:
@@ -218,7 +218,7 @@ def _checked(declared: "onnx.ValueInfoProto", array: np.ndarray) -> np.ndarray:
 
 
 def _from_ir(model: Any) -> "onnx.ModelProto":
-    # Whoever has such a model has imported its module.
+    # A program with such a model has imported its module.
     ir = sys.modules.get("onnx_ir")
     if ir is None or not isinstance(model, ir.Model):
         raise InvalidInputError(
@@ -231,15 +231,15 @@ def _from_ir(model: Any) -> "onnx.ModelProto":
 
 
 def as_tensor(value: Any) -> np.ndarray:
-    """The tensor for a value at a model's boundary: complex numbers have a trailing axis of size
-    two, and PRNG keys are their integers.
+    """Converts an input or output to a tensor. Complex numbers get a trailing axis of size two, and
+    PRNG keys become their integers.
     """
     array = real_array(value)
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
 def real_array(value: Any) -> np.ndarray:
-    """A value as an array of numbers: PRNG keys are their integers."""
+    """Converts a value to an array of numbers. PRNG keys become their integers."""
     if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     return np.asarray(value)

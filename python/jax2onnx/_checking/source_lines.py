@@ -1,4 +1,4 @@
-"""Where the values of a model come from."""
+"""The source lines of a model's values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +19,12 @@ class Line:
     module: str
 
     def __str__(self) -> str:
-        """The line and its function."""
+        """Returns the line and its function."""
         return f"{self.file}:{self.line} in {self.function}" if self.file else ""
 
 
-class Places:
-    """Where the values of a model come from, as far as its source map says."""
+class SourceLines:
+    """The source lines of a model's values, according to its source map."""
 
     def __init__(self, model: Any) -> None:
         self._model = path_or_bytes(model)
@@ -34,16 +34,16 @@ class Places:
             self._map = None
 
     def __bool__(self) -> bool:
-        """Whether there is a source map."""
+        """Returns `True` if there is a source map."""
         return self._map is not None
 
     def known(self, *names: str) -> str:
-        """The first of some names that the map has, or else the first."""
+        """Returns the first of some names that the map contains, or else the first."""
         found = self._map
         return next((n for n in names if found is not None and found.lookup(_own(n))), names[0])
 
     def lines(self, name: str) -> list[Line]:
-        """The lines that a value comes from, its own first."""
+        """Returns the lines that a value comes from, its own first."""
         found = self._map.lookup(_own(name)) if self._map is not None else []
         return [
             Line(source.site.file, source.site.line, source.site.function, source.scope)
@@ -53,12 +53,12 @@ class Places:
         ]
 
     def rule(self, name: str) -> str:
-        """The rule or rewrite that emitted the node that computes a value."""
+        """Returns the rule or rewrite that emitted the node that computes a value."""
         found = self._map.lookup(_own(name)) if self._map is not None else []
         return found[0].rule if found else ""
 
     def excerpt(self, name: str) -> str:
-        """The place of a value with an excerpt of the source."""
+        """Returns the location of a value with an excerpt of the source."""
         if self._map is None:
             return ""
         text = _core.explain(self._model, _own(name)) or ""
@@ -68,5 +68,5 @@ class Places:
 
 
 def _own(name: str) -> str:
-    """The name of a value in the function that it is in."""
+    """Returns the name of a value in the function that it is in."""
     return name[name.rindex(":/") + 1 :] if ":/" in name else name

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jax2onnx._checking.graph import Graph
-from jax2onnx._checking.source_lines import Places
+from jax2onnx._checking.source_lines import SourceLines
 
 if TYPE_CHECKING:
     import onnx
 
-# For how many bodies there is a reason of their own.
+# The number of bodies that get a reason of their own.
 _LISTED = 8
 
 
@@ -31,8 +31,10 @@ class _Body:
     outer: int | None
 
 
-def not_run(graph: Graph, given: Mapping[str, np.ndarray], places: Places) -> Counter[str]:
-    """Returns how many values are in bodies that do not run for some inputs, by reason."""
+def not_run(
+    graph: Graph, given: Mapping[str, np.ndarray], source_lines: SourceLines
+) -> Counter[str]:
+    """Counts the values in bodies that do not run for the given inputs, by reason."""
     marking = _Marking()
     nodes, flags = marking.marked(graph.inlined(), None)
     if not flags:
@@ -44,15 +46,15 @@ def not_run(graph: Graph, given: Mapping[str, np.ndarray], places: Places) -> Co
     for body in sorted(idle):
         about = marking.bodies[body]
         if about.outer not in idle and (count := _values(about.nodes)):
-            found[_reason(about, places)] += count
+            found[_reason(about, source_lines)] += count
     if len(found) > _LISTED:
         return Counter({"is in a branch or a loop that did not run": found.total()})
     return found
 
 
-def _reason(body: _Body, places: Places) -> str:
+def _reason(body: _Body, source_lines: SourceLines) -> str:
     node = body.node
-    known = (places.lines(name) for name in (node.name, *node.output) if name)
+    known = (source_lines.lines(name) for name in (node.name, *node.output) if name)
     lines = next(filter(None, known), [])
     at = f" ({lines[0]})" if lines and lines[0].file else ""
     return f"is in the {body.attribute} of {node.name or node.op_type}{at}, which did not run"

@@ -1,4 +1,4 @@
-"""What `verify` answers."""
+"""The result of `verify`."""
 
 import json
 import math
@@ -10,17 +10,17 @@ from typing import Any
 from jax2onnx import _core
 from jax2onnx._checking.compare import Error
 from jax2onnx._checking.runtime import Runnable
-from jax2onnx._checking.source_lines import Line, Places
+from jax2onnx._checking.source_lines import Line, SourceLines
 from jax2onnx._export.result import path_or_bytes
 
 
 @dataclass(frozen=True)
 class LineError:
-    """How much a line, or a module, adds to the error of a model.
+    """The error that a line, or a module, contributes to a model.
 
     Attributes:
         place: `file:line in function`, or the module's path.
-        values: How many values of the model it computes.
+        values: The number of values of the model that it computes.
         maximum: The largest difference of a number.
         mean: The mean difference.
         signal_to_noise: In decibels; infinite if nothing differs.
@@ -35,23 +35,23 @@ class LineError:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify` found; true if the model computes what the function computes.
+    """The result of `verify`. It is true if the model computes the same as the function.
 
     Attributes:
-        ok: Whether all compared values are the same.
-        message: What was found, as text.
+        ok: `True` if all compared values agree.
+        message: A description of the result.
         value: The name of the first value of the model that differs.
         place: The expression in the user's program that it comes from: `  --> file:line` and an
             excerpt.
         rule: The rule that lowered it, with its line.
-        compared: How many values were compared.
-        skipped: How many values of the function were not compared.
+        compared: The number of values that were compared.
+        skipped: The number of values of the function that were not compared.
         node: The name of the node that computes the value, or of the last of several.
         module: The module that the line runs for.
-        certainty: How sure it is that this node is the culprit.
-        skipped_because: How many values were not compared, by reason.
-        by_line: What each line adds to the error, the largest first.
-        by_module: What each module adds.
+        certainty: The certainty that this node is the culprit.
+        skipped_because: The numbers of values that were not compared, by reason.
+        by_line: The error of each line, the largest first.
+        by_module: The error of each module, the largest first.
     """
 
     ok: bool
@@ -69,19 +69,19 @@ class Verification:
     by_module: tuple[LineError, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether all values are the same."""
+        """Returns `True` if all compared values agree."""
         return self.ok
 
     def __str__(self) -> str:
-        """What was found."""
+        """Returns the message."""
         return self.message
 
     def to_json(self) -> str:
-        """Everything as JSON. A signal without noise has no signal to noise ratio."""
+        """Returns the result as JSON. Infinite signal-to-noise ratios are null."""
         return json.dumps(_finite(asdict(self)), indent=2)
 
     def table(self, limit: int = 20) -> str:
-        """What each line and each module adds to the error, as text."""
+        """Formats the errors of lines and modules as tables."""
         parts = []
         for title, rows in (("line", self.by_line), ("module", self.by_module)):
             parts.append(f"{'maximum':>10} {'mean':>10} {'SNR dB':>7} {'values':>6}  {title}")
@@ -107,7 +107,7 @@ def _finite(value: Any) -> Any:
 
 
 def _cannot_run(model: Any, error: Exception) -> Verification:
-    """The answer for a model that onnxruntime does not accept, with the line of the node."""
+    """Returns the result for a model that onnxruntime rejects, with the line of the node."""
     reason = str(error).strip()
     explained = _core.explain(path_or_bytes(model), reason)
     lines = ["[cannot-run] onnxruntime cannot run the model", f"  {reason}"]
@@ -117,7 +117,7 @@ def _cannot_run(model: Any, error: Exception) -> Verification:
 
 @contextmanager
 def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
-    """Adds an answer if what is done with a model fails because onnxruntime does not load it."""
+    """Adds a result to `answers` if the block fails because onnxruntime cannot load the model."""
     try:
         yield
     except Exception:
@@ -128,7 +128,9 @@ def answering(model: Any, answers: list[Verification]) -> Iterator[None]:
 
 
 def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Verification:
-    """The answer for a model whose values agree. If not all of it ran, the headline says less."""
+    """Returns the result for a model whose values agree. The headline claims less if not all of it
+    ran.
+    """
     what = "values" if whole else "compared values"
     without = f", {sum(skipped.values())} not compared" if skipped else ""
     lines = [f"all {what} agree: {compared} compared{without}", *said_skipped(skipped)]
@@ -136,7 +138,7 @@ def agreement(compared: int, skipped: Mapping[str, int], *, whole: bool) -> Veri
 
 
 def said_skipped(skipped: Mapping[str, int]) -> list[str]:
-    """How many values were not compared, and why."""
+    """Returns lines with the numbers of values that were not compared, by reason."""
     return [
         f"  not compared: {f'1 value that {why}' if n == 1 else f'{n} values that {_plural(why)}'}"
         for why, n in skipped.items()
@@ -149,13 +151,13 @@ def _plural(why: str) -> str:
 
 
 def error_tables(
-    errors: Mapping[str, Error], places: Places
+    errors: Mapping[str, Error], source_lines: SourceLines
 ) -> tuple[tuple[LineError, ...], tuple[LineError, ...]]:
-    """What each line and each module adds, from the errors of values."""
+    """Sums the errors of values by line and by module."""
     lines: dict[str, list[Error]] = {}
     modules: dict[str, list[Error]] = {}
     for name, error in errors.items():
-        found = places.lines(name)
+        found = source_lines.lines(name)
         own = found[0] if found else Line("", 0, "", "")
         lines.setdefault(str(own) or "(unknown line)", []).append(error)
         modules.setdefault(own.module or "(the model itself)", []).append(error)

@@ -1,4 +1,4 @@
-"""`verify`: finds the first value of a model that differs from JAX's."""
+"""`verify` finds the first value of a model that differs from JAX's."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from jax2onnx import _core, _jax
-from jax2onnx._checking.against_jax import Against, Subject
+from jax2onnx._checking.against_jax import JaxComparison, Subject
 from jax2onnx._checking.against_model import compare_models
 from jax2onnx._checking.allclose import arguments
 from jax2onnx._checking.cut_graph import Tolerances
@@ -38,9 +38,9 @@ def verify(
 
     The function is traced and evaluated equation by equation. Every value of the model is computed
     in ONNX Runtime, without optimisations, from JAX's operands. So the first value that differs is
-    where a mistake is made, not where it becomes visible. If it is in a function, a branch or a
-    loop, the body is searched in the same way. The model may have been changed since its export:
-    quantised, converted to another precision, or optimised.
+    the one that is computed incorrectly, not one that inherits the error. If it is in a function, a
+    branch or a loop, the body is searched in the same way. The model may have been changed since
+    its export: quantised, converted to another precision, or optimised.
 
     Args:
         fn: The function that the model was exported from, or a model that is right.
@@ -54,7 +54,7 @@ def verify(
         outputs_as_nchw: As in the export.
 
     Returns:
-        What was found. It is true if nothing differs, and prints as a message.
+        Returns the message. It is true if nothing differs, and prints as a message.
     """
     if not callable(fn):
         return _against_model(fn, model, inputs, Tolerances(rtol, atol))
@@ -95,7 +95,7 @@ def verify(
         tolerances = Tolerances(rtol, atol)
         answers: list[Verification] = []
         with answering(model, answers):
-            against = Against(subject(chosen), runnable, tolerances, without_functions)
+            against = JaxComparison(subject(chosen), runnable, tolerances, without_functions)
             answers.append(against.run())
         return answers[0]
 
@@ -114,7 +114,9 @@ def _against_model(
 
 
 def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converted:
-    """The conversion that is most like the model, which shows how it was exported."""
+    """Returns the conversion that is most similar to the model, which reveals the options of its
+    export.
+    """
     functions = {f.domain for f in runnable.proto.functions}
     names = set(Graph.of(runnable).makers)
     found: list[tuple[int, Converted]] = []
@@ -130,12 +132,12 @@ def _most_alike(candidates: Iterator[Converted], runnable: Runnable) -> Converte
 
 
 def _boundary_types(runnable: Runnable, values: Sequence[Any]) -> dict[str, Any]:
-    """The types of inputs or outputs that the export chose for them."""
+    """Returns the types of inputs or outputs that the export chose for them."""
     return {v.name: dtype_of(v) for v in values if v.name in runnable.types_inside}
 
 
 def _options(runnable: Runnable, functions: str) -> Options:
-    """The options of the export, as far as the model shows them."""
+    """Reconstructs the options of the export from the model."""
     opsets = {entry.domain: entry.version for entry in runnable.proto.opset_import}
     return Options(
         model_name=runnable.proto.graph.name or "model",
@@ -157,7 +159,7 @@ def _metadata(runnable: Runnable) -> dict[str, str]:
 
 
 def _patterns(runnable: Runnable, key: str) -> list[tuple[str, str]]:
-    """Patterns and what was asked for them, as metadata tells: `blocks.*=int4:32` a line."""
+    """Reads patterns and their formats from metadata, one per line: `blocks.*=int4:32`."""
     entries = (line.rpartition("=") for line in _text(runnable, key).splitlines())
     return [(pattern, asked) for pattern, _, asked in entries]
 
@@ -167,13 +169,13 @@ def _text(runnable: Runnable, key: str) -> str:
 
 
 def _operators(runnable: Runnable) -> dict[str, str]:
-    """The forms that were chosen, as the model's metadata tells: `*=native Gelu=auto`."""
+    """Reads the forms of operators from metadata: `*=native Gelu=auto`."""
     chosen = _text(runnable, "operators").split()
     return dict(entry.split("=", 1) for entry in chosen if "=" in entry)
 
 
 def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> list[Any]:
-    """The types of the arguments, with the model's symbolic dimensions."""
+    """Returns the types of the arguments, with the model's symbolic dimensions."""
     if len(leaves) != len(runnable.inputs):
         raise InvalidInputError(
             "wrong-arguments",
@@ -198,6 +200,6 @@ def _specs(leaves: Sequence[Any], runnable: Runnable, nchw: Sequence[int]) -> li
 
 
 def _positions(layout: Layout, runnable: Runnable) -> list[int]:
-    """The positions of inputs. The conversion rejects anything else."""
+    """Returns the positions of inputs. The conversion rejects invalid entries."""
     names = [value.name for value in runnable.inputs]
     return [i for i, name in enumerate(names) if name in (layout or ()) or i in (layout or ())]

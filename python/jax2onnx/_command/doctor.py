@@ -1,4 +1,4 @@
-"""`jax2onnx doctor`: what Python knows about itself. Nothing that it reports on is loaded."""
+"""`jax2onnx doctor` reports on the Python installation without loading the packages."""
 
 import os
 import platform
@@ -39,7 +39,7 @@ Report = tuple[
 
 
 def report() -> Report:
-    """Interpreter, system, packages, variables and problems."""
+    """Returns the interpreter, the system, packages, environment variables and problems."""
     interpreter = f"{platform.python_implementation()} {platform.python_version()}"
     system = " ".join(filter(None, (platform.release(), *platform.libc_ver())))
     packages = [(name, _version(name)) for name in PACKAGES]
@@ -48,7 +48,7 @@ def report() -> Report:
 
 
 def problems(requirements: list[str]) -> list[str]:
-    """Which of the package's own requirements, with their extras, are not met."""
+    """Returns the unmet requirements of this package, including those of extras."""
     found: list[str] = []
     for requirement in requirements:
         match = _REQUIREMENT.match(requirement)
@@ -74,7 +74,7 @@ def _version(name: str) -> str | None:
 
 
 def _numbers(version: str) -> list[int]:
-    """The release, without trailing zeros: `1.20.0rc1` is `[1, 20]`."""
+    """Parses a release without trailing zeros: `1.20.0rc1` is `[1, 20]`."""
     release = re.match(r"\d+(?:\.\d+)*", version)
     numbers = [int(part) for part in release[0].split(".")] if release else []
     while numbers and numbers[-1] == 0:

@@ -1,4 +1,4 @@
-"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'`: from the shell to `to_onnx`."""
+"""`jax2onnx export FILE.py:FUNCTION --input 'f32[B,3]'` runs `to_onnx` from the shell."""
 
 import ast
 import importlib
@@ -41,7 +41,7 @@ def run(
     record_weights: bool,
     quiet: bool,
 ) -> int:
-    """Exports, and returns the exit status."""
+    """Exports a model and returns the exit status."""
     from jax2onnx import to_onnx
     from jax2onnx._export import progress
 
@@ -80,7 +80,7 @@ def run(
 
 @contextmanager
 def _missed_shown(wanted: bool) -> Iterator[None]:
-    """Shows which operators were nearly recognised, as an export logs them."""
+    """Prints the operators that exports inside the block nearly recognised."""
     if not wanted:
         yield
         return
@@ -96,7 +96,9 @@ def _missed_shown(wanted: bool) -> Iterator[None]:
 
 
 def _load(function: str) -> tuple[Any, str, str | None]:
-    """What `FILE.py:NAME` or `package.module:NAME` refers to: function, last name and file."""
+    """Loads `FILE.py:NAME` or `package.module:NAME`. Returns the function, the last part of its
+    name, and the file.
+    """
     source, colon, path = function.rpartition(":")
     if not colon or not source or not path:
         raise _wrong(f"`{function}` has no function name", "write FILE.py:FUNCTION")
@@ -121,7 +123,7 @@ def _load(function: str) -> tuple[Any, str, str | None]:
 
 
 def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> None:
-    """Nothing is written over the file that is exported from, wherever its functions lie."""
+    """Raises if an output would overwrite the file that contains the function."""
     names = ("source_map", "record_primitive_calls_file", "record")
     outputs = {"--output": output} | {f"--set {name}": options.get(name) for name in names}
     for name, path in outputs.items():
@@ -133,7 +135,7 @@ def _check_source(file: str | None, output: Path, options: dict[str, Any]) -> No
 
 
 def _module(source: str) -> ModuleType:
-    # The user's file can import from its own folder, as when Python runs it.
+    # Let the user's file import from its own folder, as when Python runs it.
     if not source.endswith(".py"):
         sys.path.insert(0, os.getcwd())
         try:
@@ -158,7 +160,7 @@ def _module(source: str) -> ModuleType:
 
 
 def _inputs(texts: Sequence[str], *, double: bool) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments from texts such as `f32[B,3]` and `scale=f32[]`."""
+    """Parses positional and keyword arguments such as `f32[B,3]` and `scale=f32[]`."""
     import jax
     from jax import export
 
@@ -209,7 +211,7 @@ def _dtype(name: str, text: str, double: bool) -> Any:
 
 
 def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None) -> dict[str, Any]:
-    """The keyword arguments of `to_onnx`."""
+    """Returns the keyword arguments of `to_onnx`."""
     from jax2onnx import to_onnx
 
     given = ("fn", "inputs", "input_params", "return_mode", "output_path")
@@ -231,7 +233,7 @@ def _options(settings: Sequence[str], opset: int | None, stacktrace: str | None)
 
 
 def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Patterns and what they ask for, from texts such as `head.*=int8` and `int4`."""
+    """Parses patterns with formats, such as `head.*=int8` and `int4`."""
     formats: dict[str, str] = {}
     for text in texts:
         pattern, _, stored = text.rpartition("=")
@@ -243,7 +245,7 @@ def _patterns(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 
 def _value(text: str) -> Any:
-    """A Python literal, such as a number, a bool or a list; everything else is a string."""
+    """Parses a Python literal, such as a number, a bool or a list. Other texts are strings."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -251,7 +253,7 @@ def _value(text: str) -> Any:
 
 
 def _show_traceback(error: Exception) -> None:
-    """The traceback that Python would print, without the frames of this tool."""
+    """Prints a traceback without the frames of this package."""
     frames = error.__traceback__
     while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next

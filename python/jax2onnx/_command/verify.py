@@ -1,4 +1,4 @@
-"""`jax2onnx verify MODEL --reference MODEL --inputs FILE.npz`: two models, value by value."""
+"""`jax2onnx verify MODEL --reference MODEL --inputs FILE.npz` compares the values of two models."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def run(
     as_json: bool,
     page: str | None = None,
 ) -> int:
-    """Compares, prints what was found, and returns the exit status."""
+    """Compares two models, prints the result, and returns the exit status."""
     try:
         runnable = Runnable(reference)
         arrays = _random(runnable) if inputs is None else _read(inputs, runnable)

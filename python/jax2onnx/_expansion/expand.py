@@ -1,9 +1,8 @@
 """Expands equations into others, by letting JAX trace them.
 
-What JAX can say with primitives that are lowered already needs no rule of its own: reductions by
-any function, loops whose rounds can be computed at once, functions that are primitives, and
-everything that has to do with PRNG keys. The compiled half decides which equations are expanded,
-and how; here is what the ways of expanding do.
+Equations that JAX can express with other primitives need no lowering rules: reductions by any
+function, loops with independent iterations, functions that are primitives, and operations on PRNG
+keys. The compiled half chooses the equations and their expansions, which are implemented here.
 """
 
 from typing import Any
@@ -26,7 +25,7 @@ class Expansions:
         self._known: dict[object, Any] = {}
 
     def of(self, eqn: Any, how: str) -> Any:
-        """A closed jaxpr that computes the equation; None if JAX has none."""
+        """Returns a closed jaxpr that computes the equation, or None if it cannot be expanded."""
         avals = [var.aval for var in eqn.invars]
         key: object
         key = (how, eqn.primitive, *avals, *(v.aval for v in eqn.outvars), *eqn.params.items())
@@ -44,7 +43,7 @@ def _trace(eqn: Any, how: str, avals: list[Any]) -> Any:
     spec = keys.as_it_is if how in _TAKES_KEYS else keys.integers
     try:
         with _jax.without_mesh():
-            return jax.make_jaxpr(WAYS[how](eqn))(*map(spec, avals))
+            return jax.make_jaxpr(EXPANSIONS[how](eqn))(*map(spec, avals))
     except NotImplementedError:
         if how in _OPTIONAL:
             return None
@@ -56,7 +55,7 @@ def _hi_primitive(eqn: Any) -> Function:
 
 
 def _scaled_product(eqn: Any) -> Function:
-    """What `jax.nn.scaled_matmul` computes: JAX has kernels of accelerators only."""
+    """Expands `jax.nn.scaled_matmul`, which JAX implements only on accelerators."""
 
     def scaled(x: Any, scale: Any) -> Any:
         block = x.shape[-1] // scale.shape[-1]
@@ -70,7 +69,7 @@ def _scaled_product(eqn: Any) -> Function:
 
 
 def _implementation(eqn: Any) -> Function:
-    """What a primitive of another library does, by an implementation that JAX can trace."""
+    """Expands a primitive of another library by an implementation that JAX can trace."""
 
     def function(*operands: Any) -> Any:
         for implementation in _jax.implementations(eqn.primitive):
@@ -89,13 +88,15 @@ def _implementation(eqn: Any) -> Function:
 
 
 def _nothing(aval: Any) -> Any:
-    """What a program computes with after an error that a model cannot report."""
+    """Returns the result that replaces an error, which a model cannot report."""
     inexact = jnp.issubdtype(aval.dtype, np.inexact)
     return jnp.full(aval.shape, np.nan if inexact else 0, aval.dtype)
 
 
 def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:
-    """The jaxpr of an implementation; None if it has none, or one that is the equation again."""
+    """Returns the jaxpr of an implementation, or None if it cannot be traced or contains the same
+    equation.
+    """
     try:
         traced = jax.make_jaxpr(lambda *x: implementation(*x, **eqn.params))(*operands)
     except Exception:  # whatever the code of another library raises
@@ -107,7 +108,7 @@ def _traced(implementation: Function, eqn: Any, operands: Any) -> Any:
 
 
 def _is_again(eqn: Any, inner: Any) -> bool:
-    """Whether an equation does what another one does: a smaller case of it is something else."""
+    """Returns `True` if two equations have the same primitive, operand types and parameters."""
     if inner.primitive is not eqn.primitive:
         return False
     one, other = ([v.aval for v in e.invars] for e in (eqn, inner))
@@ -117,19 +118,19 @@ def _is_again(eqn: Any, inner: Any) -> bool:
         return True
 
 
-# The ways of expanding, by the names that the compiled half has for them.
-WAYS: dict[str, Expand] = {
+# The expansions, by the names that the compiled half has for them.
+EXPANSIONS: dict[str, Expand] = {
     "hi-primitive": _hi_primitive,
     "implementation": _implementation,
     "scaled-product": _scaled_product,
-    **keys.WAYS,
-    **maps.WAYS,
-    **reductions.WAYS,
+    **keys.EXPANSIONS,
+    **maps.EXPANSIONS,
+    **reductions.EXPANSIONS,
 }
 
-# Those that take keys as keys.
+# Expansions that take PRNG keys rather than their integers.
 _TAKES_KEYS = frozenset({"hi-primitive", "implementation", "key-gamma"})
 
-# Those that an equation can do without: JAX cannot apply one of its primitives to many rows, or the
-# primitive will be reported with all others that are unknown.
+# Expansions that may fail: a primitive without a batching rule stays in its loop, and an unknown
+# primitive is reported with all others.
 _OPTIONAL = frozenset({"implementation", "map"})

@@ -1,8 +1,8 @@
-"""PRNG keys as the unsigned integers they are made of.
+"""PRNG keys as the unsigned integers that they consist of.
 
 ONNX has no element type for them: an array of keys is represented by the underlying integers, which
-have one more axis. An equation that creates or reads keys becomes what the keys' implementation
-does with these integers. One that only moves keys stays the same, mapped over the additional axis.
+have one more axis. An equation that creates or reads keys is expanded by the keys' implementation,
+which works on these integers. One that only moves keys is mapped over the additional axis.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ Expand = Callable[[Any], Function]
 
 
 def is_key(aval: Any) -> bool:
-    """Whether an array consists of keys."""
+    """Returns `True` if an array consists of keys."""
     return jnp.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
 def as_it_is(aval: Any) -> jax.ShapeDtypeStruct:
-    """What to trace with instead of an array."""
+    """Returns the type of an array, to trace with."""
     weak_type = bool(getattr(aval, "weak_type", False))
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak_type)
 
 
 def integers(aval: Any) -> jax.ShapeDtypeStruct:
-    """What an array is made of: itself, or the integers of its keys."""
+    """Returns the type of an array, with integers in place of keys."""
     if not is_key(aval):
         return as_it_is(aval)
     key_shape = _jax.key_implementation(aval.dtype).key_shape
@@ -37,21 +37,21 @@ def integers(aval: Any) -> jax.ShapeDtypeStruct:
 
 
 def mapped(function: Function, axes: int) -> Function:
-    """`function` over that many leading axes of all arguments."""
+    """Maps `function` over that many leading axes of all arguments."""
     for _ in range(axes):
         function = jax.vmap(function)
     return function
 
 
 def _moved(eqn: Any) -> Function:
-    """The primitive itself, for the integers of each key."""
+    """Applies the primitive to the integers of each key."""
     if not all(is_key(var.aval) for var in eqn.outvars):
         raise NotImplementedError("its result for PRNG keys is not a key")
     return _for_each_integer(eqn)
 
 
 def _for_each_integer(eqn: Any) -> Function:
-    """The primitive of an equation, mapped over the axes that its keys consist of."""
+    """Maps the primitive of an equation over the axes of its keys' integers."""
     keys = [var.aval.dtype for var in (*eqn.invars, *eqn.outvars) if is_key(var.aval)]
     axes = tuple(-1 if is_key(var.aval) else None for var in eqn.invars)
 
@@ -97,7 +97,7 @@ def _gamma(eqn: Any) -> Function:
 
 
 def _compared(combine: Function) -> Expand:
-    """Keys are equal if all their integers are."""
+    """Compares keys by their integers, and combines the results of each key."""
 
     def expand(eqn: Any) -> Function:
         compare = _for_each_integer(eqn)
@@ -108,7 +108,7 @@ def _compared(combine: Function) -> Expand:
     return expand
 
 
-WAYS: dict[str, Expand] = {
+EXPANSIONS: dict[str, Expand] = {
     "all-equal": _compared(jnp.all),
     "any-differs": _compared(jnp.any),
     "key-bits": _bits,

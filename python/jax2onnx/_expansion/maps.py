@@ -1,4 +1,4 @@
-"""Scans whose rounds do not depend on each other, applied to all rows at once."""
+"""Scans with independent iterations, applied to all rows at once."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jax2onnx._expansion.keys import Expand, Function
 
 
 def _map(eqn: Any) -> Function:
-    """A scan without carry as one application of its body."""
+    """Applies the body of a scan without carry to all rows."""
     constants, _ = _jax.scan_operands(eqn.params)
     body = _jax.function_of(eqn.params["jaxpr"])
 
@@ -20,4 +20,4 @@ def _map(eqn: Any) -> Function:
     return function
 
 
-WAYS: dict[str, Expand] = {"map": _map}
+EXPANSIONS: dict[str, Expand] = {"map": _map}

@@ -1,7 +1,6 @@
-"""Functions that are mapped over the devices of a mesh, if it has one device.
+"""Functions that are mapped over a mesh with a single device.
 
-Every axis of such a mesh has size one, so collectives have one operand each and change at most its
-shape.
+Every axis of such a mesh has size one, so collectives change at most the shape of their operand.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ Results = list[Any]
 
 
 def shard_map(eqn: Any) -> Callable[..., Results]:
-    """What the function computes on its only device."""
+    """Returns the function that runs on the only device."""
     if eqn.params["mesh"].size != 1:
         raise NotImplementedError("it runs on several devices")
     return lambda *operands: _evaluate(eqn.params["jaxpr"], (), operands)
@@ -58,16 +57,16 @@ def _zero(eqn: Any, _: Results) -> Results:
 
 
 def _reshaped(eqn: Any, operands: Results) -> Results:
-    """With an axis of size one, or without it: other shapes than that do not occur."""
+    """Adds or removes an axis of size one."""
     return [x.reshape(var.aval.shape) for x, var in zip(operands, eqn.outvars, strict=True)]
 
 
 def _permuted(eqn: Any, operands: Results) -> Results:
-    """A device that nobody sends anything to has zeros."""
+    """Returns zeros if no device sends anything."""
     return operands if eqn.params["perm"] else [jnp.zeros_like(x) for x in operands]
 
 
-# What collectives give on the only device, by the names that the table of primitives has for it.
+# The collectives on a single device, by their names in the table of primitives.
 _ALONE: dict[str, Callable[[Any, Results], Results]] = {
     "permuted": _permuted,
     "reshaped": _reshaped,

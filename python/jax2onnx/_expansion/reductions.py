@@ -1,4 +1,4 @@
-"""Reductions and updates by functions that ONNX has no operators for, applied to whole arrays."""
+"""Reductions and updates by functions without ONNX operators, applied to whole arrays."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from jax2onnx._expansion.keys import Expand, Function, mapped
 
 
 def _function(eqn: Any) -> Function:
-    """The function that an equation reduces with, over numbers."""
+    """Returns the scalar function that an equation reduces with."""
     function: Function = _jax.function_of(eqn.params["jaxpr"], eqn.params.get("consts", ()))
     return function
 
@@ -89,7 +89,7 @@ class _Row:
     step: int
 
     def windows(self, arrays: Any, size: int, stride: int) -> Any:
-        """Every `stride`th window."""
+        """Returns every `stride`th window."""
         if size > _SMALL:
             return self._part(self._doubled(arrays, size), 0, 1, stride)
         result = self._part(arrays, 0, size, stride)
@@ -98,7 +98,7 @@ class _Row:
         return result
 
     def _doubled(self, arrays: Any, size: int) -> Any:
-        """All windows, each made of two that are half as long."""
+        """Returns all windows, each made of two that are half as long."""
         if size == 1:
             return arrays
         half = self._doubled(arrays, size // 2)
@@ -111,7 +111,7 @@ class _Row:
         return self.combine(*result, *self._part(arrays, size - 1, size, 1))
 
     def _part(self, arrays: Any, first: int, size: int, stride: int) -> Any:
-        """For every `stride`th window of `size` elements, its element `first`."""
+        """Returns the element `first` of every `stride`th window of `size` elements."""
         start = first * self.step
         end = arrays[0].shape[self.axis] - (size - 1 - first) * self.step
         return [jax.lax.slice_in_dim(x, start, end, stride, self.axis) for x in arrays]
@@ -125,7 +125,7 @@ _SMALL = 8
 
 
 def _choice(eqn: Any) -> Function:
-    """Of two numbers, each with an associated value, the preferred one."""
+    """Returns a function that selects one of two numbers, with its associated value."""
     select = eqn.params["select_prim"]
 
     def combine(x: Any, mine: Any, y: Any, other: Any) -> Any:
@@ -136,7 +136,7 @@ def _choice(eqn: Any) -> Function:
 
 
 def _worst(eqn: Any, dtype: Any) -> Any:
-    """The number that every other one is preferred to."""
+    """Returns the number that is never selected over another one."""
     largest = eqn.params["select_prim"].name == "ge"
     if jnp.issubdtype(dtype, jnp.floating):
         return jnp.array(-jnp.inf if largest else jnp.inf, dtype)
@@ -211,7 +211,7 @@ def _apply(eqn: Any) -> Function:
 
 
 def _top_k(eqn: Any) -> Function:
-    """Exact, as it is everywhere but on TPUs."""
+    """Expands an approximate top-k as an exact one, as on all devices except TPUs."""
     axis, count = eqn.params["reduction_dimension"], eqn.outvars[0].aval.shape
     sign = 1 if eqn.params["is_max_k"] else -1
 
@@ -222,7 +222,7 @@ def _top_k(eqn: Any) -> Function:
     return function
 
 
-WAYS: dict[str, Expand] = {
+EXPANSIONS: dict[str, Expand] = {
     "apply": _apply,
     "choose-and-gather": _choose_and_gather,
     "choose-and-scatter": _choose_and_scatter,

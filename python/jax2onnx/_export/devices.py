@@ -1,7 +1,7 @@
-"""Arrays on accelerators, or in pieces on several devices: copied to the host one at a time, while
-they are written, without a copy that stays behind.
+"""Copies of arrays on accelerators, or of arrays that are sharded over devices. Each is made while
+the array is written, and freed afterwards.
 
-`numpy.asarray` would leave one: JAX keeps each host copy of an array that it hands out.
+`numpy.asarray` would leave a copy behind: JAX keeps every host copy that it returns.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Fetch = Callable[[], "np.ndarray[Any, Any]"]
 
 
 def fetch_of(array: Any) -> Fetch | None:
-    """What copies an array to the host; None if the host can read it where it is."""
+    """Returns a function that copies an array to the host, or None if the array is on the host."""
     if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
         return None
     devices: set[Any] = array.sharding.device_set
@@ -39,10 +39,10 @@ def _fetch(array: jax.Array) -> "np.ndarray[Any, Any]":
 
 
 def _host_copy(piece: jax.Array) -> "np.ndarray[Any, Any]":
-    """A copy that only the caller holds."""
+    """Copies an array. Only the caller holds the copy."""
     if _is_host(next(iter(piece.devices()))):
         return np.asarray(piece)  # a view
-    # Of an array that nobody else has seen: JAX would keep it with the array itself.
+    # JAX keeps the host copy with the array, so copy an array that is dropped afterwards.
     return np.asarray(piece.copy())
 
 

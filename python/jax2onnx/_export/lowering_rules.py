@@ -49,7 +49,7 @@ def lowering(primitive: Any, *, override: bool = False) -> Callable[[F], F]:
 
     Args:
         primitive: The primitive, or its name.
-        override: Whether the rule may replace a built-in rule or one that is already registered.
+        override: Allows the rule to replace a built-in or registered one.
 
     Raises:
         InvalidInputError: The primitive has a rule, and `override` is not set.
@@ -86,7 +86,7 @@ def local_lowerings() -> Iterator[None]:
 
 
 def registered() -> list[tuple[str, Any, CodeType, tuple[str, str, int]]]:
-    """All rules, as the compiled part takes them."""
+    """Returns all rules in the form that the compiled half takes."""
     return [(name, rule.function, rule.code, rule.place) for name, rule in _rules.items()]
 
 
@@ -109,7 +109,7 @@ def _refuse(name: str, known: _Registered | None) -> None:
 
 
 def _is_again(known: _Registered | None, rule: _Registered) -> bool:
-    """Whether the same definition is executed again, for example in a notebook."""
+    """Returns `True` if the same definition is executed again, for example in a notebook."""
     if known is None:
         return False
     ours, theirs = rule.code, known.code
@@ -121,7 +121,7 @@ def _is_again(known: _Registered | None, rule: _Registered) -> bool:
 
 
 def _code_of(function: Any) -> CodeType:
-    """The code of a rule, which provides the reported lines."""
+    """Returns the code of a rule, which provides the reported lines."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)

@@ -22,7 +22,7 @@ FUNCTIONS = ("decorated", "modules")
 NORMALIZATION_MODES = ("auto", "prefer_native", "force_decomposed")
 FORMS = ("auto", "native", "elementary")
 
-# What installs the packages that a return mode needs.
+# The extras with the packages that a return mode needs.
 _EXTRAS = {"proto": "onnx", "ir": "ir"}
 
 Layout = Sequence[int | str] | None
@@ -141,7 +141,7 @@ def check_options(
     compute: object = None,
     weights: object = None,
 ) -> Options:
-    """Raises on the first option that is wrong."""
+    """Checks the options. Raises for the first invalid one."""
     from jax2onnx import _core
 
     if not isinstance(model_name, str) or not is_text(model_name):
@@ -222,7 +222,7 @@ def check_options(
 
 
 def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence[int]) -> list[int]:
-    """The flat positions of the inputs or outputs whose layout changes."""
+    """Returns the positions of the inputs or outputs whose layout changes."""
     if chosen is None:
         return []
     known = f"the names are: {', '.join(names)}"
@@ -244,14 +244,14 @@ def positions(option: str, chosen: Layout, names: Sequence[str], ranks: Sequence
 
 
 def flag(name: str, value: object) -> bool:
-    """An option that is on or off."""
+    """Checks a boolean option."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise bad_option(name, value, ("True", "False"))
 
 
 def _operators(value: object) -> dict[str, str]:
-    """The form of single operators, by name, and of all others, as that of `*`."""
+    """Checks the forms of operators, by name. `*` covers all others."""
     if not isinstance(value, Mapping):
         return {"*": _choice("operators", value, FORMS)}
     from jax2onnx import _core
@@ -275,7 +275,7 @@ def _nearest(name: object, known: Sequence[str]) -> str:
 
 
 def _assumptions(value: object) -> list[str]:
-    """Names of what may be taken for granted; one may stand alone."""
+    """Checks the names of assumptions, or a single name."""
     from jax2onnx import _core
 
     names = [value] if isinstance(value, str) else value
@@ -296,7 +296,7 @@ def _assumptions(value: object) -> list[str]:
 def _patterns(
     option: str, value: object, is_valid: Callable[[str], bool], help: str
 ) -> list[tuple[str, str]]:
-    """Patterns of names, and what is asked for what they match; a text is about everything."""
+    """Checks a mapping from patterns to formats. A single format applies to everything."""
     if value is None:
         return []
     entries = value if isinstance(value, Mapping) else {"*": value}
@@ -347,7 +347,7 @@ def _path(name: str, value: object) -> str | None:
 
 
 def is_same_file(a: str, b: str) -> bool:
-    """Whether two paths lead to the same file, whether or not it exists."""
+    """Returns `True` if two paths lead to the same file, which need not exist."""
     if os.path.exists(a) and os.path.exists(b):
         return os.path.samefile(a, b)
     return os.path.normcase(os.path.realpath(a)) == os.path.normcase(os.path.realpath(b))

@@ -1,4 +1,4 @@
-"""Shows what a long export is doing: on the terminal for the command line, and in notebooks."""
+"""Shows the progress of a long export on the terminal and in notebooks."""
 
 import sys
 import threading
@@ -17,15 +17,15 @@ class Written(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it takes."""
+        """The size in bytes."""
 
     @property
     def written(self) -> int:
-        """How many of them are written."""
+        """The number of bytes that are written so far."""
 
 
 def stage(name: str, what: Written | None = None) -> None:
-    """Marks the start of a stage. This costs nothing unless progress is shown."""
+    """Marks the start of a stage."""
     for display in _watching:
         display.stage, display.what = name, what
 
@@ -42,7 +42,7 @@ def shown(stream: TextIO | None = None, *, after: float = 1.0) -> Iterator[None]
 
 @contextmanager
 def shown_in_notebook(*, after: float = 1.0) -> Iterator[None]:
-    """Does the same in a notebook. Python programs elsewhere stay quiet."""
+    """Shows the stages of long exports in a notebook. Python programs elsewhere stay quiet."""
     if is_notebook() and not _watching:
         yield from _displayed(_Display(sys.stderr, after))
     else:
@@ -50,7 +50,7 @@ def shown_in_notebook(*, after: float = 1.0) -> Iterator[None]:
 
 
 def is_notebook() -> bool:
-    """Whether a kernel runs this code and shows its output, instead of a terminal."""
+    """Returns `True` if a notebook kernel runs this code."""
     if "ipykernel" not in sys.modules:
         return False
     shell = sys.modules["IPython"].get_ipython()

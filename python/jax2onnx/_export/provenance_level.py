@@ -1,4 +1,4 @@
-"""How much provenance a model has: the argument, the context manager and the environment."""
+"""The level of provenance in a model, set by argument, context manager or environment."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _level_in_force: ContextVar[Level | None] = ContextVar("stacktrace_metadata", de
 
 @contextmanager
 def stacktrace_metadata(level: Level = True) -> Iterator[None]:
-    """Sets how much provenance the models exported inside the block have.
+    """Sets the level of provenance of models that are exported inside the block.
 
     `with stacktrace_metadata("full"):` is the same as passing `stacktrace_metadata="full"` to every
     call of `to_onnx` that does not pass it.
@@ -36,9 +36,10 @@ def stacktrace_metadata(level: Level = True) -> Iterator[None]:
 
 
 def detail(argument: Level | None) -> str:
-    """The level that applies: "off" or one of `LEVELS`.
+    """Returns the level that applies: "off" or one of `LEVELS`.
 
-    The argument beats the context manager, which beats the environment.
+    The argument takes precedence over the context manager, which takes precedence over the
+    environment.
     """
     level: object = _level_in_force.get() if argument is None else argument
     if level is None:

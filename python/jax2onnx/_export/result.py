@@ -1,4 +1,4 @@
-"""What `to_onnx` returns: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
+"""The results of `to_onnx`: a file, an `onnx.ModelProto` or an `onnx_ir.Model`."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-# Where weights are stored, by whether the file has to be self-contained.
+# The placement of weights, by whether the file has to be self-contained.
 PLACEMENT = {False: "auto", True: "inline"}
 
 
@@ -42,7 +42,7 @@ def _make_folder(path: str) -> None:
 
 @contextmanager
 def writing(**paths: str | None) -> "Iterator[None]":
-    """Says which option is wrong when a file cannot be written: the one whose path failed."""
+    """Converts errors of writing a file to errors that name the option with its path."""
     try:
         yield
     except OSError as error:
@@ -59,14 +59,14 @@ def writing(**paths: str | None) -> "Iterator[None]":
 
 
 def save_source_map(model: "Model", path: str) -> None:
-    """Writes the source map beside the model, whole or not at all."""
+    """Writes the source map beside the model atomically."""
     with writing(source_map=path):
         _make_folder(path)
         model.save_source_map(path)
 
 
 def to_proto(model: "Model") -> "onnx.ModelProto":
-    """The model as protobuf. It may hold more than protobuf can serialise."""
+    """Returns the model as protobuf. It may be larger than protobuf can serialise."""
     result = skeleton(model)
     initializers = {tensor.name: tensor for tensor in _initializers(result.graph)}
     for name, data in model.tensors():
@@ -75,7 +75,7 @@ def to_proto(model: "Model") -> "onnx.ModelProto":
 
 
 def to_ir(model: "Model") -> "onnx_ir.Model":
-    """The model as `onnx_ir` objects."""
+    """Returns the model as `onnx_ir` objects."""
     import onnx_ir
 
     result = onnx_ir.from_proto(skeleton(model))
@@ -90,7 +90,7 @@ def to_ir(model: "Model") -> "onnx_ir.Model":
 
 
 def _filled(empty: "onnx_ir.TensorProtocol", data: "Buffer") -> "onnx_ir.TensorProtocol":
-    """A tensor like `empty` whose elements are a view of `data`."""
+    """Returns a tensor like `empty` whose elements are a view of `data`."""
     import numpy as np
     import onnx_ir
 
@@ -103,7 +103,7 @@ def _filled(empty: "onnx_ir.TensorProtocol", data: "Buffer") -> "onnx_ir.TensorP
 
 
 def skeleton(model: "Model") -> "onnx.ModelProto":
-    """The model as protobuf, without the contents of its large tensors."""
+    """Returns the model as protobuf, without the contents of its large tensors."""
     import onnx
 
     result = onnx.ModelProto()
@@ -112,7 +112,7 @@ def skeleton(model: "Model") -> "onnx.ModelProto":
 
 
 def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
-    """The initializers of a graph and of the graphs inside it."""
+    """Yields the initializers of a graph and of the graphs inside it."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
@@ -123,7 +123,7 @@ def _initializers(graph: "onnx.GraphProto") -> "Iterator[onnx.TensorProto]":
 
 
 def path_or_bytes(model: Any) -> str | bytes:
-    """A model that somebody holds, in a form that the compiled half reads."""
+    """Converts a model to a path or bytes, which the compiled half reads."""
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if isinstance(model, (bytes, bytearray, memoryview)):

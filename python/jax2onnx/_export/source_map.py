@@ -1,4 +1,4 @@
-"""Reading source maps."""
+"""Source maps of models."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ KEY = "pkg.jax2onnx.sourcemap"
 
 
 class SourceMap:
-    """Where the nodes of a model came from.
+    """The sources of a model's nodes.
 
     Lookups go by the names of values first and of nodes second, so they still work after a runtime
     has optimised the model and dropped its metadata.
@@ -37,26 +37,26 @@ class SourceMap:
         return cls(_core.SourceMap.parse(props[KEY]))
 
     def lookup(self, name: str) -> list["_core.Source"]:
-        """The sources of the node that computes the value `name`, or else is named `name`.
+        """Returns the sources of the node that computes the value `name`, or else is named `name`.
 
         The node's own source comes first, then those that optimisations merged into it. The list is
-        empty if the map does not have the name.
+        empty if the map does not contain the name.
         """
         return self._core.lookup(name)
 
     def lookup_node(self, node: Any) -> list["_core.Source"]:
-        """The sources of a node (an `onnx.NodeProto`) of an optimised model.
+        """Returns the sources of a node (an `onnx.NodeProto`) of an optimised model.
 
-        A node fused by a runtime stands for everything between its inputs and its outputs. If the
-        runtime introduced new values, use `lookup_model`.
+        A node fused by a runtime has the sources of everything between its inputs and its outputs.
+        If the runtime introduced new values, use `lookup_model`.
         """
         return self._core.lookup_nodes([(node.name, 0, list(node.input), list(node.output))])[0]
 
     def lookup_model(self, model: Any) -> list[tuple[Any, list["_core.Source"]]]:
-        """All nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
+        """Returns all nodes of an optimised model (an `onnx.ModelProto`), each with its sources.
 
-        Nodes connected by values that the runtime introduced together stand for everything between
-        the known values around them.
+        Nodes connected by values that the runtime introduced share the sources of everything
+        between the known values around them.
         """
         bodies = [body for graph in (model.graph, *model.functions) for body in bodies_of(graph)]
         nodes = [(node, number) for number, body in enumerate(bodies) for node in body.node]
@@ -65,12 +65,12 @@ class SourceMap:
         return [(node, found) for (node, _), found in zip(nodes, sources, strict=True)]
 
     def __len__(self) -> int:
-        """How many nodes the map lists."""
+        """Returns the number of nodes in the map."""
         return len(self._core)
 
 
 def bodies_of(graph: Any) -> Iterator[Any]:
-    """A graph or function and the graphs inside it."""
+    """Yields a graph or function and the graphs inside it."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

@@ -1,4 +1,4 @@
-"""`to_onnx`: from a function to a model."""
+"""`to_onnx` converts a function to a model."""
 
 import logging
 import os
@@ -169,20 +169,20 @@ def to_onnx(
             from `jax.export.symbolic_shape` may have constraints. A `jax.ShapeDtypeStruct` of
             64-bit integers is such an input of the model, even if JAX computes with 32 bits.
         input_params: Keyword arguments of `fn` that become inputs of the model. Values are as in
-            `inputs`; numbers and booleans are scalars. A boolean is what the input is if the model
-            runs without it. Python code may ask it (`if deterministic:`): then the function is
-            traced for both values, and the model chooses.
+            `inputs`; numbers and booleans are scalars. A boolean is the default of its input.
+            Python code may branch on it (`if deterministic:`): then the function is traced for both
+            values, and the model chooses at run time.
         model_name: The name of the model's graph.
         opset: The ONNX opset, from 13 to 28. None means 23, or 21 for the target "webgpu", or the
             lowest newer one that the model needs.
         enable_double_precision: Traces `fn` with 64-bit types enabled.
-        record_primitive_calls_file: Writes every JAX primitive that the function is made of to this
-            file, one JSON object a line, with parameters, shapes and source line.
-        record: Writes the traced program to this file, as text, before it is converted. The
-            command `jax2onnx convert` makes the model from it without Python. Send this file with a
-            report of a bug.
-        record_weights: Writes the values of parameters into the file of `record`, too. Without them
-            it holds only their shapes.
+        record_primitive_calls_file: Writes every JAX primitive of the traced function to this file,
+            one JSON object per line, with its parameters, shapes and source line.
+        record: Writes the traced program to this file, as text, before it is converted. The command
+            `jax2onnx convert` makes the model from it without Python. Attach this file to a bug
+            report.
+        record_weights: Includes the values of parameters in the file of `record`. By default it
+            holds only their shapes.
         return_mode: "proto" returns an `onnx.ModelProto`, "ir" an `onnx_ir.Model`, "file" writes
             `output_path` and returns it.
         output_path: The path of the model for `return_mode="file"`, ignored with a warning in
@@ -194,67 +194,68 @@ def to_onnx(
         outputs_as_nchw: Outputs, by position or name, that the function returns as NHWC and the
             model as NCHW.
         input_names: Names for the inputs, one for each leaf of `inputs` and `input_params`, or of
-            `inputs` alone. By default they follow the names of parameters and the pytree path:
-            `x`, `batch.image`, `cache.0.k`. A mapping renames those that match a pattern:
-            `{"cache.{i}.k": "past_key_values.{i}.key"}`, where `{i}` stands for one component of
-            the path, and `*` for anything.
+            `inputs` alone. By default they follow the names of parameters and the pytree path: `x`,
+            `batch.image`, `cache.0.k`. A mapping renames inputs by pattern:
+            `{"cache.{i}.k": "past_key_values.{i}.key"}`. `{i}` matches one component of the path,
+            and `*` any text.
         output_names: Names for the outputs, one for each leaf. By default they follow the pytree
             path: `output` for a single result, `output_0`, `output_1` for a tuple, `out.logits` for
-            a dictionary. A mapping renames those that match a pattern.
-        input_dtypes: Element types of inputs, by name or pattern, if the model should take others
-            than the function: `{"input_ids": "int64"}` for token ids of type int32. Values are
-            converted inside the model. They have to fit the type that the function has.
+            a dictionary. A mapping renames outputs by pattern.
+        input_dtypes: Element types of inputs, by name or pattern, if the model should take
+            different ones from the function: `{"input_ids": "int64"}` for token ids of type int32.
+            The model converts the values, which have to fit the function's type.
         output_dtypes: Element types of outputs, by name or pattern, if the model should return
-            others than the function.
+            different ones from the function.
         export_mode: "web" writes one self-contained file, for the target "onnxruntime-web". Models
             that are returned are always self-contained.
-        target: Where the model is going to run: "onnxruntime", "onnxruntime-web" in WebAssembly,
-            "webgpu" for the WebGPU build of onnxruntime-web, or "any" for nothing but what ONNX
-            allows. What the target lacks is computed in another way. A warning says by line which
-            nodes WebGPU leaves to the CPU.
-        normalization_mode: How normalisation layers are written: "auto" as `operators` says,
-            "prefer_native" for ONNX's own operators, "force_decomposed" for elementary ones.
-        operators: How operators are written that ONNX has and JAX spells out, such as `Gelu` and
-            `Softmax`: "auto" as one node where onnxruntime is as exact and at least as fast that
-            way, "native" as one node wherever the opset and onnxruntime have it, "elementary" as
-            what they are made of. A mapping says it of single operators: `{"Gelu": "elementary"}`;
-            the key `*` stands for all others. Results differ in rounding only. The logger
-            `jax2onnx` says at level INFO which operators stay elementary, and why.
-        assume: What may be taken for granted, so that nothing has to guard against it:
-            "indices_in_range" that everything read or written by index lies inside of its array,
-            "no_nan" that no NaN is compared, ordered or searched, "casts_in_range" that floats
-            which become integers fit into them, "finite" that no number is NaN or infinite.
-            Results are JAX's as long as that holds, and undefined otherwise. The model's metadata
-            says what it assumes.
-        compute: Computes in "float16" or "bfloat16" what the function computes in float32: products
-            and what only handles their results. Sums, norms, exponentials and products that no
-            other product follows stay in float32, which "float16:all" lifts. A mapping says it of
-            places: `{"head": "float32", "model.py:30": "float32", "*": "float16"}`. Keys are
-            modules with all that is in them, lines, functions or parameters, and patterns of them;
-            the first that matches decides. Inputs and outputs keep their types.
-        weights: Stores weights in fewer bits: "float16" or "bfloat16" for those with two or more
+        target: The runtime of the model: "onnxruntime", "onnxruntime-web" in WebAssembly, "webgpu"
+            for the WebGPU build of onnxruntime-web, or "any" for standard ONNX. Operators that the
+            target lacks are replaced. A warning lists, by line, the nodes that WebGPU leaves to the
+            CPU.
+        normalization_mode: The form of normalisation layers: "auto" follows `operators`,
+            "prefer_native" uses ONNX's own operators, "force_decomposed" elementary ones.
+        operators: The form of operators that ONNX has and JAX spells out, such as `Gelu` and
+            `Softmax`. "auto" emits one node where onnxruntime is as exact and at least as fast with
+            it, "native" wherever the opset and onnxruntime have the operator, and "elementary"
+            emits the operators that it consists of. A mapping sets the form of single operators:
+            `{"Gelu": "elementary"}`; the key `*` covers all others. Results differ in rounding
+            only. At level INFO, the logger `jax2onnx` reports the operators that stay elementary,
+            and why.
+        assume: Assumptions that make guards unnecessary: "indices_in_range" (every index is inside
+            its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats
+            that are converted to integers fit), "finite" (no number is NaN or infinite). Results
+            equal JAX's while the assumptions hold, and are undefined otherwise. The model's
+            metadata lists them.
+        compute: Computes matrix products, and operators that only pass on their results, in
+            "float16" or "bfloat16" instead of float32. Sums, norms, exponentials and products that
+            feed no other product stay in float32, unless "float16:all" is given. A mapping chooses
+            by location: `{"head": "float32", "model.py:30": "float32", "*": "float16"}`. Keys are
+            patterns of modules (with everything inside), lines, functions or parameters; the first
+            match decides. Inputs and outputs keep their types.
+        weights: Stores weights in fewer bits: "float16" or "bfloat16" for weights with two or more
             axes, "int8" or "int4" for the matrices of products, in blocks of 32 that share a scale.
-            "uint8" and "uint4" have a zero point as well; "int4:64" sets the size of blocks. A
-            mapping says it of parameters by name: `{"head.*": "int8", "*": "int4"}`. `*` stands for
-            any text, the first pattern that matches decides, and "keep" stores a weight as it is.
-            onnxruntime computes products directly on the integers.
-        checkpoint: Where the values of parameters are that `fn` holds as `jax.ShapeDtypeStruct`s,
-            as `jax.eval_shape` and `nnx.eval_shape` make them: the path of safetensors files or of
-            what Orbax wrote, or a `Checkpoint` that says how it calls them. Values are read while
-            the model is written, so they need not fit into memory.
-        stacktrace_metadata: Whether every node says which line of Python and which rule it came
-            from: True or "minimal", "full" for complete stacks too, "sourcemap" for a source map in
-            the model's own metadata, which survives optimisers, False for none. None means what the
-            context manager `jax2onnx.stacktrace_metadata` or else the environment says
-            (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`, `JAX2ONNX_STACKTRACE_DETAIL`).
-        source_map: Writes the source map to this file; the model carries only its digest. So a
-            model can be shipped while the map stays at home.
-        source_text: Puts the text of the user's files into the source map; there has to be one.
+            "uint8" and "uint4" have a zero point as well; "int4:64" sets the block size. A mapping
+            chooses by the name of the parameter: `{"head.*": "int8", "*": "int4"}`. `*` matches any
+            text, the first match decides, and "keep" stores a weight unchanged. onnxruntime
+            computes products directly on the integers.
+        checkpoint: The values of parameters that `fn` holds as `jax.ShapeDtypeStruct`s, which
+            `jax.eval_shape` and `nnx.eval_shape` create: the path of safetensors files or of an
+            Orbax checkpoint, or a `Checkpoint` that maps the names. Values are read while the model
+            is written, so they need not fit into memory.
+        stacktrace_metadata: The provenance that the model carries. With True or "minimal", every
+            node names its line of Python and its lowering rule; "full" adds complete stacks;
+            "sourcemap" puts a source map into the model's own metadata, which survives optimisers;
+            False adds nothing. None defers to the context manager `jax2onnx.stacktrace_metadata`,
+            or else to the environment (`JAX2ONNX_ENABLE_STACKTRACE_METADATA`,
+            `JAX2ONNX_STACKTRACE_DETAIL`).
+        source_map: Writes the source map to this file; the model carries only its digest. The model
+            can then be shipped without the map.
+        source_text: Includes the text of the user's files in the source map. Requires a source map.
         paths: "relative" writes files relative to the working directory or to their package,
             "absolute" writes whole paths.
-        functions: Which calls become ONNX functions: "decorated" for those of what `onnx_function`
-            decorates, "modules" for those of all modules inside the model as well, so that layers
-            of one kind share one body.
+        functions: The calls that become ONNX functions: "decorated" for callables decorated with
+            `onnx_function`, "modules" for all modules inside the model as well, so that layers of
+            one kind share one body.
 
     Returns:
         The model, in the form given by `return_mode`.
@@ -265,8 +266,8 @@ def to_onnx(
         InternalError: There is a bug in jax2onnx.
 
     Errors that JAX raises while it traces `fn` are passed on unchanged. If they mention symbolic
-    dimensions, a note says which inputs these belong to. A model cannot print: `jax.debug.print`
-    and `jax.debug.callback` are omitted.
+    dimensions, a note names the inputs that these belong to. A model cannot print:
+    `jax.debug.print` and `jax.debug.callback` are omitted.
     """
     options = check_options(
         model_name=model_name,
@@ -318,7 +319,7 @@ class Converted:
 
     Attributes:
         model: The model.
-        traced: What was converted.
+        traced: The traced function.
         inputs_as_nchw: The positions of the inputs whose layout changes.
         outputs_as_nchw: The positions of the outputs whose layout changes.
     """
@@ -346,8 +347,8 @@ def convert(
     shared: SharedParameters | None = None,
     checkpoint: Any = None,
 ) -> Converted:
-    """Traces and converts a function. `keep_results` keeps track of what its equations become,
-    `shared` are the parameters of other models.
+    """Traces and converts a function. `keep_results` records the values that each equation becomes.
+    `shared` holds the parameters of other models.
     """
     if not callable(fn):
         raise InvalidInputError(

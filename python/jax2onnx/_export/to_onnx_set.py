@@ -1,4 +1,4 @@
-"""`to_onnx_set`: several functions over one model, as models that share their weights."""
+"""`to_onnx_set` converts several functions over one model to models that share their weights."""
 
 import inspect
 import os
@@ -17,23 +17,23 @@ from jax2onnx.errors import InvalidInputError
 #: The file that holds the weights of a set.
 DATA = "weights.data"
 
-# Arguments that concern the files of a single model.
+# Options for the file of a single model.
 _ALONE = ("return_mode", "output_path", "export_mode")
 
-# Options of `to_onnx` that name a file for each function, and what checked options call them.
+# Options of `to_onnx` that name a file for each function, and their names in `Options`.
 _FILES = {
     "record": "record",
     "record_primitive_calls_file": "calls",
     "source_map": "source_map",
 }
 
-# What the patterns of an option match, and how to find it.
+# The objects that patterns of an option match, and how to list them.
 _MATCHED = {
     "compute": ("module, line, function or parameter", "`jax2onnx show` lists modules and lines"),
     "weights": ("parameter", "`jax2onnx show --parameters` lists them"),
 }
 
-# Those of `to_onnx` that `convert` takes as they are.
+# Options of `to_onnx` that `convert` takes unchanged.
 _CONVERTED = [
     name
     for name, parameter in inspect.signature(convert).parameters.items()
@@ -49,9 +49,9 @@ def to_onnx_set(
 ) -> dict[str, str]:
     """Converts functions that share parameters to models that share one data file.
 
-    Every model is valid on its own. A parameter has the same name in all of them, and if it takes
-    at least a kilobyte, it is in the data file, once, so that sessions map the same memory. It is
-    found by the identity of its array.
+    Every model is valid on its own. A parameter has the same name in all of them. Parameters of at
+    least a kilobyte are stored once, in the data file, so that sessions map the same memory.
+    Parameters are shared if they are the same array object.
 
         to_onnx_set({"prefill": (prefill, [tokens]), "decode": (decode, [token, cache])}, "llama")
 
@@ -61,8 +61,8 @@ def to_onnx_set(
         functions: For each model its name, and the function with its `inputs`, as `to_onnx` takes
             them. A third entry may hold options of `to_onnx` for this function alone:
             `(decode, inputs, {"output_names": ["logits", "cache"]})`.
-        output_dir: The folder, which is replaced as a whole: either by the new set, or not at all.
-            Files in it that have other names stay.
+        output_dir: The folder, which is replaced atomically. Files in it that have other names
+            stay.
         options: Options of `to_onnx` for all functions. A model's graph is named like the model.
 
     Returns:
@@ -89,10 +89,10 @@ class Entry:
 
 
 def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
-    """The models of a set, by name."""
+    """Yields the models of a set, by name."""
     _check_files(entries)
     shared = SharedParameters()
-    # How many functions have a pattern, by option, and in how many it matches nothing.
+    # The number of functions with a pattern, by option, and the number in which it matches nothing.
     asked: Counter[tuple[str, str]] = Counter()
     unmatched: Counter[tuple[str, str]] = Counter()
     for name, entry in entries.items():
@@ -147,7 +147,7 @@ def _check_files(entries: Mapping[str, Entry]) -> None:
 def write(
     folder: str, models: Sequence[tuple[str, Any]], files: Sequence[tuple[str, bytes]]
 ) -> None:
-    """Replaces a folder by one with these files, and with what else was in it."""
+    """Replaces these files of a folder atomically. Other files in it stay."""
     from jax2onnx import _core
 
     with result.writing(output_dir=folder):
@@ -180,7 +180,7 @@ def _entries(functions: Mapping[str, Sequence[Any]], common: Mapping[str, Any]) 
             f"`functions` is {functions!r}", "pass a dict from names to (function, inputs)"
         )
     found = {name: _entry(name, value, common) for name, value in functions.items()}
-    # Some file systems do not tell upper case from lower case.
+    # Some file systems ignore case.
     folded: dict[str, str] = {}
     for name in found:
         other = folded.setdefault(name.casefold(), name)
@@ -208,7 +208,7 @@ def _entry(name: object, value: Any, common: Mapping[str, Any]) -> Entry:
 def entry(
     name: str, fn: Callable[..., Any], inputs: Sequence[Any], given: Mapping[str, Any]
 ) -> Entry:
-    """A function with its options, checked."""
+    """Checks the options of a function."""
     parameters = inspect.signature(to_onnx).parameters
     settings = {
         key: parameter.default

@@ -1,6 +1,4 @@
-"""The cache of a decoder: which of its leaves is the key or the value of which layer, and how the
-axes lie.
-"""
+"""The layout of a decoder's cache: the layer and kind of each leaf, and the order of its axes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ from jax2onnx.errors import InvalidInputError
 
 KINDS = ("key", "value")
 
-# How runtimes lay out the keys or values of a layer.
+# The axes of a layer's keys or values in runtimes, in order.
 AXES = ("batch", "heads", "length", "head_size")
 
 _WORDS = {
@@ -35,9 +33,9 @@ class Leaf:
     Attributes:
         path: Its path, as in names.
         spec: Its type.
-        kind: "key" or "value", or "index" for a number that says how much of the buffer is used.
+        kind: "key" or "value", or "index" for the used length of the buffer.
         layer: Its layer; None if it holds all layers, along its first axis.
-        order: For each of `AXES`, the axis of the leaf that it is.
+        order: The leaf's axis for each of `AXES`.
     """
 
     path: str
@@ -54,8 +52,8 @@ class Layout:
     Attributes:
         leaves: Its leaves, in the order of the pytree.
         tree: The pytree.
-        grows: Whether keys and values are appended, rather than written into a buffer.
-        layers: How many layers there are.
+        grows: `True` if keys and values are appended rather than written into a buffer.
+        layers: The number of layers.
     """
 
     leaves: tuple[Leaf, ...]
@@ -65,12 +63,12 @@ class Layout:
 
     @property
     def batch(self) -> Any:
-        """The size of the batch, a number or a symbol."""
+        """The batch size, a number or a symbol."""
         first = next(leaf for leaf in self.leaves if leaf.kind != "index")
         return first.spec.shape[first.order[0] + (first.layer is None)]
 
     def boundary(self) -> dict[tuple[int, str], jax.ShapeDtypeStruct]:
-        """The types of the keys and values of each layer, as runtimes lay them out."""
+        """Returns the types of each layer's keys and values in the layout of runtimes."""
         found = {}
         for leaf in self.leaves:
             if leaf.kind == "index":
@@ -82,7 +80,7 @@ class Layout:
         return dict(sorted(found.items()))
 
     def inside(self, given: Mapping[tuple[int, str], Any], used: Any) -> Any:
-        """The cache as the function takes it. `used` is how much of the buffer is used."""
+        """Returns the cache in the function's layout. `used` is the used length of the buffer."""
         leaves = []
         for leaf in self.leaves:
             if leaf.kind == "index":
@@ -97,7 +95,7 @@ class Layout:
         return jax.tree_util.tree_unflatten(self.tree, leaves)
 
     def outside(self, cache: Any, sequence: Any) -> dict[tuple[int, str], Any]:
-        """The keys and values that the function returned, as runtimes lay them out."""
+        """Returns the keys and values of the function's cache in the layout of runtimes."""
         self._check_structure(cache)
         found = {}
         for leaf, value in zip(self.leaves, jax.tree_util.tree_leaves(cache), strict=True):
@@ -156,7 +154,7 @@ def layout_of(
     head_size: int,
     context_length: int,
 ) -> Layout:
-    """Finds out how a cache is laid out. `scope` has the dimensions with names."""
+    """Infers the layout of a cache. `scope` maps names to symbolic dimensions."""
     specs = _specs(cache, scope)
     paths = leaf_paths(specs)
     _check_names(names, paths)
@@ -189,18 +187,18 @@ def layout_of(
 
 
 def leaf_paths(tree: Any) -> list[str]:
-    """The paths of the leaves, as in names."""
+    """Returns the paths of the leaves in the form that names have."""
     return [".".join(component(key) for key in path) for path in paths_of(tree)]
 
 
 def _specs(cache: Any, scope: Mapping[str, Any]) -> Any:
-    """The cache as types. Shapes in it may have the names `batch` and `past`."""
+    """Returns the types of the cache's leaves. Shapes may contain the names `batch` and `past`."""
     dims = {name: dim for name, dim in scope.items() if name in ("batch", "past")}
     return Specs(double=False).positional([with_dimensions(cache, dims)])[0]
 
 
 def with_dimensions(tree: Any, dims: Mapping[str, Any]) -> Any:
-    """Shapes and types of arrays, with the dimensions for their names."""
+    """Replaces the names of dimensions in shapes and types."""
 
     def shape_of(dimensions: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(dims.get(dim, dim) if isinstance(dim, str) else dim for dim in dimensions)
@@ -245,7 +243,7 @@ def _check_names(names: Mapping[str, str] | None, paths: Sequence[str]) -> None:
 
 
 def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str, int]:
-    """Whether a leaf is a key or a value, and of which layer."""
+    """Returns the kind of a leaf, key or value, and its layer."""
     parts = path.split(".")
     if names is not None:
         for pattern, kind in names.items():
@@ -278,7 +276,7 @@ def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str,
 def _order(
     path: str, shape: Sequence[Any], past: Any, heads: int, head_size: int, context_length: int
 ) -> tuple[int, ...]:
-    """For each of `AXES`, the axis that it is."""
+    """Returns the axis for each of `AXES`."""
 
     def wrong(reason: str) -> InvalidInputError:
         return invalid(
@@ -358,5 +356,5 @@ def _shape_text(shape: Sequence[Any]) -> str:
 
 
 def invalid(message: str, help: str) -> InvalidInputError:
-    """What is wrong with a decoder."""
+    """Returns the error for an invalid decoder."""
     return InvalidInputError("invalid-decoder", message, help=help)

@@ -1,4 +1,4 @@
-"""What onnxruntime-genai reads beside the models: `genai_config.json`, and a README for people."""
+"""The files beside the models of onnxruntime-genai: `genai_config.json` and a README."""
 
 import json
 import os
@@ -33,8 +33,8 @@ _TOKENIZER_FILES = (
 )
 
 
-# The settings of a search that onnxruntime-genai knows. It loads no model with another one, nor one
-# with a value of another kind.
+# The search settings of onnxruntime-genai. It rejects models with other settings or with values of
+# other types.
 _SETTINGS: dict[str, type] = {
     "batch_size": int,
     "chunk_size": int,
@@ -58,7 +58,7 @@ _KINDS: dict[type, str] = {int: "an integer", float: "a number", bool: "True or 
 
 
 def check_search(search: Mapping[str, Any]) -> None:
-    """Refuses settings that onnxruntime-genai does."""
+    """Raises for settings that onnxruntime-genai rejects."""
     for name, value in search.items():
         kind = _SETTINGS.get(name)
         if kind is None:
@@ -79,8 +79,8 @@ def config(
     chunk: int | None,
     search: Mapping[str, Any],
 ) -> str:
-    """The text of `genai_config.json`. `stages` has the models, with their inputs and outputs: one
-    for everything, or one for the prompt and one for the tokens after it.
+    """Returns the text of `genai_config.json`. `stages` maps models to their inputs and outputs:
+    one model for everything, or one for the prompt and one for the tokens after it.
     """
 
     def template(pattern: str, kind: str) -> str:
@@ -143,7 +143,7 @@ def config(
 
 
 def readme(about: "Description", stages: Sequence[str], *, grows: bool, has_tokenizer: bool) -> str:
-    """What the folder is, and how to run it."""
+    """Returns the text of the README, which describes the folder and its use."""
     cache = (
         "grow with every token"
         if grows
@@ -199,7 +199,7 @@ tokens = generator.get_sequence(0)
 
 
 def tokenizer_files(tokenizer: Any) -> list[tuple[str, bytes]]:
-    """The files of a tokenizer: those in a folder, or those listed."""
+    """Reads the files of a tokenizer, from a folder or a list of paths."""
     paths = [tokenizer] if isinstance(tokenizer, str | os.PathLike) else list(tokenizer)
     found: list[str] = []
     for path in (str(os.fspath(path)) for path in paths):

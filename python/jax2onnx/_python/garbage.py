@@ -1,13 +1,13 @@
-"""Lets the garbage collector run rarely for a while."""
+"""Reduces how often the garbage collector runs."""
 
 import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# How many new objects start the collector meanwhile. A conversion keeps almost all that it creates
-# until its end, so looking for garbage as often as Python usually does takes a tenth of the time
-# and finds next to nothing.
+# The number of new objects that triggers a collection. A conversion keeps almost all of its objects
+# until its end. With Python's default, collections take a tenth of its time and free almost
+# nothing.
 _OBJECTS_PER_COLLECTION = 500_000
 
 
@@ -41,7 +41,7 @@ _thresholds = _Thresholds()
 
 @contextmanager
 def collected_rarely() -> Iterator[None]:
-    """Lets the garbage collector run rarely while the block runs, in any thread."""
+    """Makes the garbage collector run rarely, in all threads, while the block runs."""
     _thresholds.raise_()
     try:
         yield

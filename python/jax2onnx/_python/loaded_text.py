@@ -44,7 +44,7 @@ def loaded_text(
 
 
 def _candidates(path: str, module: ModuleType | None) -> Iterator[str | bytes]:
-    """Returns the texts that a path may stand for: on disk, as read before, from an archive."""
+    """Yields the candidates for the text of a path: on disk, as read before, from an archive."""
     is_file = os.path.isfile(path)
     if is_file:
         with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Reads what objects store without running any of their code."""
+"""Reads the attributes of objects and functions without running any of their code."""
 
 import functools
 import os
@@ -17,19 +17,19 @@ INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 def once_per_type(function: Callable[[type], T]) -> Callable[[type], T]:
-    """A function of types that remembers what it said of each."""
+    """Caches a function of types."""
     remember: Any = functools.lru_cache(maxsize=1024)
     return remember(function)  # type: ignore[no-any-return]
 
 
 @once_per_type
 def has_dict(kind: type) -> bool:
-    """Whether the objects of a type have dictionaries."""
+    """Returns `True` if the objects of a type have dictionaries."""
     return any("__dict__" in base.__dict__ for base in kind.__mro__)
 
 
 def instance_dict(obj: Any) -> dict[str, Any]:
-    """The dictionary of an object; empty where it has none."""
+    """Returns the dictionary of an object, or an empty one."""
     try:
         return object.__getattribute__(obj, "__dict__")  # type: ignore[no-any-return]
     except AttributeError:
@@ -38,7 +38,7 @@ def instance_dict(obj: Any) -> dict[str, Any]:
 
 @once_per_type
 def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
-    """The slots that a type and its bases declare."""
+    """Returns the slots that a type and its bases declare."""
     return tuple(
         member
         for base in kind.__mro__
@@ -49,7 +49,7 @@ def slots(kind: type) -> tuple[types.MemberDescriptorType, ...]:
 
 
 def cells(function: Any) -> Iterator[tuple[str, Any]]:
-    """The variables that a function closes over."""
+    """Yields the variables that a function closes over."""
     code = getattr(function, "__code__", None)
     closure = getattr(function, "__closure__", None)
     if code is None or closure is None:
@@ -62,7 +62,7 @@ def cells(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def defaults(function: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a function that have default values, with these."""
+    """Yields the arguments of a function that have default values, with the values."""
     code = getattr(function, "__code__", None)
     if code is None:
         return
@@ -73,13 +73,13 @@ def defaults(function: Any) -> Iterator[tuple[str, Any]]:
 
 
 def held(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function brings with it: variables that it closes over, and default values."""
+    """Yields the variables that a function closes over, and its default values."""
     yield from cells(function)
     yield from defaults(function)
 
 
 def global_names(code: types.CodeType) -> Iterator[str]:
-    """The global names and the attributes that a function and the functions inside it read."""
+    """Yields the global names and the attributes that a function and its inner functions read."""
     yield from code.co_names
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -87,7 +87,7 @@ def global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def global_variables(function: Any) -> Iterator[tuple[str, Any]]:
-    """The global variables that a function and the functions inside it may read."""
+    """Yields the global variables that a function and the functions inside it may read."""
     namespace = function.__globals__
     for name in dict.fromkeys(global_names(function.__code__)):
         if name in namespace:

@@ -1,4 +1,4 @@
-"""Packages that only a part of the project needs."""
+"""Optional packages."""
 
 import importlib.util
 
@@ -6,7 +6,7 @@ from jax2onnx.errors import InvalidInputError
 
 
 def require(package: str, purpose: str, extra: str) -> None:
-    """Raises if a package is not installed, and says how to install it."""
+    """Raises an error with installation instructions if a package is not installed."""
     if importlib.util.find_spec(package) is None:
         raise InvalidInputError(
             "missing-package",

@@ -22,12 +22,12 @@ _INSTEAD = (
 )
 
 
-class Abstract:
+class AbstractParameters:
     """The parameters without values that a callable holds.
 
     Attributes:
         structs: All of them, in the order of the walk.
-        parameters: What is known of them, in the same order.
+        parameters: Their names, shapes and types, in the same order.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -40,11 +40,11 @@ class Abstract:
 
     @property
     def types(self) -> list[Any]:
-        """What JAX traces in place of them."""
+        """The types that JAX traces in place of the parameters."""
         return [jax.ShapeDtypeStruct(struct.shape, struct.dtype) for struct in self.structs]
 
     def _check_separate(self, tree: Tree) -> None:
-        """One struct in several places would be one parameter."""
+        """Raises if two parameters share one struct, which would make them one parameter."""
         counts: dict[int, int] = {}
         for holder in self._holders:
             for _, value in _entries(holder):
@@ -60,9 +60,7 @@ class Abstract:
 
     @contextmanager
     def filled(self, values: Sequence[Any], fn: Any) -> Iterator[Any]:
-        """The callable `fn` with values in place of the parameters, which only this thread may
-        call.
-        """
+        """Provides `fn` with values in place of its parameters. Only this thread may call it."""
         by_struct = {id(s): value for s, value in zip(self.structs, values, strict=True)}
         undo: list[Any] = []
         try:
@@ -118,7 +116,7 @@ def _described(struct: Any, name: str | None) -> Parameter:
 
 
 def _entries(holder: Any) -> list[tuple[Any, Any]]:
-    """What an object holds directly, each with a function that replaces it."""
+    """Returns the values that an object holds directly, each with a function that replaces it."""
     if isinstance(holder, jax.ShapeDtypeStruct | tuple | types.FunctionType | functools.partial):
         return []
     found: list[tuple[Any, Any]] = []
@@ -138,7 +136,7 @@ def _entries(holder: Any) -> list[tuple[Any, Any]]:
 
 
 def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Any]]:
-    """What a function refers to, each with a function that replaces it."""
+    """Yields the variables that a function refers to, each with a function that replaces it."""
     for cell in function.__closure__ or ():
         try:
             yield functools.partial(setattr, cell, "cell_contents"), cell.cell_contents
@@ -149,7 +147,7 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Any]]:
 
 
 def _replaced(value: Any, by_struct: dict[int, Any]) -> Any:
-    """The value for a parameter, a tuple or a partial function with values, or what was given."""
+    """Replaces parameters by their values, also in tuples and partial functions."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return by_struct.get(id(value), value)
     if isinstance(value, tuple):
@@ -177,8 +175,8 @@ def _structs_in(value: Any) -> Iterator[Any]:
 
 
 def as_constants(closed: Any, count: int) -> tuple[Any, list[int]]:
-    """A closed jaxpr whose first `count` arguments are its first constants, without values, and
-    which of them are used: the others are dropped.
+    """Turns the first `count` arguments of a closed jaxpr into its first constants, without values.
+    Drops those that are not used, and returns the positions of the others.
     """
     jaxpr = closed.jaxpr
     used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars} | {id(v) for v in jaxpr.outvars}

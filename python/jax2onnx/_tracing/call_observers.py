@@ -1,9 +1,8 @@
 """Runs code around the calls of modules, in the thread that traces them and in no other.
 
-Python looks `__call__` up in the class, so the classes of the model at hand are given another one
-while a function is traced. In other threads it does nothing but run the one that it replaces. If
-several traces need a class, in one thread or in several, the first one wraps it and the last one
-restores it.
+Python looks `__call__` up in the class, so each class of the model gets a wrapper of its `__call__`
+while a function is traced. In other threads the wrapper only calls the original. If several traces
+need a class, in one thread or in several, the first one wraps it and the last one restores it.
 """
 
 import functools
@@ -14,29 +13,29 @@ from typing import Any, Protocol
 
 
 class Observer(Protocol):
-    """Is told about the calls that a thread makes."""
+    """Receives the calls that a thread makes."""
 
     def enter(
         self, module: Any, call: Any, /
     ) -> tuple[AbstractContextManager[Any], Callable[..., Any]]:
-        """Notes that a call of `module` starts, whose class has `call` for its `__call__`. Returns
-        what surrounds the call, and what runs in its place.
+        """Records the start of a call of `module`, whose class defines `call` as its `__call__`.
+        Returns a context manager for the call, and the function to run in its place.
         """
 
     def leave(self) -> None:
-        """Notes that the latest call has ended."""
+        """Records the end of the latest call."""
 
 
 _thread = threading.local()
 _lock = threading.Lock()
 
-# The classes that are wrapped, with what they had and for how many traces.
+# The wrapped classes, each with its original `__call__` and the number of traces that use it.
 _wrapped: dict[type, tuple[Any, int]] = {}
 
 
 @contextmanager
 def observed(classes: Set[type], observer: Observer) -> Iterator[None]:
-    """Tells `observer` of the calls in this thread that `classes` define, while the block runs."""
+    """Notifies `observer` of this thread's calls of `classes` while the block runs."""
     outer = getattr(_thread, "watch", None)
     wrapped: list[type] = []
     try:
@@ -89,6 +88,6 @@ def _wrapper(cls: type, original: Any) -> Any:
 
 
 def bound(function: Any, instance: Any) -> Any:
-    """What the attribute lookup of `instance` makes of a class's attribute."""
+    """Binds a class attribute to an instance, as attribute lookup does."""
     get = getattr(type(function), "__get__", None)
     return function if get is None else get(function, instance, type(instance))

@@ -1,4 +1,4 @@
-"""Weights from a checkpoint: read while the model is written, by the names of parameters."""
+"""Weights from a checkpoint, which are read while the model is written."""
 
 import os
 import re
@@ -14,19 +14,19 @@ from jax2onnx._core import Safetensors, Weight
 from jax2onnx._python.packages import require
 from jax2onnx.errors import InvalidInputError
 
-# How many parameters a message lists.
+# The number of parameters that a message lists.
 _LISTED = 5
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Where and how a checkpoint holds a parameter.
+    """The tensor of a checkpoint that holds a parameter.
 
     Attributes:
         name: The name of the tensor.
         transpose: The axes of the tensor in the order of the parameter's; True to reverse them, as
             a PyTorch linear layer needs.
-        cast: Whether the tensor may have another float type than the parameter. Widening is exact.
+        cast: `True` if the tensor may have a different float type. Widening is exact.
     """
 
     name: str
@@ -39,16 +39,16 @@ Names = Mapping[str, str | Stored] | Callable[[str], str | Stored]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights in files: safetensors, or what Orbax wrote.
+    """Weights in safetensors files or in an Orbax checkpoint.
 
     Attributes:
         path: A `.safetensors` file, the index of several (`model.safetensors.index.json`), a folder
             with one or the other, or a folder that Orbax wrote.
-        names: What the checkpoint calls a parameter, if it is not the parameter's path: a function
-            from the path, or a mapping. Mappings may have placeholders:
+        names: The checkpoint's names of parameters, if they differ from the parameters' paths: a
+            function of the path, or a mapping. Mappings may have placeholders:
             `{"blocks.{i}.q.kernel": Stored("model.layers.{i}.q_proj.weight", transpose=True)}`.
             Parameters that a mapping does not mention keep their path.
-        cast: Whether tensors may have another float type than their parameters.
+        cast: `True` if tensors may have different float types from their parameters.
     """
 
     path: str | os.PathLike[str]
@@ -73,7 +73,7 @@ class Weights:
         self._known: dict[object, Weight] = {}
 
     def of(self, checkpoint: Any, parameters: Sequence[Parameter]) -> list[Weight]:
-        """The weights for parameters. Raises before anything is read if one does not fit."""
+        """Returns the weights for parameters. Raises if one does not fit, before reading any."""
         described = _described(checkpoint)
         path = os.fspath(described.path)
         if path not in self._sources:
@@ -97,7 +97,7 @@ def _described(checkpoint: Any) -> Checkpoint:
 def _weights(
     checkpoint: Checkpoint, source: "Safetensors | _Orbax", parameters: Sequence[Parameter]
 ) -> list[tuple[tuple[object, ...], Weight]]:
-    """The weights, each with a key that says how it is read."""
+    """Returns the weights, each with a key that identifies its tensor and conversion."""
     random = [parameter.name for parameter in parameters if parameter.dtype.startswith("key<")]
     if random:
         raise InvalidInputError(
@@ -139,8 +139,9 @@ def _weights(
 def _fitted(
     parameter: Parameter, entry: Stored, source: "Safetensors | _Orbax", wrong: list[str]
 ) -> tuple[tuple[object, ...], Weight] | None:
-    """The weight as the parameter needs it, with a key that says how it is read; if it does not
-    fit, None and a new entry in `wrong`.
+    """Converts a tensor to the parameter's layout and type, and returns it with a key that
+    identifies the tensor and the conversion. If it does not fit, adds an entry to `wrong` and
+    returns None.
     """
     weight = source.get(entry.name)
     assert weight is not None
@@ -167,7 +168,7 @@ _FLOATS = ("float16", "bfloat16", "float32")
 
 
 def _entry(checkpoint: Checkpoint, name: str) -> Stored:
-    """Where the checkpoint holds a parameter."""
+    """Returns the checkpoint's entry for a parameter."""
     found: Any = name
     if isinstance(checkpoint.names, Mapping):
         found = _looked_up(checkpoint.names, name)
@@ -270,7 +271,7 @@ def _leaves(tree: Any, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...],
 
 
 def _each_leaf(tree: Any, value: Any) -> Any:
-    """A tree of the same form with `value` for all leaves."""
+    """Returns a tree of the same form with `value` for all leaves."""
     if isinstance(tree, dict):
         return {key: _each_leaf(part, value) for key, part in tree.items()}
     if isinstance(tree, list):

@@ -1,4 +1,4 @@
-"""Says what to do if the function needs the value of an array while it is traced."""
+"""Notes for JAX's errors about values that are needed while a function is traced."""
 
 import traceback
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import jax
 
 from jax2onnx._python.objects import INSTALLED, PACKAGE
 
-# What to do instead, by the error of JAX.
+# Advice by the type of JAX's error.
 _INSTEAD: dict[type[Exception], str] = {
     jax.errors.TracerBoolConversionError: (
         "the model cannot choose between lines of Python by a value: use jnp.where or "
@@ -37,7 +37,7 @@ _SLICE = (
     "or mask the rest (jnp.where(jnp.arange(x.shape[0]) < n, x, 0))"
 )
 
-# The same for what JAX and Python raise as plain errors, by a part of the message.
+# Advice for plain errors of JAX and Python, by a part of the message.
 _PLAIN: dict[str, str] = {
     "Shapes must be 1D sequences of concrete values": _INSTEAD[jax.errors.ConcretizationTypeError],
     "Slice entries must be static integers": _SLICE,
@@ -51,8 +51,8 @@ _PLAIN: dict[str, str] = {
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds a note to errors about values that are known only when the model runs: the line of the
-    user's program, and what to do instead.
+    """Adds a note to errors about values that are known only when the model runs. The note has the
+    line of the user's program, and advice.
     """
     try:
         yield
@@ -67,7 +67,7 @@ def _advice(error: Exception) -> str | None:
     for kind, advice in _INSTEAD.items():
         if isinstance(error, kind):
             return advice
-    # A traced value in the message is what tells them from other errors.
+    # The name of a tracer in the message distinguishes them from other errors.
     message = str(error)
     if isinstance(error, TypeError | IndexError) and "Tracer" in message:
         return next((advice for part, advice in _PLAIN.items() if part in message), None)
@@ -75,7 +75,7 @@ def _advice(error: Exception) -> str | None:
 
 
 def _place(error: Exception) -> str:
-    """The last line of the user's program on the way to the error, with an excerpt."""
+    """Returns the innermost line of the user's program in the traceback, with an excerpt."""
     found = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

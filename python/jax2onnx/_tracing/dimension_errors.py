@@ -1,4 +1,4 @@
-"""Says which inputs symbolic dimensions come from, if JAX cannot trace with them."""
+"""Notes for JAX's errors about symbolic dimensions, with the inputs and possible constraints."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._tracing.names import boundary_names, paths_of
 
-# Where dimensions occur in messages: in quotes, in shapes, at the end.
+# The positions of dimensions in messages: in quotes, in shapes, at the end.
 _PLACES = re.compile(r"'[^']*'|\([^()]*\)|: .*$")
 _NAME = re.compile(r"[^\W\d]\w*")
 _COMPARISON = re.compile(r"comparison '(.+)' (>=|<=|>|<) '(.+)' is inconclusive")
@@ -35,7 +35,7 @@ def explained(
 def _axes(
     signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, list[str]]:
-    """Where each dimension variable occurs: `axis 0 of the input `x``."""
+    """Returns the axes of inputs that each dimension variable occurs in."""
     names, _ = boundary_names(
         signature, paths_of((args, kwargs)), [], input_names=None, output_names=None
     )
@@ -71,7 +71,7 @@ def _note(error: Exception, axes: dict[str, list[str]]) -> str | None:
 
 
 def _constraints(message: str) -> tuple[str, ...]:
-    """The constraints that would answer what JAX asks, if a message says it."""
+    """Returns constraints that would decide the comparison in a message of JAX."""
     if compared := _COMPARISON.search(message):
         return _answers(*compared.groups())
     if divided := _REMAINDER.search(message):
@@ -80,7 +80,7 @@ def _constraints(message: str) -> tuple[str, ...]:
 
 
 def _answers(left: str, sign: str, right: str) -> tuple[str, str]:
-    """The constraints that make a comparison true, and false."""
+    """Returns the constraints that make a comparison true, and false."""
     more = f"{left} >= {_next(right, +1) if sign in ('>', '<=') else right}"
     less = f"{left} <= {right if sign in ('>', '<=') else _next(right, -1)}"
     return (more, less) if sign in (">", ">=") else (less, more)

@@ -1,8 +1,8 @@
-"""Flags: boolean arguments that Python code asks for their value, as in `if deterministic:`.
+"""Flags: boolean arguments that Python code branches on, as in `if deterministic:`.
 
-JAX cannot trace such a question, so the function is traced once for each answer, and the model
-chooses. Which flags are asked is found by trying: a function is traced with all of them as JAX's
-values first, and then with those as Python's that it does not take otherwise.
+JAX cannot trace such a branch, so the function is traced once for each value, and the model
+chooses. The flags that need this are found by trying: the function is traced first with tracers for
+all flags, and then with Python values for those that fail.
 """
 
 import itertools
@@ -15,10 +15,11 @@ import numpy as np
 
 from jax2onnx.errors import InvalidInputError
 
-# Every further flag doubles the number of traces.
+# Each flag doubles the number of traces.
 _MOST_FLAGS = 4
 
-# What JAX and Python raise if a traced value is asked, hashed or used as an index.
+# The errors that JAX and Python raise if a tracer is converted to a boolean, hashed or used as an
+# index.
 _QUESTIONS = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 _REFUSALS = (*_QUESTIONS, TypeError, ValueError)
 
@@ -33,15 +34,15 @@ def traced_with_flags(
     names: Sequence[str],
     restore: Callable[[], None],
 ) -> Trace:
-    """The closed jaxpr of a call, and the pytree of its results.
+    """Traces a call. Returns the closed jaxpr and the pytree of its results.
 
     Args:
         fn: The function.
         args: Its positional arguments, as types.
         kwargs: Its keyword arguments, as types.
-        given: The values of flags that the user gave, by their position among all leaves.
-        names: What to call the leaves in messages.
-        restore: Undoes what a trace left in the state of `fn`.
+        given: The user's values of flags, by their position among all leaves.
+        names: The names of the leaves in messages.
+        restore: Undoes the changes of a trace to the state of `fn`.
     """
     leaves = jax.tree_util.tree_leaves((args, kwargs))
     flags = [i for i, leaf in enumerate(leaves) if leaf.shape == () and leaf.dtype == np.bool_]
@@ -51,7 +52,7 @@ def traced_with_flags(
         return jax.make_jaxpr(fn, return_shape=True)(*args, **kwargs)
     except _REFUSALS:
         pass
-    asking = _Asking(fn, args, kwargs, restore)
+    asking = _FlagTracer(fn, args, kwargs, restore)
     asked = asking.needed(flags, {i: given.get(i, True) for i in flags})
     if len(asked) > _MOST_FLAGS:
         listed = ", ".join(f"`{names[i]}`" for i in asked)
@@ -64,8 +65,8 @@ def traced_with_flags(
     return asking.merged(asked, flags, given, names)
 
 
-class _Asking:
-    """A function that is traced with some flags as Python's values."""
+class _FlagTracer:
+    """A function that is traced with Python values for some flags."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class _Asking:
         self._known: dict[tuple[tuple[int, bool], ...], Trace] = {}
 
     def trace(self, answers: Mapping[int, bool]) -> Trace:
-        """The trace for these answers. The jaxpr has all leaves as operands, needed or not."""
+        """Returns the trace for these values of flags. The jaxpr has all leaves as operands."""
         which = tuple(sorted(answers.items()))
         if which not in self._known:
             self._known[which] = self._traced(answers)
@@ -102,7 +103,7 @@ class _Asking:
         return jax.make_jaxpr(named, return_shape=True)(*self._args, **self._kwargs)
 
     def needed(self, flags: Sequence[int], answers: Mapping[int, bool]) -> list[int]:
-        """The flags that have to be Python's values, for these answers at least."""
+        """Returns the flags that have to be Python values, at least for these values."""
         self.trace(answers)
         asked = dict(answers)
         for i in flags:
@@ -123,12 +124,12 @@ class _Asking:
         given: Mapping[int, bool],
         names: Sequence[str],
     ) -> Trace:
-        """One program for all values of the flags."""
+        """Merges the traces for all values of the flags into one program."""
         from jax2onnx._tracing.merge_traces import chosen
 
         wanted = tuple(given.get(i, True) for i in asked)
         found: dict[tuple[bool, ...], Trace | None] = {}
-        # What the user gave comes first: if that fails, it is the user's error.
+        # The user's values come first: if these fail, the error is the user's.
         answers = sorted(
             itertools.product((True, False), repeat=len(asked)), key=lambda a: a != wanted
         )
@@ -166,7 +167,9 @@ class _Asking:
         found: Mapping[tuple[bool, ...], Trace | None],
         names: Sequence[str],
     ) -> None:
-        """Warns of values that the function does not take; raises if the model cannot say so."""
+        """Warns of values that the function does not accept. Raises if the model cannot return NaN
+        for them.
+        """
         case = _case(asked, values, names)
         first = found.get(wanted)
         results = jax.tree_util.tree_leaves(first[1]) if first is not None else []
@@ -189,7 +192,7 @@ def _check_results(
     values: tuple[bool, ...],
     names: Sequence[str],
 ) -> None:
-    """Raises if the results have other types: a model has one type for each output."""
+    """Raises if the results have different types, since each output of a model has one type."""
     if _types(outputs) == _types(others):
         return
     raise InvalidInputError(

@@ -1,7 +1,7 @@
-"""The functions of the model: what the user decorated, and on request all modules.
+"""ONNX functions: decorated callables, and on request all modules.
 
-JAX traces through them as through any other code. A level of JAX's name stack marks the equations
-of each call, so arguments need no flattening and transformations work as usual.
+JAX traces through their calls as through any other code. A level of JAX's name stack marks the
+equations of each call, so arguments need no flattening and transformations work as usual.
 """
 
 import functools
@@ -38,7 +38,7 @@ class Function:
 _classes: weakref.WeakKeyDictionary[type, Function] = weakref.WeakKeyDictionary()
 _decorated: list[str] = []
 
-# What the scope of a call begins with, before the number of the call. The compiled half reads both.
+# The start of a call's scope, which the number of the call follows. The compiled half parses both.
 _MARK = "jax2onnx.function"
 _NUMBERED = re.compile(rf"^{re.escape(_MARK)}\|\d+")
 
@@ -47,7 +47,7 @@ _thread = threading.local()
 
 
 def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> Any:
-    """Calls `call`. What it traces becomes a call of `function` in the model.
+    """Runs `call`. The equations that it traces become a call of `function` in the model.
 
     In tracebacks, this frame is between the function and its caller.
     """
@@ -58,12 +58,12 @@ def run_as_function(function: Function, call: Any, args: Any, kwargs: Any) -> An
 
 
 def without_number(scope: str) -> str:
-    """A scope that is the same for all calls of a function."""
+    """Removes the number of the call from a scope."""
     return _NUMBERED.sub(rf"{_MARK}|", scope)
 
 
 class Functions:
-    """The functions of one export: those decorated, those and all modules, or none."""
+    """The functions of one export: decorated ones, also all modules, or none."""
 
     def __init__(self, *, modules: bool, none: bool = False) -> None:
         self._modules = modules
@@ -73,14 +73,16 @@ class Functions:
 
     @property
     def key(self) -> str:
-        """Differs if other functions are marked; empty if there can be none."""
+        """A key that identifies the set of functions; empty for no functions."""
         return f"{'modules' if self._modules else ''}{len(_decorated)}" if self else ""
 
     def __bool__(self) -> bool:
         return self._marks
 
     def classes(self, tree: Tree) -> list[type]:
-        """The classes whose calls may be functions, beside those of the modules in the tree."""
+        """Returns the classes whose calls may be functions, besides those of the modules in the
+        tree.
+        """
         decorated = [cls for cls in list(_classes) if not _frameworks.intercepts(cls)]
         return [*decorated, *layers_of(tree)] if self._modules else decorated
 
@@ -105,8 +107,8 @@ class Functions:
         return self.run(module, call, is_root and not self._running, *args, **kwargs)
 
     def run(self, module: Any, call: Any, is_root: bool, /, *args: Any, **kwargs: Any) -> Any:
-        """Runs the call of a module: as a function, if it is to be one."""
-        # A method that calls the one it overrides is still the same call.
+        """Runs the call of a module, as a function if it is one."""
+        # A method that calls the one it overrides is part of the same call.
         again = bool(self._running) and self._running[-1] is module
         function = None if again else self._of(type(module), is_root=is_root)
         self._running.append(module)
@@ -151,18 +153,18 @@ def onnx_function(
 ) -> Any:
     """Turns a function, or the calls of a class's instances, into an ONNX function.
 
-    Outside `to_onnx` nothing changes. Calls that compute the same share one function, whatever
-    their parameters: these are operands of the call. If shapes, element types or anything else
-    differs, another function with the next number is created.
+    Outside `to_onnx` nothing changes. Calls with the same computation share one function;
+    parameters are operands of the call. If shapes, element types or anything else differ, another
+    function with the next number is created.
 
     Args:
         target: A function, another callable, or a class with a `__call__`.
         unique: Ends the function's domain with `unique` instead of a number.
         namespace: The start of the domain, "custom" by default. The domain of `Block` is
             `custom.Block.1`, or `custom.Block.unique`.
-        type: The name of the function, which is the operator of its calls. By default that of the
-            target.
-        name: An alias of `type`, which wins if both are given.
+        type: The name of the function, which is the operator of its calls. Defaults to the name of
+            the target.
+        name: An alias of `type`. `type` takes precedence.
     """
 
     def decorate(target: Any) -> Any:
@@ -187,7 +189,7 @@ def onnx_function(
     return decorate if target is None else decorate(target)
 
 
-# The parameter `type` shadows it.
+# The parameter `type` shadows the built-in.
 builtin_type = type
 
 
@@ -221,7 +223,7 @@ def _namespace(namespace: str | None) -> str:
 
 
 def _identifier(name: str) -> str:
-    """`name` without the characters that an operator's name cannot have."""
+    """Replaces characters that are not allowed in an operator's name."""
     found = re.sub(r"\W+", "_", name).strip("_") or "function"
     return f"_{found}" if found[0].isdigit() else found
 

@@ -28,7 +28,7 @@ _PARENTHESES = re.compile(r"\(.*\)")
 
 
 class Specs:
-    """Turns what users pass into `jax.ShapeDtypeStruct`s.
+    """Converts the users' input specifications to `jax.ShapeDtypeStruct`s.
 
     Symbolic dimensions with the same name are the same dimension in all arguments.
     """
@@ -40,12 +40,12 @@ class Specs:
     def all(
         self, inputs: Sequence[Any], params: Mapping[str, Any] | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """One pytree for each positional and for each keyword argument."""
+        """Returns one pytree for each positional and each keyword argument."""
         self._adopt_symbols([inputs, params])
         return self.positional(inputs), self.keyword(params)
 
     def positional(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """One pytree for each positional argument."""
+        """Returns one pytree for each positional argument."""
         if not isinstance(inputs, list | tuple) or hasattr(inputs, "_fields"):
             raise _invalid("`inputs`", inputs, "pass a list with one entry for each argument")
         # NumPy's integers are arguments here, as its floats are.
@@ -59,7 +59,7 @@ class Specs:
         return tuple(self._tree(f"`inputs[{i}]`", entry) for i, entry in enumerate(inputs))
 
     def keyword(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        """One pytree for each keyword argument; numbers and booleans are scalars here."""
+        """Returns one pytree for each keyword argument. Numbers and booleans are scalars."""
         if params is None:
             return {}
         if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
@@ -135,7 +135,7 @@ class Specs:
         return int(dim)
 
     def _symbolic(self, where: str, shape: Any, text: str) -> tuple[Any, ...]:
-        """The dimensions in a text such as `B` or `B, T + 1`."""
+        """Parses dimensions such as `B` or `B, T + 1`."""
         from jax import export
 
         if self._symbols is None:
@@ -149,7 +149,7 @@ class Specs:
         return self._shape(where, dims)
 
     def _adopt_symbols(self, entries: Any) -> None:
-        """Adopts the scopes of symbolic dimensions that the user created, as one."""
+        """Merges the scopes of the user's symbolic dimensions."""
         scopes = {} if self._symbols is None else {self._symbols: None}
         for leaf in jax.tree_util.tree_leaves(entries):
             shape = getattr(leaf, "shape", None)
@@ -163,20 +163,20 @@ class Specs:
 def given_leaves(
     inputs: Sequence[Any], args: Any, params: Mapping[str, Any] | None, kwargs: Any
 ) -> list[Any]:
-    """What the user passed, one entry for each leaf."""
+    """Returns the user's specifications, one for each leaf."""
     tree: Any = jax.tree_util.tree_structure((args, kwargs))
     given: list[Any] = tree.flatten_up_to((tuple(inputs), dict(params or {})))
     return given
 
 
 def given_flags(given: Sequence[Any]) -> dict[int, bool]:
-    """The booleans among what the user passed, by their position."""
+    """Returns the booleans among the user's specifications, by position."""
     return {i: bool(v) for i, v in enumerate(given) if isinstance(v, bool | np.bool_)}
 
 
 def wide_integers(given: Sequence[Any], traced: Sequence[Any]) -> dict[int, str]:
-    """The 64-bit integers that JAX computes with in 32 bits, by position. Those of arrays are not a
-    choice but NumPy's default.
+    """Returns the types of 64-bit integer specifications that JAX narrows to 32 bits, by position.
+    Arrays are excluded, since 64 bits are NumPy's default.
     """
     return {
         i: str(value.dtype)
@@ -226,21 +226,25 @@ def _without_annotations(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _is_shape(value: Any) -> bool:
-    """A plain sequence of dimensions; `()` is the shape of a scalar, `[]` an empty list."""
+    """Returns `True` for a plain sequence of dimensions. `()` is the shape of a scalar, `[]` an
+    empty list.
+    """
     if type(value) is list:
         return bool(value) and all(map(_is_dimension, value))
     return type(value) is tuple and all(map(_is_dimension, value))
 
 
 def _is_meant_as_shape(value: Any) -> bool:
-    """A shape, or a sequence with something that is not a dimension, such as None."""
+    """Returns `True` for a shape, or a sequence that contains an invalid dimension such as None."""
     if type(value) not in (list, tuple) or not any(map(_is_dimension, value)):
         return _is_shape(value)
     return all(v is None or isinstance(v, float | bool) or _is_dimension(v) for v in value)
 
 
 def _holds_arrays(tree: Any) -> bool:
-    """Whether a pytree is made of arrays or specs, so that `()` in it is an empty container."""
+    """Returns `True` if a pytree contains arrays or specs, so that `()` in it is an empty
+    container.
+    """
     leaves = jax.tree_util.tree_leaves(tree)
     return any(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves)
 
@@ -254,7 +258,9 @@ def _is_dimension(value: Any) -> bool:
 
 
 def _is_shape_text(value: Any) -> bool:
-    """A shape in one string, such as `B, T, 64`. A comma in parentheses belongs to a dimension."""
+    """Returns `True` for a shape in one string, such as `B, T, 64`. A comma in parentheses belongs
+    to a dimension.
+    """
     return isinstance(value, str) and "," in _PARENTHESES.sub("", value)
 
 
@@ -271,7 +277,7 @@ def _no_dimension(where: str, shape: Any, text: str) -> InvalidInputError:
 
 
 def place_of(function: tuple[str, str, int]) -> str:
-    """Where a function is defined, as shown in errors: relative to the working directory."""
+    """Returns the location of a function for errors, relative to the working directory."""
     path, name, line = function
     folder = os.path.join(os.getcwd(), "")
     return f"  --> {path.removeprefix(folder)}:{line} in {name}"

@@ -1,4 +1,4 @@
-"""Whether equations and jaxprs of different traces do the same."""
+"""Keys that identify equal equations and jaxprs of different traces."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,12 +18,12 @@ class Keys:
         self._alive: list[Any] = []
 
     def of_equation(self, eqn: Any) -> object:
-        """What an equation does, whatever its operands are."""
+        """Returns a key for the operation of an equation, without its operands."""
         avals = tuple(_type(v.aval) for v in (*eqn.invars, *eqn.outvars))
         return self._number((eqn.primitive.name, avals, self._of(eqn.params)))
 
     def of_literal(self, atom: Any) -> object:
-        """What a literal is."""
+        """Returns a key for the value of a literal."""
         value = np.asarray(_jax.unwrapped(atom.val))
         return ("literal", _type(atom.aval), value.tobytes())
 
@@ -38,7 +38,7 @@ class Keys:
             numbers[var] = len(numbers)
 
         def atom(a: Any) -> object:
-            # A variable from outside of the jaxpr is itself.
+            # A variable of an outer jaxpr is identified by its id.
             return self.of_literal(a) if _jax.is_literal(a) else numbers.get(a, id(a))
 
         steps = []
@@ -70,7 +70,7 @@ class Keys:
         return type(param), param
 
     def _number(self, what: object) -> int:
-        """A number in place of a key, so that keys of keys stay small."""
+        """Returns a number for a key, so that nested keys stay small."""
         return self._numbers.setdefault(what, len(self._numbers))
 
 

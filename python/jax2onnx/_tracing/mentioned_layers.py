@@ -1,8 +1,7 @@
-"""The classes of layers that a callable may make while it is traced.
+"""The classes of layers that a callable may instantiate while it is traced.
 
-Parameters may be arguments, and the model may be rebuilt from them. Then the callable holds no
-instance that tells its class. The code does: it mentions the class, or a function or a class that
-does.
+A model may be rebuilt from parameters that are arguments. The callable then holds no instance of
+its layers, but its code mentions their classes, directly or through other functions and classes.
 """
 
 import functools
@@ -17,7 +16,7 @@ from jax2onnx._tracing.walk import is_opaque, is_opaque_module
 
 
 def layers_of(tree: Tree) -> list[type]:
-    """The classes of layers that a callable mentions, in its objects or in its code."""
+    """Returns the classes of layers that a callable mentions, in its objects or in its code."""
     search = _Search()
     search.add(tree.functions)
     search.add(tree.classes)
@@ -32,7 +31,7 @@ class _Search:
         self._seen: set[Any] = set()
 
     def add(self, values: Iterable[Any]) -> None:
-        """Takes up the classes and the functions among some values."""
+        """Adds the classes and the functions among some values."""
         for value in values:
             found = _underlying(value)
             if isinstance(found, type | types.FunctionType) and found not in self._seen:
@@ -59,12 +58,12 @@ class _Search:
 
 
 def _is_outside(module: str) -> bool:
-    """Whether what a Python module defines makes no layers, unless it is one itself."""
+    """Returns `True` if the definitions of a Python module instantiate no layers."""
     return is_opaque_module(module) or _frameworks.is_own(module)
 
 
 def _underlying(value: Any) -> Any:
-    """What a decorated function or method, or a bound one, is made of."""
+    """Unwraps a decorated or bound function or method."""
     for _ in range(100):
         if isinstance(value, type | types.FunctionType):
             break
@@ -82,8 +81,8 @@ def _underlying(value: Any) -> Any:
 
 
 def _mentioned(function: types.FunctionType) -> Iterator[Any]:
-    """What a function refers to: variables, default values, decorated functions, and attributes of
-    Python modules that it names.
+    """Yields the objects that a function refers to: variables, default values, decorated functions,
+    and attributes of Python modules.
     """
     yield from (value for _, value in held(function))
     yield from function.__dict__.values()
@@ -93,7 +92,7 @@ def _mentioned(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _members(value: Any, names: set[str], depth: int = 4) -> Iterator[Any]:
-    """A value, or those of the attributes of a Python module that are named."""
+    """Yields a value, or the named attributes of a Python module."""
     if not isinstance(value, types.ModuleType):
         yield value
     elif depth and not is_opaque_module(value.__name__):

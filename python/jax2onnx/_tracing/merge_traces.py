@@ -1,10 +1,10 @@
-"""Makes one program of two: traces of the same function with a flag that is true and one that is
-false. The program has the flag as an operand and computes only what its value asks for.
+"""Merges two traces of a function, one with a flag set and one without, into one program that takes
+the flag as an operand.
 
-Both traces are sequences of steps. Steps that do not depend on the flag are the same in both and
-run once. The others are aligned, by what they do and by the module that they belong to. Steps that
-are aligned run once, too, on whatever the flag has chosen; what lies between them is a `cond`.
-Any alignment is right; a good one has less inside the `cond`s.
+Both traces are sequences of equations. Equations that do not depend on the flag are the same in
+both and run once. The others are aligned, by their operation and by the module that they belong to.
+Aligned equations also run once, on the operands that the flag selects; those between them run in a
+`cond`. Any alignment is correct; a good one leaves less inside the `cond`s.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,8 @@ from jax2onnx._tracing.functions import without_number
 from jax2onnx._tracing.jaxpr_keys import Keys
 from jax2onnx._tracing.primitives import called_by, fills
 
-# Values with at most this many elements may be computed even if the flag does not ask for them:
-# counters and keys that the steps of several modules have in common. So may those that only fill
-# an array.
+# Values with at most this many elements may be computed for either value of the flag: counters and
+# keys that several modules share. So may values that only fill an array.
 _SMALL = 64
 
 # Traces with more differences than this are aligned only in part.
@@ -32,8 +31,8 @@ BOTH: tuple[Side, Side] = (0, 1)
 
 
 @dataclass(eq=False)
-class _Step:
-    """An equation, with numbers for what it reads and computes: the same for equal values."""
+class _Equation:
+    """An equation with numbered operands and results. Equal values have equal numbers."""
 
     eqn: Any
     operands: tuple[int, ...]
@@ -45,15 +44,15 @@ class _Step:
 
 @dataclass(eq=False)
 class _Column:
-    """Two aligned steps, or steps of each side that have no counterpart.
+    """Two aligned equations, or equations of each side that have no counterpart.
 
     Attributes:
-        steps: The steps of each side.
-        is_match: Whether there is one step on each side, and both do the same.
-        pairs: What is chosen here: values of both sides that become one.
+        steps: The equations of each side.
+        is_match: `True` if each side has one equation, and both compute the same.
+        pairs: The values that are selected here, one of each side.
     """
 
-    steps: tuple[list[_Step], list[_Step]]
+    steps: tuple[list[_Equation], list[_Equation]]
     is_match: bool = False
     pairs: dict[tuple[int, int], None] = field(default_factory=dict)
 
@@ -77,8 +76,8 @@ class _Numbers:
 
 
 def chosen(which: int, when_true: Any, when_false: Any) -> Any:
-    """A closed jaxpr with the operands of both, which computes `when_true` or `when_false`, as the
-    operand at `which` says. One of them may be None: then its results are NaN.
+    """Returns a closed jaxpr that computes `when_true` or `when_false`, depending on the operand at
+    `which`. One of them may be None: then its results are NaN.
     """
     some = when_true if when_true is not None else when_false
     avals = [jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in some.in_avals]
@@ -95,7 +94,7 @@ def chosen(which: int, when_true: Any, when_false: Any) -> Any:
 
 
 class _Plan:
-    """How two traces run as one."""
+    """A schedule that runs two traces as one."""
 
     def __init__(self, which: int, when_true: Any, when_false: Any) -> None:
         self._which = which
@@ -113,8 +112,8 @@ class _Plan:
             for reader, outputs in zip(readers, self._outputs, strict=True)
         ]
         common = {n for s in sides[0] for n in s.results} & {n for s in sides[1] for n in s.results}
-        self._free: dict[int, _Step] = {}
-        rest: list[list[_Step]] = [[], []]
+        self._free: dict[int, _Equation] = {}
+        rest: list[list[_Equation]] = [[], []]
         for side in BOTH:
             for step in sides[side]:
                 if step.results and common.issuperset(step.results) and not step.eqn.effects:
@@ -129,8 +128,8 @@ class _Plan:
 
     # --- planning ---------------------------------------------------------------------------
 
-    def _rename_calls(self, sides: Sequence[Sequence[_Step]]) -> None:
-        """Gives calls of functions that both traces make the same number."""
+    def _rename_calls(self, sides: Sequence[Sequence[_Equation]]) -> None:
+        """Gives calls that both traces make the same number."""
         first = {(s.key, s.results): s for s in sides[0]}
         same = [(first[s.key, s.results], s) for s in sides[1] if (s.key, s.results) in first]
         same += [(c.steps[0][0], c.steps[1][0]) for c in self._columns if c.is_match]
@@ -142,17 +141,18 @@ class _Plan:
             step.levels = tuple(renamed.get(level.name, level) for level in step.levels)
 
     def _conflict(self) -> bool:
-        """Decides where values are chosen. Changes the plan if there is one that cannot be, and
-        returns whether it did.
+        """Assigns each selection of values to a column. Returns `True` if a conflict forced a
+        change of the plan.
         """
-        made: tuple[dict[int, _Step], dict[int, _Step]] = ({}, {})
+        made: tuple[dict[int, _Equation], dict[int, _Equation]] = ({}, {})
         for index, column in enumerate(self._columns):
             column.pairs = {}
             for side in BOTH:
                 for step in column.steps[side]:
                     step.column = index
                     made[side].update(dict.fromkeys(step.results, step))
-        # What is chosen somewhere can be read anywhere later on. The first round finds what is.
+        # A selected value can be read by every later column. The first iteration finds these
+        # values.
         known: tuple[set[int], set[int]] = (set(), set())
         for _ in range(2):
             conflict: tuple[int, int, Side, int] | None = None
@@ -193,7 +193,9 @@ class _Plan:
         return True
 
     def _asked(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Where both traces go on with values of their own, and these."""
+        """Yields the pairs of different values that aligned equations or outputs read, with the
+        column that reads them.
+        """
         for index, column in enumerate(list(self._columns)):
             if column.is_match:
                 (one,), (other,) = column.steps
@@ -204,23 +206,25 @@ class _Plan:
             if pair[0] != pair[1]:
                 yield len(self._columns), pair
 
-    def _place(self, made: Mapping[int, _Step], number: int) -> int:
-        """The column that computes a value; -1 if it is there whatever the flag says."""
+    def _place(self, made: Mapping[int, _Equation], number: int) -> int:
+        """Returns the column that computes a value, or -1 if it does not depend on the flag."""
         return -1 if number in self._free or number not in made else made[number].column
 
     def _is_matched(
-        self, made: tuple[dict[int, _Step], dict[int, _Step]], pair: tuple[int, int]
+        self, made: tuple[dict[int, _Equation], dict[int, _Equation]], pair: tuple[int, int]
     ) -> bool:
-        """Whether two values are the same result of aligned steps."""
+        """Returns `True` if two values are the same result of aligned equations."""
         one, other = (made[side].get(pair[side]) for side in BOTH)
         if one is None or other is None or one.column != other.column:
             return False
         is_match = self._columns[one.column].is_match
         return is_match and one.results.index(pair[0]) == other.results.index(pair[1])
 
-    def _lift(self, made: Mapping[int, _Step], number: int) -> bool:
-        """Has a small value computed whatever the flag says, and what it is computed from."""
-        found: dict[int, _Step] = {}
+    def _lift(self, made: Mapping[int, _Equation], number: int) -> bool:
+        """Computes a small value and its operands independently of the flag. Returns `False` if one
+        of them is not small.
+        """
+        found: dict[int, _Equation] = {}
         todo = [number]
         while todo:
             number = todo.pop()
@@ -239,7 +243,7 @@ class _Plan:
         return True
 
     def _fuse(self, first: int, last: int) -> None:
-        """Leaves the steps of some columns to each trace."""
+        """Merges columns into one, whose equations stay in each branch."""
         columns = self._columns[first : last + 1]
         steps = tuple([s for column in columns for s in column.steps[side]] for side in BOTH)
         self._columns[first : last + 1] = [_Column((steps[0], steps[1]))]
@@ -247,7 +251,7 @@ class _Plan:
     # --- running ----------------------------------------------------------------------------
 
     def run(self, *operands: Any) -> list[Any]:
-        """Computes what the operand that is the flag asks for."""
+        """Computes the results for the value of the flag."""
         flag = operands[self._which]
         free = {**self._numbers.values, **dict(zip(self._inputs, operands, strict=True))}
         by_side: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
@@ -277,7 +281,7 @@ class _Plan:
         return [by_pair[pair] if pair[0] != pair[1] else free[pair[0]] for pair in outputs]
 
     def _prepare(self, free: dict[int, Any], numbers: Any) -> None:
-        """Computes values that do not depend on the flag, unless they are there."""
+        """Computes values that do not depend on the flag, unless they are known."""
         todo = [n for n in numbers if n in self._free and n not in free]
         while todo:
             step = self._free[todo[-1]]
@@ -297,7 +301,7 @@ class _Plan:
 def _conditional(
     flag: Any, column: _Column, free: dict[int, Any], by_side: tuple[dict[int, Any], dict[int, Any]]
 ) -> list[Any]:
-    """What a column computes for the value of the flag."""
+    """Runs a column as a `cond` on the flag."""
     steps = [*column.steps[0], *column.steps[1]]
     shared = _shared_levels(steps)
 
@@ -317,12 +321,12 @@ def _conditional(
     return results
 
 
-def _computed(step: _Step, operands: list[Any], outer: int = 0) -> list[Any]:
+def _computed(step: _Equation, operands: list[Any], outer: int = 0) -> list[Any]:
     with _jax.as_if_in(step.eqn, step.levels[outer:]):
         return _jax.bind(step.eqn, operands)
 
 
-def _shared_levels(steps: Sequence[_Step]) -> int:
+def _shared_levels(steps: Sequence[_Equation]) -> int:
     count = 0
     for levels in zip(*(step.levels for step in steps), strict=False):
         if any(level != levels[0] for level in levels):
@@ -332,7 +336,7 @@ def _shared_levels(steps: Sequence[_Step]) -> int:
 
 
 class _Reader:
-    """Reads the steps of one trace. Calls that the other trace does not make are inlined."""
+    """Numbers the equations of one trace. Calls that the other trace does not make are inlined."""
 
     def __init__(
         self, numbers: _Numbers, keys: Keys, others: set[object], inputs: Sequence[int]
@@ -341,10 +345,10 @@ class _Reader:
         self._keys = keys
         self._others = others
         self._inputs = inputs
-        self.steps: list[_Step] = []
+        self.steps: list[_Equation] = []
 
     def read(self, closed: Any) -> list[int]:
-        """The numbers of its results."""
+        """Reads a closed jaxpr and returns the numbers of its results."""
         return self._inline(closed, self._inputs, ())
 
     def _inline(self, closed: Any, operands: Sequence[int], levels: tuple[Any, ...]) -> list[int]:
@@ -379,14 +383,14 @@ class _Reader:
         literals = tuple(
             self._keys.of_literal(atom) if _jax.is_literal(atom) else None for atom in eqn.invars
         )
-        # Steps of different modules are not the same step.
+        # Equations of different modules are not aligned.
         alike = (key, literals, tuple(without_number(level.name) for level in levels))
-        self.steps.append(_Step(eqn, inputs, results, alike, levels))
+        self.steps.append(_Equation(eqn, inputs, results, alike, levels))
         return results
 
 
 def _calls_in(jaxpr: Any, keys: Keys) -> set[object]:
-    """The calls of a jaxpr, and those that remain of them if they are inlined."""
+    """Returns the keys of a jaxpr's calls, including nested ones."""
     found: set[object] = set()
     for eqn in jaxpr.eqns:
         inner = called_by(eqn)
@@ -396,8 +400,8 @@ def _calls_in(jaxpr: Any, keys: Keys) -> set[object]:
     return found
 
 
-def _live(steps: Sequence[_Step], outputs: Sequence[int]) -> list[_Step]:
-    """The steps that the results depend on, each value once."""
+def _live(steps: Sequence[_Equation], outputs: Sequence[int]) -> list[_Equation]:
+    """Returns the equations that the outputs depend on, without repetitions."""
     needed, found = set(outputs), []
     for step in reversed(steps):
         if step.eqn.effects or not needed.isdisjoint(step.results):
@@ -412,7 +416,7 @@ def _live(steps: Sequence[_Step], outputs: Sequence[int]) -> list[_Step]:
     return once
 
 
-def _columns(one: list[_Step], other: list[_Step]) -> list[_Column]:
+def _columns(one: list[_Equation], other: list[_Equation]) -> list[_Column]:
     columns: list[_Column] = []
     numbers: dict[object, int] = {}
     keys = [[numbers.setdefault(s.key, len(numbers)) for s in side] for side in (one, other)]

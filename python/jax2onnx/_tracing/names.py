@@ -19,7 +19,7 @@ from jax2onnx.errors import InvalidInputError
 
 Path = Sequence[Any]
 
-# Names by position, or patterns of names and what becomes of them.
+# Names by position, or a mapping from patterns to new names.
 Renaming = Sequence[str] | Mapping[str, str]
 
 
@@ -30,7 +30,7 @@ class Names:
         self._suffixes = dict.fromkeys(taken, 0)
 
     def unique(self, name: str) -> str:
-        """`name`, or `name_1`, `name_2`, … if that is taken."""
+        """Returns `name`, or `name_1`, `name_2`, … if it is taken."""
         found = name
         while found in self._suffixes:
             self._suffixes[name] += 1
@@ -40,7 +40,9 @@ class Names:
 
 
 def paths_of(tree: Any) -> list[Path]:
-    """The path of each leaf. A box around a single array, such as a Flax variable, adds nothing."""
+    """Returns the path of each leaf. A box around a single array, such as a Flax variable, adds no
+    component.
+    """
     paths = [path for path, _ in tree_leaves_with_path(tree)]
     boxes = tree_leaves_with_path(tree, is_leaf=lambda x: hasattr(type(x), "__jax_array__"))
     return [path for path, _ in boxes] if len(boxes) == len(paths) else list(paths)
@@ -54,7 +56,7 @@ def boundary_names(
     input_names: Renaming | None,
     output_names: Renaming | None,
 ) -> tuple[list[str], list[str]]:
-    """One name for each leaf of (positional arguments, keyword arguments) and of the result."""
+    """Returns a name for each leaf of the positional and keyword arguments, and of the result."""
     names = Names()
     default = [names.unique(name) for name in _inputs(signature, inputs)]
     if input_names is not None:
@@ -129,12 +131,14 @@ def _invalid(message: str, help: str) -> InvalidInputError:
 
 
 def is_text(value: str) -> bool:
-    """Whether a text can be stored in a model: it is not empty and has no lone surrogates."""
+    """Returns `True` if a text can be stored in a model: it is not empty and has no lone
+    surrogates.
+    """
     return bool(value) and value.encode(errors="replace").decode() == value
 
 
 def component(key: Any) -> str:
-    """A key of a pytree path as it appears in names."""
+    """Returns a key of a pytree path in the form that names have."""
     match key:
         case DictKey() | FlattenedIndexKey():
             return str(key.key)
@@ -146,7 +150,7 @@ def component(key: Any) -> str:
 
 
 def signature_of(fn: Any) -> inspect.Signature | None:
-    """The signature of a callable, if it has one."""
+    """Returns the signature of a callable, if it has one."""
     try:
         return inspect.signature(fn)
     except (TypeError, ValueError):
@@ -154,7 +158,7 @@ def signature_of(fn: Any) -> inspect.Signature | None:
 
 
 def argument_names(signature: inspect.Signature | None) -> Iterator[str]:
-    """The names of the first positional arguments."""
+    """Yields the names of the first positional arguments."""
     base, count = "input", 0
     for parameter in signature.parameters.values() if signature else ():
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -1,4 +1,4 @@
-"""Recognisable names: the path of every parameter and every module in the user's model.
+"""The paths of parameters and modules in the user's model, which become their names.
 
 `model`, `lambda x: model(x)`, `jax.jit(model)` and `functools.partial(apply, params)` all name the
 same parameter `blocks.3.q.kernel`. Parameters are found by the identity of their array.
@@ -24,7 +24,7 @@ _JAX = frozenset({"jax", "jaxlib"})
 
 @dataclass
 class Tree:
-    """What a callable holds.
+    """The objects that a callable holds.
 
     Attributes:
         modules: Every module (an object with a Python `__call__`) with its path.
@@ -32,7 +32,7 @@ class Tree:
         loose: The ids of containers that are variables of functions, not parts of other objects.
         functions: The functions that the callable consists of.
         classes: The classes that objects refer to.
-        key: Differs when anything differs that a traced function could depend on.
+        key: A key that changes with anything that a traced function could depend on.
         arrays: The paths of parameters, by the identity of their arrays.
     """
 
@@ -45,11 +45,11 @@ class Tree:
     arrays: dict[object, str]
 
     def name_of(self, array: Any) -> str | None:
-        """The path of a parameter; None if it is not one of the callable's own arrays."""
+        """Returns the path of a parameter, or None if it is not one of the callable's arrays."""
         return self.arrays.get(_identity(array))
 
     def replace(self, old: Iterable[Any], new: Iterable[tuple[str, Any]]) -> None:
-        """Names arrays that stand for the callable's own arrays `old`."""
+        """Names the arrays that replace the callable's arrays `old`."""
         for array in old:
             self.arrays.pop(_identity(array), None)
         for name, array in new:
@@ -57,7 +57,7 @@ class Tree:
 
 
 class _Branch(NamedTuple):
-    """What was found below one of the objects that a callable refers to."""
+    """The arrays and modules below one of the objects that a callable refers to."""
 
     name: str
     root: Any
@@ -66,8 +66,8 @@ class _Branch(NamedTuple):
 
 
 class SharedParameters:
-    """The parameters of several models: an array has the same name in all of them, and a tensor of
-    a checkpoint is one array.
+    """Parameters of several models. An array has the same name in all of them, and a tensor of a
+    checkpoint is one array.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class SharedParameters:
         self._trees: list[Tree] = []  # as long as an array is there, nothing else has its identity
 
     def names_in(self, tree: Tree) -> Callable[[Any], str | None]:
-        """The names of the parameters of one more callable."""
+        """Adds a callable. Returns a function from its parameters to their names."""
         self._trees.append(tree)
         for identity, name in tree.arrays.items():
             if identity not in self._arrays:
@@ -110,13 +110,17 @@ def tree_of(fn: Any, *, abstract: bool = False) -> Tree:
 
 
 def function_of(fn: Any) -> tuple[str, str, int] | None:
-    """File, qualified name and first line of the user's function, if it is written in Python."""
+    """Returns the file, qualified name and first line of the user's function, or None if it is not
+    written in Python.
+    """
     code = _code(fn)
     return code and (code.co_filename, code.co_qualname, code.co_firstlineno)
 
 
 def _the_model(branches: list[_Branch]) -> int | None:
-    """The variable whose name is omitted from paths, because it is the only model."""
+    """Returns the index of the variable whose name is omitted from paths, because it is the only
+    model.
+    """
 
     def single(holds: list[bool]) -> int | None:
         return holds.index(True) if holds.count(True) == 1 else None
@@ -126,7 +130,7 @@ def _the_model(branches: list[_Branch]) -> int | None:
     modules = [bool(branch.modules) for branch in branches]
     if not any(branch.arrays for branch in branches):
         return single(modules)
-    # Beside the parameters there may be a state, such as batch statistics, in another variable.
+    # Besides the parameters there may be a state, such as batch statistics, in another variable.
     parameters = [branch.name == _frameworks.PARAMETERS for branch in branches]
     for marks in (holds, modules, parameters):
         index = single([a and b for a, b in zip(holds, marks, strict=True)])
@@ -137,12 +141,12 @@ def _the_model(branches: list[_Branch]) -> int | None:
 
 @once_per_type
 def _is_array(kind: type) -> bool:
-    """Whether a type is JAX's; asking for each instance takes much longer."""
+    """Returns `True` for JAX's array types. Asking for each instance would take much longer."""
     return issubclass(kind, jax.Array)
 
 
 def _identity(array: Any) -> object:
-    """A key shared by an array and what JAX turns it into while tracing."""
+    """Returns a key that identifies an array before and after JAX has traced it."""
     if _is_array(type(array)) or isinstance(array, jax.Array):
         return id(array)
     array = _jax.unwrapped(array)
@@ -155,10 +159,10 @@ def _identity(array: Any) -> object:
 class _Roots:
     """The objects that a callable refers to directly, each with the name of its variable.
 
-    What the callable itself consists of has no name.
+    The parts of the callable itself have no names.
 
     Attributes:
-        functions: The functions among them, once all objects were asked for.
+        functions: The functions among them, complete after the iteration.
     """
 
     def __init__(self, fn: Any) -> None:
@@ -183,7 +187,7 @@ class _Roots:
         elif isinstance(value, types.FunctionType):
             wrapped = value.__dict__.get("__wrapped__")
             yield from self._of(name, wrapped, own=own)
-            # What our own wrappers refer to besides is not the user's.
+            # The other variables of our own wrappers are not the user's.
             if wrapped is None or not value.__code__.co_filename.startswith(PACKAGE):
                 yield from self._variables(value, own=own)
         elif _is_method(value):  # which exposes the `__wrapped__` of its function as its own
@@ -211,12 +215,12 @@ class _Roots:
 
 
 def _is_method(value: Any) -> bool:
-    """A bound method, Python's or a framework's."""
+    """Returns `True` for a bound method, Python's or a framework's."""
     return isinstance(value, types.MethodType) or _frameworks.is_method(value)
 
 
 def _code(fn: Any) -> types.CodeType | None:
-    """The code that runs first when the user's function is called."""
+    """Returns the code that runs first when the user's function is called."""
     for _ in range(100):  # `__wrapped__` may be a cycle
         if isinstance(fn, functools.partial):
             fn = fn.func

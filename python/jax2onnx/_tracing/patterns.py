@@ -15,14 +15,14 @@ _PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)")
 
 @dataclass(frozen=True)
 class Pattern:
-    """A name in which `{i}` stands for one component of a path and `*` for anything."""
+    """A name in which `{i}` matches one component of a path and `*` any text."""
 
     text: str
     _regex: re.Pattern[str]
 
     @classmethod
     def of(cls, text: str) -> "Pattern":
-        """The pattern that a text describes. A placeholder that is repeated matches the same."""
+        """Parses a pattern. Repeated placeholders match equal components."""
         regex, end, seen = "", 0, set[str]()
         for part in _PARTS.finditer(text):
             regex += re.escape(text[end : part.start()])
@@ -42,13 +42,13 @@ class Pattern:
         return set(self._regex.groupindex)
 
     def match(self, name: str) -> dict[str, str] | None:
-        """What the placeholders stand for in a name; None if the pattern does not match."""
+        """Returns the values of the placeholders in a name, or None if it does not match."""
         found = self._regex.fullmatch(name)
         return found and found.groupdict()
 
 
 def renamed(option: str, patterns: Mapping[Any, Any], names: Sequence[str]) -> list[str]:
-    """The names, with those replaced that match a pattern. The first one that matches counts."""
+    """Renames the names that match a pattern. The first match decides."""
     rules = []
     for key, template in patterns.items():
         if not isinstance(key, str) or not isinstance(template, str):
@@ -89,7 +89,7 @@ def dtypes(
     names: Sequence[str],
     traced: Sequence[Any],
 ) -> dict[int, str]:
-    """The element types at the boundary, by position, where they differ from the traced ones."""
+    """Returns the element types that differ from the traced ones, by position."""
     if patterns is None:
         return {}
     if not isinstance(patterns, Mapping) or not all(isinstance(key, str) for key in patterns):
@@ -134,7 +134,7 @@ def _dtype(option: str, key: str, value: Any) -> "np.dtype[Any]":
 
 
 def _kind(dtype: Any) -> str | None:
-    """Within a kind, values keep their meaning as long as they fit."""
+    """Returns the kind of an element type. Conversions within a kind preserve values that fit."""
     if jax.numpy.issubdtype(dtype, np.integer) or dtype == np.bool_:
         return "integer"
     return "float" if jax.numpy.issubdtype(dtype, np.floating) else None

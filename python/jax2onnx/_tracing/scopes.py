@@ -1,5 +1,5 @@
-"""Scopes by module instance: while a function is traced, a call of the module at `blocks.3.attn`
-inside a call of that at `blocks.3` opens `jax.named_scope("attn")`.
+"""Scopes by module instance: while a function is traced, a call of the module `blocks.3.attn`
+inside a call of `blocks.3` opens `jax.named_scope("attn")`.
 """
 
 import functools
@@ -19,7 +19,7 @@ _NO_SCOPE = nullcontext()
 
 
 class Scopes:
-    """The module instances of one export, and which of them are running."""
+    """The module instances of one export, and the stack of running ones."""
 
     def __init__(self, tree: Tree, functions: Functions) -> None:
         self._functions = functions
@@ -48,12 +48,14 @@ class Scopes:
     def enter(
         self, module: Any, call: Any, /
     ) -> tuple[AbstractContextManager[Any], Callable[..., Any]]:
-        """Notes that a call of `module` starts. Returns its scope, and what runs inside."""
+        """Records the start of a call of `module`. Returns its scope, and the function to run
+        inside.
+        """
         known = id(module) in self._paths or self._adopt(module)
         path, caller = self._paths[id(module)], self._running[-1]
         is_root = not path and len(self._running) == 1
         self._running.append(path)
-        # A scope that is named after the class says less than the path.
+        # The path replaces a scope that is named after the class.
         function = bound(self._bare(call) if known else call, module)
         if self._functions:
             function = functools.partial(self._functions.run, module, function, is_root)
@@ -61,13 +63,13 @@ class Scopes:
         return jax.named_scope(scope) if scope else _NO_SCOPE, function
 
     def leave(self) -> None:
-        """Records that the latest call has ended."""
+        """Records the end of the latest call."""
         self._running.pop()
 
     def _adopt(self, module: Any) -> bool:
-        """Adopts a module that a transformation has rebuilt, and its parts. Returns whether the
-        original is known: the running module with the same settings, or the only such module inside
-        the running one.
+        """Assigns paths to a module that a transformation has rebuilt, and to its parts. Returns
+        `True` if the original is known: the running module with the same settings, or the only such
+        module inside the running one.
         """
         settings, parts = _settings(module)
         running = self._running[-1]
@@ -81,7 +83,7 @@ class Scopes:
         return known
 
     def _paths_of(self, kind: type, settings: tuple[object, ...]) -> list[str]:
-        """Where the callable's tree has modules that differ only in their parameters."""
+        """Returns the paths of modules that differ only in their parameters."""
         if kind not in self._settings:
             modules = (module for module in self._originals if type(module) is kind)
             self._settings[kind] = {self._paths[id(m)]: _settings(m)[0] for m in modules}
@@ -89,7 +91,7 @@ class Scopes:
 
 
 def _settings(module: Any) -> tuple[tuple[object, ...], list[tuple[Any, str]]]:
-    """What a module consists of besides arrays, and the modules in it."""
+    """Returns the contents of a module besides arrays, and the modules in it."""
     walk = walker()
     arrays, modules = walk.walk(module)
     ids = {id(array) for array, *_ in arrays}

@@ -1,4 +1,4 @@
-"""Keeps the user's model unchanged: what tracing writes into it is undone.
+"""Restores the user's model after tracing has written into it.
 
 A module in training mode updates its batch statistics and random counters when it is called. During
 tracing these updates are tracers, which must not be left behind.
@@ -21,12 +21,12 @@ _IMMUTABLE = (jax.Array, np.ndarray, tuple)
 
 
 class _Parts(NamedTuple):
-    """What can change in the objects of a type."""
+    """The mutable parts of the objects of a type."""
 
     containers: list[Any]
     has_dict: bool
     slots: tuple[Any, ...]
-    #: The slots that say which trace may update an object.
+    #: The slots that name the trace that may update an object.
     marks: tuple[Any, ...]
 
 
@@ -40,8 +40,8 @@ def _mutable_parts(kind: type) -> _Parts | None:
 
 
 class Snapshot:
-    """The shallow contents of some objects. Those whose ids are in `loose` are variables of
-    functions, which other code may use at the same time.
+    """The shallow contents of objects. Objects whose ids are in `loose` are variables of functions,
+    which other code may use at the same time.
     """
 
     def __init__(self, objects: Iterable[Any], loose: Set[int]) -> None:
@@ -85,8 +85,8 @@ class Snapshot:
                     self._marks.append((put, name, stored[name]))
 
     def restore(self) -> None:
-        """Restores what was replaced, added or removed; in loose containers only if tracers were
-        left there. Unchanged contents are not written.
+        """Restores contents that were replaced, added or removed; in loose containers only if
+        tracers were left there. Unchanged contents are not written.
         """
         for found, saved, loose in self._containers:
             if not _same(found, saved) and not (loose and not _has_tracers(found)):
@@ -98,7 +98,7 @@ class Snapshot:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two containers of one type hold the same objects."""
+    """Returns `True` if two containers of one type hold the same objects."""
     if isinstance(one, set):
         return bool(one == other)
     if len(one) != len(other):

@@ -11,7 +11,12 @@ from typing import Any
 
 from jax2onnx import _frameworks, _jax
 from jax2onnx._python.garbage import collected_rarely
-from jax2onnx._tracing.abstract_parameters import Abstract, as_constants, check_values, explained
+from jax2onnx._tracing.abstract_parameters import (
+    AbstractParameters,
+    as_constants,
+    check_values,
+    explained,
+)
 from jax2onnx._tracing.checkpoint import Weights
 from jax2onnx._tracing.flags import traced_with_flags
 from jax2onnx._tracing.functions import Functions
@@ -19,16 +24,18 @@ from jax2onnx._tracing.parameters import Tree, tree_of
 from jax2onnx._tracing.scopes import Scopes
 from jax2onnx._tracing.state import Snapshot
 
-# Numbers of calls with parameters that have no values.
+# Numbers of calls with abstract parameters.
 _numbers = itertools.count()
 
-# Tracing writes into the user's model for a while.
+# Tracing temporarily writes into the user's model.
 _one_at_a_time = threading.RLock()
 
 
 @dataclass
 class Traced:
-    """A traced function: JAX's `ClosedJaxpr`, the pytree of its results, and what it holds."""
+    """A traced function: JAX's `ClosedJaxpr`, the pytree of its results, and the objects that it
+    holds.
+    """
 
     jaxpr: Any
     outputs: Any
@@ -47,11 +54,11 @@ def trace(
     checkpoint: Any = None,
     weights: Weights | None = None,
 ) -> Traced:
-    """Traces a call of `fn`. What `fn` changes in its own state is undone.
+    """Traces a call of `fn`. Changes of `fn` to its own state are undone.
 
-    `flags` are the booleans that the user gave, by their position among all leaves, and `names`
-    what to call the leaves in messages. The values of parameters without values are those of
-    `checkpoint`; `weights` are those that were found before.
+    `flags` are the user's booleans, by their position among all leaves, and `names` the names of
+    the leaves in messages. `checkpoint` has the values of abstract parameters; `weights` are those
+    that were found before.
     """
 
     # A new function each time: JAX caches traces by the function's identity, and the parameters
@@ -67,8 +74,8 @@ def trace(
         with _jax.tracing_key(f"{key} {next(_numbers)}"), abstract.filled(values, own) as filled:
             return filled(*args, **kwargs)
 
-    # So that JAX's own messages mention the user's function, not this one. For a callable object,
-    # JAX would print all the weights to find a name.
+    # JAX's own messages mention the wrapped function. For a callable object, JAX would print all
+    # the weights to find a name.
     named = isinstance(fn, functools.partial) or hasattr(inspect.unwrap(fn), "__code__")
     target: Any = fn
     call.__wrapped__ = target if named else target.__call__  # type: ignore[attr-defined]
@@ -77,7 +84,7 @@ def trace(
     with _one_at_a_time, ExitStack() as stack:
         stack.enter_context(collected_rarely())
         own, tree, isolation = _isolated(fn, abstract=checkpoint is not None)
-        abstract = None if checkpoint is None else Abstract(tree)
+        abstract = None if checkpoint is None else AbstractParameters(tree)
         stack.enter_context(explained(own))
         objects = tree.objects
         if not flags:  # with them, the function is traced several times on the same copies
@@ -106,9 +113,9 @@ def trace(
 
 
 def _with_weights(
-    closed: Any, abstract: Abstract, checkpoint: Any, tree: Tree, known: Weights
+    closed: Any, abstract: AbstractParameters, checkpoint: Any, tree: Tree, known: Weights
 ) -> Any:
-    """The jaxpr with weights of the checkpoint in place of its first arguments."""
+    """Replaces the first arguments of a jaxpr by weights of the checkpoint."""
     jaxpr, kept = as_constants(closed, len(abstract.parameters))
     parameters = [abstract.parameters[i] for i in kept]
     weights = known.of(checkpoint, parameters)
@@ -118,12 +125,12 @@ def _with_weights(
 
 
 def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, list[_frameworks.Isolated]]:
-    """`fn` on copies of what it updates, which nobody else sees, what it holds, and the steps that
-    isolated it.
+    """Returns `fn` on private copies of the objects that it updates, the objects that it holds, and
+    the frameworks' steps.
     """
     own, steps = _frameworks.isolated(fn)
     tree = tree_of(own, abstract=abstract)
-    # An object that is there in two forms would be updated in one of them only.
+    # An object that occurs as itself and as a copy would be updated in one of them only.
     if any(step.copies.has_copied(tree.objects) for step in steps):
         return fn, tree_of(fn, abstract=abstract), []
     return own, tree, steps
@@ -131,7 +138,7 @@ def _isolated(fn: Any, *, abstract: bool) -> tuple[Any, Tree, list[_frameworks.I
 
 @contextmanager
 def restored(fn: Callable[..., Any]) -> Iterator[None]:
-    """Undoes what a call of `fn` changes in its own state."""
+    """Undoes the changes of `fn` to its own state inside the block."""
     with _one_at_a_time:
         tree = tree_of(fn)
         snapshot = Snapshot(tree.objects, tree.loose)

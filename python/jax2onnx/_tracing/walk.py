@@ -20,7 +20,7 @@ from jax2onnx._python.objects import has_dict, held, once_per_type, slots
 
 Pairs = Iterable[tuple[str, Any]]
 
-# Objects, each with its path, and whether that is a name which is complete.
+# Objects, each with its path, and `True` if the path is a complete name.
 Found = list[tuple[Any, str, bool]]
 
 # Packages whose types hold no parameters, besides the standard library.
@@ -42,12 +42,12 @@ def join(path: str, name: str) -> str:
 
 @once_per_type
 def is_opaque(kind: type) -> bool:
-    """Whether a type holds no parameters because of where it is defined."""
+    """Returns `True` if a type holds no parameters because of the package that defines it."""
     return is_opaque_module(kind.__module__)
 
 
 def is_opaque_module(name: str) -> bool:
-    """Whether what a Python module defines holds no parameters."""
+    """Returns `True` if the types of a Python module hold no parameters."""
     package = name.partition(".")[0]
     if package not in sys.stdlib_module_names:
         return package in _OPAQUE_PACKAGES
@@ -58,7 +58,9 @@ def is_opaque_module(name: str) -> bool:
 
 @once_per_type
 def call_definitions(kind: type) -> tuple[type, ...]:
-    """The Python classes that define the `__call__` of a type; none if it is not a module's."""
+    """Returns the Python classes that define the `__call__` of a module's type; none for other
+    types.
+    """
     if hasattr(kind, "__jax_array__"):
         return ()
     return tuple(
@@ -72,7 +74,7 @@ def call_definitions(kind: type) -> tuple[type, ...]:
 
 @once_per_type
 def _reader_of(kind: type) -> Reader | None:
-    """How to read what objects of a type hold; None if they hold nothing."""
+    """Returns a reader for the objects of a type, or None if they hold nothing."""
     if issubclass(kind, jax.core.Tracer | type | types.ModuleType):
         return None
     if issubclass(kind, jax.Array | np.ndarray):
@@ -82,7 +84,7 @@ def _reader_of(kind: type) -> Reader | None:
         if issubclass(kind, base):
             return Reader(read(kind), is_module=is_module)
     if is_opaque(kind) and kind is not types.SimpleNamespace:
-        # Of these only what JAX makes of a function matters, such as a jitted one.
+        # Of these only wrapped functions matter, such as jitted ones.
         return Reader(_wrapped, is_module=is_module) if _is_callable(kind) else None
     if (only := _frameworks.HOLDERS.get((kind.__module__, kind.__qualname__))) is not None:
         chosen = _attributes(kind, unnamed=only, only_unnamed=True)
@@ -103,7 +105,7 @@ def _reader_of_abstract(kind: type) -> Reader | None:
 
 
 def _is_callable(kind: type) -> bool:
-    """Whether objects of a type are callable."""
+    """Returns `True` if objects of a type are callable."""
     return any("__call__" in base.__dict__ for base in kind.__mro__)
 
 
@@ -142,7 +144,7 @@ def _tuple(kind: type) -> Any:
 
 
 def _node_types(tree: Any) -> Iterator[type]:
-    """The types of the objects that a pytree is made of."""
+    """Yields the types of the objects that a pytree is made of."""
     node = tree.node_data()
     if node is not None:
         yield node[0]
@@ -150,7 +152,7 @@ def _node_types(tree: Any) -> Iterator[type]:
         yield from _node_types(child)
 
 
-# How to read objects of these types, given the type.
+# Readers of built-in types, given the type.
 _BUILTIN: tuple[tuple[type, Callable[[type], Any]], ...] = (
     (dict, lambda _: dict),
     (list, lambda _: list),
@@ -166,8 +168,8 @@ _BUILTIN: tuple[tuple[type, Callable[[type], Any]], ...] = (
 def _attributes(
     kind: type, unnamed: frozenset[str] = frozenset(), *, only_unnamed: bool = False
 ) -> Attributes:
-    """Reads the attributes that objects of a type store, in their dictionary or in slots. Those in
-    `unnamed` add nothing to a path.
+    """Reads the attributes that objects of a type store, in their dictionary or in slots.
+    Attributes in `unnamed` add nothing to a path.
     """
     books = _frameworks.BOOKS
     members = [(s.__name__, s.__get__) for s in slots(kind) if s.__name__ not in books]

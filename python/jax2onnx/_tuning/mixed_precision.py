@@ -1,4 +1,4 @@
-"""`mixed_precision`: which lines can compute in small floats, and which lose too much."""
+"""`mixed_precision` finds the lines that can compute in a small float within a tolerance."""
 
 import functools
 import os
@@ -18,18 +18,18 @@ from jax2onnx.errors import InvalidInputError
 if TYPE_CHECKING:
     import onnx
 
-# What ONNX calls the small floats.
+# ONNX's codes of the small floats.
 _SMALL = {"float16": 10, "bfloat16": 16}
 
 
 @dataclass(frozen=True)
 class LinePrecision:
-    """What computing a single line in a small float costs.
+    """The error of computing a single line in a small float.
 
     Attributes:
         line: The line of Python: `file:line in function`.
         error: The part of the error that goes away if only this line computes in float32.
-        dtype: What it computes in in the end.
+        dtype: The type that was chosen for it.
     """
 
     line: str
@@ -39,15 +39,14 @@ class LinePrecision:
 
 @dataclass(frozen=True)
 class MixedPrecision:
-    """What `mixed_precision` found. Errors are those of all outputs, relative to what the model
-    computes in float32: the root of the mean square of the differences, divided by that of the
-    outputs.
+    """The result of `mixed_precision`. Errors are root mean squares over all outputs, relative to
+    the outputs in float32.
 
     Attributes:
-        compute: What each line computes in: the option `compute` of `to_onnx`.
+        compute: The type of each line: the option `compute` of `to_onnx`.
         error: The error with this option.
         error_of_all: The error if all lines computed in the small float.
-        by_line: What each line costs, the most expensive first.
+        by_line: The error of each line, the largest first.
     """
 
     compute: dict[str, str]
@@ -56,7 +55,7 @@ class MixedPrecision:
     by_line: tuple[LinePrecision, ...]
 
     def __str__(self) -> str:
-        """A table of the lines that cost most."""
+        """Formats a table of the lines with the largest errors."""
         wide = sum(row.dtype == "float32" for row in self.by_line)
         rows = [
             f"{'error':>10}  lines in float32",
@@ -82,9 +81,9 @@ def mixed_precision(
 ) -> MixedPrecision:
     """Finds the lines that can compute in a small float with outputs within a tolerance.
 
-    Every line that computes in the small float is computed in float32 alone first, which shows what
-    it costs. Then the most expensive ones, and only as many as necessary, stay in float32. The
-    model is exported once for each line.
+    Each line is first computed in float32 alone, which shows its error. Then the lines with the
+    largest errors, and only as many as necessary, stay in float32. The model is exported once for
+    each line.
 
     Args:
         fn: The function to convert, as for `to_onnx`.
@@ -95,7 +94,7 @@ def mixed_precision(
         options: Further options of `to_onnx`.
 
     Returns:
-        What was found. `MixedPrecision.compute` is the option for `to_onnx`.
+        The result, with the option for `to_onnx` in `MixedPrecision.compute`.
     """
     specs = args if inputs is None else inputs
     double = bool(options.get("enable_double_precision"))
@@ -113,8 +112,8 @@ def mixed_precision(
 
     @functools.cache
     def error(wide: tuple[str, ...]) -> float | None:
-        """The error if these lines compute in float32. None if nothing else can compute in the
-        small float then, such as an activation whose products are in float32.
+        """Returns the error if these lines compute in float32, or None if no other line could still
+        compute in the small float.
         """
         if not wide:
             return error_of_all
@@ -135,7 +134,7 @@ def mixed_precision(
         line: max(error_of_all**2 - error_or_none_left((line,)) ** 2, 0.0) ** 0.5 for line in lines
     }
     order = tuple(sorted(lines, key=lambda line: -saved[line]))
-    # Something has to compute in the small float: nothing is gained otherwise.
+    # At least one line has to compute in the small float.
     most = max(len(order) - 1, 0)
     while error(order[:most]) is None:
         most -= 1
@@ -166,7 +165,7 @@ def _option(wide: Sequence[str], compute: str) -> dict[str, str]:
 
 
 def _lines(model: "onnx.ModelProto", dtype: str) -> list[str]:
-    """The lines that compute in a small float, as keys of the option `compute`."""
+    """Returns the lines that compute in a small float, as keys of the option `compute`."""
     small = {
         value.name
         for graph in (model.graph, *model.functions)

@@ -1,4 +1,4 @@
-"""`quantize`: which weights can be stored in few bits, and which lose too much."""
+"""`quantize` finds the weights that can be stored in few bits within a tolerance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WeightError:
-    """What storing a single weight in few bits costs.
+    """The error of storing a single weight in few bits.
 
     Attributes:
         name: The name of the parameter.
         line: The line of Python that reads it: `file:line in function`.
         error: The error of the outputs if only this weight is stored in few bits.
-        format: How it is stored in the end.
+        format: The format that was chosen for it.
     """
 
     name: str
@@ -39,17 +39,17 @@ class WeightError:
 
 @dataclass(frozen=True)
 class Quantization:
-    """What `quantize` found. Errors are those of all outputs, relative to what JAX's weights give:
-    the root of the mean square of the differences, divided by that of the outputs.
+    """The result of `quantize`. Errors are root mean squares over all outputs, relative to the
+    outputs with JAX's weights.
 
     Attributes:
-        weights: How to store each weight: the option `weights` of `to_onnx`.
+        weights: The format of each weight: the option `weights` of `to_onnx`.
         error: The error with these weights.
         error_of_all: The error if all weights were stored in few bits.
         size: The bytes of the weights.
         size_of_all: The bytes if all of them were stored in few bits.
-        size_of_none: The bytes as they are.
-        by_weight: What each weight costs, the most expensive first.
+        size_of_none: The bytes without quantisation.
+        by_weight: The error of each weight, the largest first.
     """
 
     weights: dict[str, str]
@@ -61,7 +61,7 @@ class Quantization:
     by_weight: tuple[WeightError, ...]
 
     def __str__(self) -> str:
-        """A table of the weights that cost most, by line."""
+        """Formats a table of the weights with the largest errors."""
         rows = [
             f"{'error':>10} {'bytes':>12}",
             f"{self.error_of_all:10.3g} {self.size_of_all:12,}  all in few bits",
@@ -91,8 +91,8 @@ def quantize(
 ) -> Quantization:
     """Finds the weights that can be stored in few bits so that the outputs stay within a tolerance.
 
-    Every weight is stored in few bits alone first, which shows what it costs. Then the most
-    expensive ones, and only as many as necessary, get more bits.
+    Each weight is first stored in few bits alone, which shows its error. Then the weights with the
+    largest errors, and only as many as necessary, get more bits.
 
     Args:
         fn: The function to convert, as for `to_onnx`.
@@ -104,7 +104,7 @@ def quantize(
         options: Further options of `to_onnx`.
 
     Returns:
-        What was found. `Quantization.weights` is the option for `to_onnx`.
+        The result, with the option for `to_onnx` in `Quantization.weights`.
     """
     specs = args if inputs is None else inputs
     double = bool(options.get("enable_double_precision"))
@@ -123,7 +123,7 @@ def quantize(
     order = sorted(candidates, key=lambda name: -alone[name])
 
     def chosen(count: int) -> dict[str, "np.ndarray[Any, Any]"]:
-        """Few bits for all but the first `count`."""
+        """Returns all weights, with more bits for the first `count`."""
         better = {name: more[name][0] for name in order[:count] if name in more}
         return {**better, **{name: few[name][0] for name in order[count:]}}
 
@@ -190,12 +190,14 @@ class _Trial:
         return floats(self._session.run(None, {**self._feeds, **self._whole, **weights}))
 
     def error(self, weights: "Arrays") -> float:
-        """How much the outputs differ with these weights, relative to their size."""
+        """Returns the error of the outputs with these weights, relative to their size."""
         return relative_error(self._run(weights), self._right)
 
 
 def _contents(model: "onnx.ModelProto") -> dict[str, tuple["np.ndarray[Any, Any]", int]]:
-    """The weights of a model that are stored in fewer bits: as floats, and their bytes."""
+    """Returns the weights of a model that are stored in fewer bits, as floats, with their sizes in
+    bytes.
+    """
     import onnx
 
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -232,7 +234,7 @@ def _names(model: "onnx.ModelProto") -> set[str]:
 
 
 def _line(lines: SourceMap, model: "onnx.ModelProto", name: str) -> str:
-    """The line that reads a weight."""
+    """Returns the line that reads a weight."""
     for node in model.graph.node:
         if name in node.input:
             for source in lines.lookup(node.output[0]):

@@ -9,19 +9,23 @@ import numpy as np
 
 from jax2onnx import _jax
 from jax2onnx._checking import jaxpr_bodies
-from jax2onnx._checking.compare import Error, coarser, difference, statistics
+from jax2onnx._checking.compare import Error, difference
 from jax2onnx._checking.cut_graph import CutGraph, Expected, Outcome, Tolerances, computed_in
 from jax2onnx._checking.evaluate import EquationResult, Path, evaluate, paths
-from jax2onnx._checking.findings import describe
+from jax2onnx._checking.findings import compare_outputs, describe
 from jax2onnx._checking.graph import Graph, Type, as_types
-from jax2onnx._checking.locate import Finding, GraphPair, different_constants
+from jax2onnx._checking.locate import (
+    Comparison,
+    Finding,
+    GraphPair,
+    different_constants,
+    kept_operands,
+)
 from jax2onnx._checking.matching import (
     ABSENT,
     GONE,
     INSIDE,
-    LEFT,
     RESHAPED,
-    UNFIT,
     Match,
     comparable,
     match,
@@ -31,7 +35,7 @@ from jax2onnx._checking.matching import (
 from jax2onnx._checking.runtime import NCHW, Runnable, as_tensor, real_array
 from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
-from jax2onnx._checking.verification import Verification, agreement, error_tables, said_skipped
+from jax2onnx._checking.verification import Verification, error_tables
 from jax2onnx._export.result import skeleton, to_proto
 
 if TYPE_CHECKING:
@@ -77,7 +81,6 @@ class JaxComparison:
         assert results is not None
         self._results: Results = results
         self._subject = subject
-        self._runnable = runnable
         self._tolerances = tolerances
         self._without_functions = without_functions
         made = skeleton(subject.model)
@@ -103,13 +106,6 @@ class JaxComparison:
         by_path = self._by_path()
         usable = self._usable({n for _, _, names in by_path.values() for n in names})
         self._fitting = {name for name in usable if self._fits(name)}
-        stops = {usable[name].name for name in self._fitting}
-        kept = {
-            usable[name].name: [
-                usable[n].name for n in self._one.needed([name], self._fitting)[1] if n in usable
-            ]
-            for name in usable
-        }
         names = [name for _, _, names in by_path.values() for name in names]
         times = Counter(self._matches[name].name for name in names if name in self._matches)
         times.update(self._other.outputs)
@@ -117,41 +113,40 @@ class JaxComparison:
             self._other,
             self._given,
             self._other_types,
-            stops,
-            kept,
+            {usable[name].name for name in self._fitting},
+            kept_operands(self._one, usable, self._fitting),
             times,
             self._tolerances,
             same_types(self._one, self._other, self._matches),
         )
-        errors: dict[str, Error] = {}
-        found: list[Outcome] = []
-        compared, precision = 0, "float64"
-        for outcome in cut.compare(self._expected(by_path, usable)):
-            precision = coarser(precision, outcome.precision)
-            if outcome.error is not None:
-                errors[outcome.expected.reference] = outcome.error
-            if outcome.apart and outcome.unfit:
-                self._skipped[UNFIT] += 1
-            elif outcome.apart:
-                found.append(outcome)
-            else:
-                compared += 1
-        if cut.left:
-            self._skipped[LEFT] += cut.left
+        comparison = Comparison(skipped=self._skipped)
+        found = comparison.differing(cut, self._expected(by_path, usable))
+        errors = comparison.errors
         idle = not_run(self._other, self._given, self._source_lines)
         self._skipped.update(idle)
         if self._other.functions:
             errors = self._inside_functions(errors)
         tables = error_tables(errors, self._source_lines)
         if found:
-            first = min(found, key=lambda outcome: outcome.number)
-            others = len({outcome.expected.name for outcome in found} - {first.expected.name})
-            answer = self._explained(first, others, cut)
+            others = len({outcome.expected.name for outcome in found} - {found[0].expected.name})
+            answer = self._explained(found[0], others, cut)
         else:
-            answer = self._added_up(compared, precision, whole=not idle)
+            values = self._other.run(self._other.outputs, self._given, self._other_types)
+            outputs = [
+                (name, expected, values[name])
+                for name, expected in zip(self._other.outputs, self._outputs, strict=True)
+            ]
+            answer = compare_outputs(
+                outputs,
+                comparison,
+                self._tolerances,
+                "no node is wrong: small errors add up",
+                "certain: no node is wrong, small errors add up.",
+                whole=not idle,
+            )
         return replace(
             answer,
-            compared=compared,
+            compared=comparison.compared,
             skipped=self._skipped.total(),
             skipped_because=dict(self._skipped),
             by_line=tables[0],
@@ -276,35 +271,6 @@ class JaxComparison:
             for var, leaf in pairs
             for dim, size in zip(var.aval.shape, leaf.shape, strict=True)
         )
-
-    def _added_up(self, compared: int, precision: str, *, whole: bool) -> Verification:
-        """Compares the outputs when the model computes all values itself."""
-        outputs = self._other.outputs
-        values = self._other.run(outputs, self._given, self._other_types)
-        for name, expected in zip(outputs, self._outputs, strict=True):
-            apart = difference(
-                expected,
-                values[name],
-                self._tolerances.rtol,
-                self._tolerances.atol,
-                precision=precision,
-            )
-            if apart is not None:
-                message = "\n".join(
-                    [
-                        f"[errors-add-up] the output `{name}` differs from JAX",
-                        f"  JAX:   {statistics(expected)}",
-                        f"  model: {statistics(values[name])}",
-                        f"  diff:  {apart}",
-                        "  Every compared value agrees when it is computed from the right "
-                        "operands, so no node is wrong: small errors add up.",
-                        "  `by_line` and `by_module` show how much each line and each module adds.",
-                        *said_skipped(self._skipped),
-                    ]
-                )
-                certainty = "certain: no node is wrong, small errors add up."
-                return Verification(ok=False, message=message, value=name, certainty=certainty)
-        return agreement(compared, self._skipped, whole=whole)
 
     def _explained(self, outcome: Outcome, others: int, cut: CutGraph) -> Verification:
         """Decides whether a rule is wrong or the model was changed after the export."""

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jax2onnx._checking.compare import coarser, difference, statistics
 from jax2onnx._checking.cut_graph import Tolerances
-from jax2onnx._checking.findings import describe
+from jax2onnx._checking.findings import compare_outputs, describe
 from jax2onnx._checking.graph import Graph
 from jax2onnx._checking.locate import Comparison, GraphPair
 from jax2onnx._checking.runtime import Runnable
@@ -16,10 +15,8 @@ from jax2onnx._checking.source_lines import SourceLines
 from jax2onnx._checking.unexecuted_bodies import not_run
 from jax2onnx._checking.verification import (
     Verification,
-    agreement,
     answering,
     error_tables,
-    said_skipped,
 )
 from jax2onnx.errors import InvalidInputError
 
@@ -48,6 +45,7 @@ def _compared(
         )
     ordered = [arrays[value.name] for value in one.inputs]
     given, given_other = one.feeds(ordered), other.feeds(ordered)
+    tolerances = replace(tolerances, reference=REFERENCE)
     graph, graph_other = Graph.of(one).inlined(), Graph.of(other).inlined()
     pair = GraphPair(
         graph,
@@ -55,7 +53,7 @@ def _compared(
         list(zip(graph.inputs, graph_other.inputs, strict=True)),
         given,
         given_other,
-        replace(tolerances, reference=REFERENCE),
+        tolerances,
     )
     comparison = pair.compare()
     source_lines = SourceLines(reference)
@@ -66,10 +64,18 @@ def _compared(
     if comparison.findings:
         answer = _found(pair, comparison, source_lines)
     else:
-        answer = _added_up(pair, comparison, given, given_other, tolerances, whole=not idle)
+        conclusion = "either small errors add up, or a value that was not compared is wrong"
+        expected = graph.run(graph.outputs, given, graph.types(graph.outputs, given))
+        types = graph_other.types(graph_other.outputs, given_other)
+        found = graph_other.run(graph_other.outputs, given_other, types)
+        outputs = [
+            (b, expected[a], found[b])
+            for a, b in zip(graph.outputs, graph_other.outputs, strict=True)
+        ]
+        answer = compare_outputs(outputs, comparison, tolerances, conclusion, whole=not idle)
     return replace(
         answer,
-        compared=comparison.compared - len(comparison.findings),
+        compared=comparison.compared,
         skipped=comparison.skipped.total(),
         skipped_because=dict(comparison.skipped),
         by_line=by_line,
@@ -85,41 +91,3 @@ def _found(pair: GraphPair, comparison: Comparison, source_lines: SourceLines) -
     what = finding.nodes[0].op_type if single else finding.outcome.expected.name
     headline = f"`{what}` differs from the reference"
     return described.answer(headline, finding, comparison.skipped)
-
-
-def _added_up(
-    pair: GraphPair,
-    comparison: Comparison,
-    given: Mapping[str, np.ndarray],
-    given_other: Mapping[str, np.ndarray],
-    tolerances: Tolerances,
-    *,
-    whole: bool,
-) -> Verification:
-    """Compares the outputs when the models compute all values themselves."""
-    one, other = pair.one, pair.other
-    expected = one.run(one.outputs, given, one.types(one.outputs, given))
-    found = other.run(other.outputs, given_other, other.types(other.outputs, given_other))
-    skipped = said_skipped(comparison.skipped)
-    precision = comparison.precision
-    for a, b in zip(one.outputs, other.outputs, strict=True):
-        apart = difference(
-            expected[a],
-            found[b],
-            tolerances.rtol,
-            tolerances.atol,
-            precision=coarser(precision, expected[a].dtype.name),
-            reference=REFERENCE,
-        )
-        if apart is not None:
-            lines = [
-                f"[errors-add-up] the output `{b}` differs from the reference",
-                f"  reference: {statistics(expected[a])}",
-                f"  model:     {statistics(found[b])}",
-                f"  diff:      {apart}",
-                "  Every compared value agrees when it is computed from the right operands, so "
-                "small errors add up, or the mistake is in what was not compared.",
-                *skipped,
-            ]
-            return Verification(ok=False, message="\n".join(lines), value=b)
-    return agreement(comparison.compared, comparison.skipped, whole=whole)

@@ -1,15 +1,16 @@
 """Descriptions of differences: the value, its source line, and the certainty of the finding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jax2onnx._checking.compare import not_finite, statistics
-from jax2onnx._checking.locate import Finding
+from jax2onnx._checking.compare import coarser, difference, not_finite, statistics
+from jax2onnx._checking.cut_graph import Tolerances
+from jax2onnx._checking.locate import Comparison, Finding
 from jax2onnx._checking.source_lines import SourceLines
-from jax2onnx._checking.verification import Verification, said_skipped
+from jax2onnx._checking.verification import Verification, agreement, said_skipped
 
 if TYPE_CHECKING:
     import onnx
@@ -44,6 +45,55 @@ class Described:
             module=self.module,
             certainty=self.certainty,
         )
+
+
+def compare_outputs(
+    outputs: Iterable[tuple[str, np.ndarray, np.ndarray]],
+    comparison: Comparison,
+    tolerances: Tolerances,
+    conclusion: str,
+    certainty: str = "",
+    *,
+    whole: bool,
+) -> Verification:
+    """Compares the outputs that a model computes from its own values, after all values agreed.
+
+    `outputs` are names with the expected and the computed array. `conclusion` explains a
+    difference. `whole` is `True` if every part of the model ran.
+    """
+    reference = tolerances.reference
+    for name, expected, found in outputs:
+        apart = difference(
+            expected,
+            found,
+            tolerances.rtol,
+            tolerances.atol,
+            precision=coarser(comparison.precision, expected.dtype.name),
+            reference=reference,
+        )
+        if apart is not None:
+            lines = [
+                f"[errors-add-up] the output `{name}` differs from {reference}",
+                *_statistics(reference, expected, found, apart),
+                "  Every compared value agrees when it is computed from the right operands, so "
+                f"{conclusion}.",
+                "  `by_line` and `by_module` show how much each line and each module adds.",
+                *said_skipped(comparison.skipped),
+            ]
+            message = "\n".join(lines)
+            return Verification(ok=False, message=message, value=name, certainty=certainty)
+    return agreement(comparison.compared, comparison.skipped, whole=whole)
+
+
+def _statistics(
+    reference: str, expected: np.ndarray, found: np.ndarray | None, apart: str
+) -> list[str]:
+    label = f"{reference.removeprefix('the ')}:"
+    width = max(len(label), len("model:"))
+    text = [f"  {label:{width}} {statistics(expected)}"]
+    if found is not None:
+        text.append(f"  {'model:':{width}} {statistics(found)}")
+    return [*text, f"  {'diff:':{width}} {apart}"]
 
 
 def describe(finding: Finding, source_lines: SourceLines, others: int, reference: str) -> Described:
@@ -87,17 +137,12 @@ def _type(found: np.ndarray | None, expected: np.ndarray) -> str:
 def _numbers(finding: Finding, reference: str) -> list[str]:
     outcome = finding.outcome
     expected, found = outcome.expected.array, outcome.found
-    label = f"{reference.removeprefix('the ')}:"
-    width = max(len(label), len("model:"))
-    text = [f"  {label:{width}} {statistics(expected)}"]
-    if found is not None:
-        text.append(f"  {'model:':{width}} {statistics(found)}")
-    text.append(f"  {'diff:':{width}} {outcome.apart}")
+    text = _statistics(reference, expected, found, outcome.apart)
     if found is not None and (wrong := not_finite(expected, found)):
         finite = all(_is_finite(array) for array in finding.operands.values())
         text.append(
             f"  The model's first numbers that are not finite: {wrong}; "
-            + ("all operands are finite." if finite else "not all operands are finite, either.")
+            + ("all operands are finite." if finite else "some operands are not finite, either.")
         )
     return text
 
@@ -118,15 +163,15 @@ def _certainty(finding: Finding, others: int) -> str:
         sure = "certain: this constant was changed, and this value is computed from it."
     elif count <= 1:
         known = "nearly certain" if finding.by_use else "certain"
-        sure = f"{known}: this node gets the right operands and returns something else."
+        sure = f"{known}: the result of this node is wrong although its operands are right."
     else:
         shown = ", ".join(_name(node) for node in finding.nodes[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         sure = f"it is one of {count} nodes between values that agree: {shown}{more}."
     if finding.by_name and count and finding.references and not _same_kind(finding):
-        sure += " The value was found by its name."
+        sure += " The value was matched by its name."
     if finding.by_use:
-        sure += " The value was found by the node that reads it."
+        sure += " The value was matched by the node that reads it."
     if others:
         verb = "values differ" if others > 1 else "value differs"
         return f"{sure} {others} other {verb} even with the right operands."

@@ -64,7 +64,7 @@ class Comparison:
 
     Attributes:
         findings: The values that differ on their own, in the order of the reference.
-        compared: The number of values that were compared.
+        compared: The number of values that agree.
         skipped: The numbers of values that were not compared, by reason.
         errors: The error that each value adds, by its name in the reference.
         precision: The coarsest precision that a value is computed in.
@@ -75,6 +75,33 @@ class Comparison:
     skipped: Counter[str] = field(default_factory=Counter)
     errors: dict[str, Error] = field(default_factory=dict)
     precision: str = "float64"
+
+    def differing(self, cut: CutGraph, expected: Iterator[Expected]) -> list[Outcome]:
+        """Compares values. Returns those that differ, in the order of the reference."""
+        found: list[Outcome] = []
+        for outcome in cut.compare(expected):
+            self.precision = coarser(self.precision, outcome.precision)
+            if outcome.error is not None:
+                self.errors[outcome.expected.reference] = outcome.error
+            if outcome.apart and outcome.unfit:
+                self.skipped[UNFIT] += 1
+            elif outcome.apart:
+                found.append(outcome)
+            else:
+                self.compared += 1
+        if cut.left:
+            self.skipped[LEFT] += cut.left
+        return sorted(found, key=lambda outcome: outcome.number)
+
+
+def kept_operands(
+    one: Graph, usable: Mapping[str, Match], fitting: "set[str]"
+) -> dict[str, list[str]]:
+    """Returns the counterparts of the values that the reference computes each value from."""
+    return {
+        entry.name: [usable[n].name for n in one.needed([name], fitting)[1] if n in usable]
+        for name, entry in usable.items()
+    }
 
 
 class GraphPair:
@@ -113,40 +140,17 @@ class GraphPair:
         self._fitting = fitting = {
             name for name, entry in usable.items() if self._fits(name, entry)
         }
-        stops = {usable[name].name for name in fitting}
-        kept = {
-            usable[name].name: [
-                usable[n].name for n in self.one.needed([name], fitting)[1] if n in usable
-            ]
-            for name in usable
-        }
-        times = Counter(entry.name for entry in usable.values())
         cut = CutGraph(
             self.other,
             self._given_other,
             self._other_types,
-            stops,
-            kept,
-            times,
+            {usable[name].name for name in fitting},
+            kept_operands(self.one, usable, fitting),
+            Counter(entry.name for entry in usable.values()),
             self._tolerances,
             same_types(self.one, self.other, self.matches),
         )
-        found: list[Outcome] = []
-        for outcome in cut.compare(self._expected(usable)):
-            result.compared += 1
-            result.precision = coarser(result.precision, outcome.precision)
-            name = outcome.expected.reference
-            if outcome.error is not None:
-                result.errors[name] = outcome.error
-            if outcome.apart and outcome.unfit:
-                result.skipped[UNFIT] += 1
-                result.compared -= 1
-            elif outcome.apart:
-                found.append(outcome)
-        if cut.left:
-            result.skipped[LEFT] += cut.left
-        found.sort(key=lambda outcome: outcome.number)
-        for outcome in found:
+        for outcome in result.differing(cut, self._expected(usable)):
             result.findings.append(self._finding(outcome, usable, fitting, cut))
         return result
 

@@ -191,15 +191,15 @@ def check_options(
             "compute",
             compute,
             _core.is_precision,
-            "types are float16, bfloat16 and float32; 'float16:all' has no exceptions",
+            "types are float16, bfloat16 and float32; 'float16:all' includes every operator",
         ),
         weights=_patterns(
             "weights",
             weights,
             _core.is_weight_format,
             "formats are float16, bfloat16, int4, uint4, int8, uint8 and keep; integers may have a "
-            "block size, a power of two from 16 on: 'int4:64'; of several, such as 'int4,float16', "
-            "the first suitable one is taken",
+            "block size, a power of two from 16 on: 'int4:64'; of several formats, as in "
+            "'int4,float16', the first suitable one applies",
         ),
         target=_target(target, export),
         source_text=bool(source_text),

@@ -107,7 +107,7 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
                 **entry.boundary,
             )
         except Exception as error:
-            error.add_note(f"This concerns `{name}`.")
+            error.add_note(f"This error occurred in the function `{name}`.")
             raise
         asked.update(("compute", pattern) for pattern, _ in entry.options.compute)
         asked.update(("weights", pattern) for pattern, _ in entry.options.weights)
@@ -160,7 +160,7 @@ def write(
             raise InvalidInputError(
                 "unwritable-path",
                 f"cannot write `{folder}`: {reason}",
-                help="choose another folder, or change what is in this one",
+                help="choose another folder, or change the contents of this one",
             ) from error
 
 
@@ -217,7 +217,7 @@ def entry(
     }
     for key in given:
         if key not in settings:
-            what = "about the file of a single model" if key in _ALONE else "unknown"
+            what = "for the file of a single model" if key in _ALONE else "unknown"
             raise _invalid(
                 f"the option `{key}` is {what}",
                 f"the options are: {', '.join(settings)}",

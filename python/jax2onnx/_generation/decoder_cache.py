@@ -238,7 +238,7 @@ def _check_names(names: Mapping[str, str] | None, paths: Sequence[str]) -> None:
         if no_number:
             raise invalid(
                 f"in `cache_names`, the layer `{{i}}` of `{pattern}` is `{no_number[0]}`",
-                "`{i}` stands for the number of a layer: put the layers into a list",
+                "`{i}` matches the number of a layer, so put the layers into a list",
             )
 
 
@@ -266,7 +266,7 @@ def _role(path: str, names: Mapping[str, str] | None, pairs: bool) -> tuple[str,
     if found_kind is None:
         raise invalid(
             f"it is unclear whether the leaf `{path}` of the cache holds keys or values",
-            'say what each leaf holds: cache_names={"{i}.a": "key", "{i}.b": "value"}',
+            'name the kind of each leaf: cache_names={"{i}.a": "key", "{i}.b": "value"}',
         )
     numbers = [re.search(r"\d+$", part) for part in parts]
     layer = next((int(number[0]) for number in numbers if number), 0)
@@ -315,8 +315,8 @@ def _grows(leaves: Sequence[Leaf], past: Any) -> bool:
     indices = [leaf for leaf in leaves if leaf.kind == "index"]
     if growing and indices:
         raise invalid(
-            f"the leaf `{indices[0].path}` says how much of the cache is used, but the cache grows",
-            "the length of a growing cache already says so",
+            f"the leaf `{indices[0].path}` is the used length of a buffer, but the cache grows",
+            "a cache that grows needs no such leaf: remove it",
         )
     return bool(growing)
 
@@ -331,7 +331,7 @@ def _check_complete(layout: Layout, layers: int) -> None:
                 raise invalid(
                     f"both `{found[layer, leaf.kind]}` and `{leaf.path}` are the {leaf.kind} of "
                     f"layer {layer}",
-                    'say what each leaf holds: cache_names={"{i}.a": "key", "{i}.b": "value"}',
+                    'name the kind of each leaf: cache_names={"{i}.a": "key", "{i}.b": "value"}',
                 )
             found[layer, leaf.kind] = leaf.path
     for layer in range(layers):

@@ -103,8 +103,8 @@ def _weights(
         raise InvalidInputError(
             "invalid-checkpoint",
             f"the function uses the random key `{random[0]}`, which has no value",
-            help="checkpoints hold no keys: replace it with a real one, or turn off what is "
-            "random, such as dropout",
+            help="checkpoints hold no keys: replace it with a real one, or disable random "
+            "layers such as dropout",
         )
     entries = [_entry(checkpoint, parameter.name) for parameter in parameters]
     known = set(source.names())
@@ -127,11 +127,11 @@ def _weights(
     ]
     if wrong:
         raise _wrong(
-            f"the checkpoint has another shape or type for {_count(len(wrong))} of "
-            f"{len(parameters)} parameters",
+            f"the shape or type of {_count(len(wrong))} of {len(parameters)} parameters differs in "
+            "the checkpoint",
             wrong,
-            help="Stored(name, transpose=True) turns a matrix, cast=True accepts another float "
-            "type",
+            help="Stored(name, transpose=True) transposes a matrix, cast=True accepts another "
+            "float type",
         )
     return [found for found in weights if found is not None]
 
@@ -179,8 +179,8 @@ def _entry(checkpoint: Checkpoint, name: str) -> Stored:
     if not isinstance(found, Stored):
         raise InvalidInputError(
             "invalid-option",
-            f"`names` gives {found!r} for the parameter `{name}`",
-            help="it has to give the name of a tensor, or a jax2onnx.Stored",
+            f"`names` returns {found!r} for the parameter `{name}`",
+            help="it has to return the name of a tensor, or a jax2onnx.Stored",
         )
     return Stored(found.name, found.transpose, cast=found.cast or checkpoint.cast)
 
@@ -281,7 +281,7 @@ def _each_leaf(tree: Any, value: Any) -> Any:
 
 def _hint(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, list(known)[:5000], n=1, cutoff=0.7)
-    return f"; there is `{near[0]}`" if near else ""
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def _count(number: int) -> str:

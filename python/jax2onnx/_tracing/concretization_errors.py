@@ -11,7 +11,7 @@ from jax2onnx._python.objects import INSTALLED, PACKAGE
 # Advice by the type of JAX's error.
 _INSTEAD: dict[type[Exception], str] = {
     jax.errors.TracerBoolConversionError: (
-        "the model cannot choose between lines of Python by a value: use jnp.where or "
+        "Python cannot branch on a value that is known only when the model runs: use jnp.where or "
         "jax.lax.cond instead of `if`; pass `size=` to functions such as jnp.compress"
     ),
     jax.errors.NonConcreteBooleanIndexError: (
@@ -19,14 +19,14 @@ _INSTEAD: dict[type[Exception], str] = {
         "jnp.nonzero with `size=`"
     ),
     jax.errors.TracerIntegerConversionError: (
-        "Python cannot count to a number that is known only when the model runs: use "
-        "jax.lax.fori_loop, or pass a Python number"
+        "Python cannot use an integer that is known only when the model runs: use "
+        "jax.lax.fori_loop instead of range, or pass a Python number"
     ),
     jax.errors.TracerArrayConversionError: (
         "NumPy cannot compute with values that are known only when the model runs: use jax.numpy"
     ),
     jax.errors.ConcretizationTypeError: (
-        "the shape of a result cannot depend on values: compute the largest one that can occur "
+        "the shape of a result cannot depend on values: compute the largest possible shape "
         "and mask the rest (jnp.arange(10) < n), or pass `size=` to functions that have it"
     ),
 }
@@ -43,8 +43,7 @@ _PLAIN: dict[str, str] = {
     "Slice entries must be static integers": _SLICE,
     "Array slice indices must have static start/stop/step": _SLICE,
     "was not hashable": (
-        "this argument decides what is computed, so it has to be a Python number, not one that is "
-        "known only when the model runs"
+        "this argument has to be a Python number: it cannot be known only when the model runs"
     ),
 }
 

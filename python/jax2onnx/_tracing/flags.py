@@ -174,7 +174,7 @@ class _FlagTracer:
         first = found.get(wanted)
         results = jax.tree_util.tree_leaves(first[1]) if first is not None else []
         if values == wanted or not all(jax.numpy.issubdtype(r.dtype, np.inexact) for r in results):
-            error.add_note(f"This is for {case}.")
+            error.add_note(f"This error occurred for {case}.")
             raise error
         said = str(error).strip().partition("\n")[0]
         warnings.warn(
@@ -199,7 +199,7 @@ def _check_results(
         "different-results",
         f"the function returns {_shown(outputs)} for {_case(asked, wanted, names)}, but "
         f"{_shown(others)} for {_case(asked, values, names)}",
-        help="a model returns the same types whatever its inputs are: fix the flag with "
+        help="the outputs of a model have fixed types: fix the flag with "
         "functools.partial, and export one model for each value",
     )
 

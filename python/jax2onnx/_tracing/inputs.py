@@ -215,7 +215,7 @@ def check_results(results: Sequence[Any], function: tuple[str, str, int] | None)
             "no-results",
             "the function returns no arrays",
             place_of(function) if function else "",
-            help="return what the model should compute",
+            help="return at least one array",
         )
 
 

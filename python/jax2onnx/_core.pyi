@@ -17,6 +17,7 @@ __all__ = [
     "GraphListing",
     "LoweringContext",
     "Model",
+    "PendingFile",
     "Primitive",
     "Reader",
     "Results",
@@ -155,6 +156,16 @@ class Walker:
         """
 
 @final
+class PendingFile:
+    """A complete file that waits for its name."""
+
+    def finish(self) -> None:
+        """Gives the file its name."""
+
+    def discard(self) -> None:
+        """Removes the file."""
+
+@final
 class Model:
     """A converted model. Its large tensors are views of the arrays that JAX holds."""
 
@@ -179,8 +190,8 @@ class Model:
     def skeleton(self) -> bytes:
         """Returns the serialised `ModelProto` without the bytes of its large tensors."""
 
-    def save_source_map(self, path: str) -> None:
-        """Writes the text of the source map atomically."""
+    def write_source_map(self, path: str) -> PendingFile:
+        """Writes the text of the source map; it is at `path` when the result is finished."""
 
     @property
     def results(self) -> Results | None:
@@ -318,12 +329,12 @@ class SourceMap:
         """Returns the sources of the node that computes the value `name`, or is named `name`."""
 
     def lookup_nodes(
-        self, nodes: Sequence[tuple[str, int, Sequence[str], Sequence[str]]]
+        self, nodes: Sequence[tuple[str, str, int, Sequence[str], Sequence[str]]]
     ) -> list[list[Source]]:
         """Returns the sources of the nodes of a model that a runtime may have optimised.
 
-        Each node is given as its name, the number of its graph or function, and the names of its
-        operands and of its results.
+        Each node is given as its name, its operator, the number of its graph or function, and the
+        names of its operands and of its results.
         """
 
     def __len__(self) -> int: ...

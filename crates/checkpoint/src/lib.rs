@@ -14,7 +14,7 @@ use serde::Deserialize;
 use tensor::Tensor;
 
 use header::Entry;
-use mapped::{Mapped, Slice};
+use mapped::{Mapped, Slice, regular};
 
 /// An error while reading a checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ impl Checkpoint {
 
     fn index(path: &Path) -> Result<Self, Error> {
         let failed = |source| io_error(path, source);
-        let size = fs::metadata(path).map_err(failed)?.len();
+        let size = regular(path).map_err(failed)?.len();
         if size > LARGEST_INDEX {
             return Err(malformed(path, "the index is larger than 100 MiB"));
         }

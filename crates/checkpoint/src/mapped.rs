@@ -1,6 +1,6 @@
 //! Files mapped into memory.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -9,16 +9,24 @@ use std::sync::Arc;
 use memmap2::Mmap;
 use tensor::Storage;
 
+/// Returns the metadata of the file at `path`, or an error if it is not a regular file.
+pub(crate) fn regular(path: &Path) -> io::Result<Metadata> {
+    let found = fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(found)
+}
+
 /// A file that is mapped into memory.
 #[derive(Debug)]
 pub(crate) struct Mapped(Mmap);
 
 impl Mapped {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        // A pipe would be opened only when somebody writes to it.
+        regular(path)?;
         let file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
         #[expect(unsafe_code, reason = "the only way to read a file without reading all of it")]
         // SAFETY: nobody may change the file while it is mapped, as with every reader of
         // checkpoints. If somebody truncates it, the system ends the process before a model is

@@ -11,6 +11,7 @@ use provenance::OriginId;
 use rustc_hash::FxHashMap;
 use tensor::{DType, Dim, Tensor, Type};
 
+use crate::facts::Memo;
 use crate::uses::{Use, Uses};
 use crate::{Assumptions, Attr, Attrs};
 
@@ -34,7 +35,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A value: what a node computes, an input, or a constant.
+    /// A value: a result of a node, an input, or a constant.
     ValueId
 }
 id! {
@@ -68,7 +69,7 @@ impl Op {
 /// One operation. It cannot be built without an origin.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// The operator.
     pub op: Op,
     /// Its operands; `None` for an optional one that is omitted.
     pub inputs: Vec<Option<ValueId>>,
@@ -76,7 +77,7 @@ pub struct Node {
     pub outputs: Vec<ValueId>,
     /// Its attributes.
     pub attrs: Attrs,
-    /// Where it came from.
+    /// The origin.
     pub origin: OriginId,
     /// The name it is written under; empty until names are assigned.
     pub name: String,
@@ -86,7 +87,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it is ONNX's own operator `name`.
+    /// Returns `true` if this is ONNX's own operator `name`.
     pub fn is(&self, name: &str) -> bool {
         self.op.domain.is_empty() && self.op.name == name
     }
@@ -143,7 +144,7 @@ impl Node {
     }
 }
 
-/// What produces a value.
+/// The producer of a value.
 #[derive(Clone, Debug)]
 pub enum Producer {
     /// The output `usize` of a node.
@@ -152,11 +153,11 @@ pub enum Producer {
     Input(BlockId),
     /// A constant.
     Constant(Tensor),
-    /// Nothing: it was removed.
+    /// No producer: the value was removed.
     Removed,
 }
 
-/// Something with a type: what a node computes, an input, or a constant.
+/// A value with a type: a result of a node, an input, or a constant.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// Its element type and shape.
@@ -170,17 +171,17 @@ pub struct Value {
 }
 
 impl Value {
-    /// What produces it.
+    /// Returns the producer.
     pub fn producer(&self) -> &Producer {
         &self.producer
     }
 
-    /// Where it is read.
+    /// Returns the uses.
     pub fn uses(&self) -> impl ExactSizeIterator<Item = Use> + '_ {
         self.uses.as_slice().iter().copied()
     }
 
-    /// Whether it is read anywhere.
+    /// Returns `true` if the value has a use.
     pub fn is_used(&self) -> bool {
         !self.uses.as_slice().is_empty()
     }
@@ -197,7 +198,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// What it returns.
+    /// Returns the outputs.
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
     }
@@ -219,19 +220,21 @@ pub struct Graph {
     pub name: String,
     /// The model's functions.
     pub functions: Vec<Function>,
-    /// What inputs of the main graph are if the model is run without them.
+    /// The defaults of inputs of the main graph, for running the model without them.
     pub defaults: Vec<(ValueId, Tensor)>,
-    /// What may be taken for granted about its values.
+    /// The assumptions about its values.
     pub assumptions: Assumptions,
     values: Vec<Value>,
     nodes: Vec<Option<Node>>,
     blocks: Vec<Block>,
     small_constants: FxHashMap<(DType, Vec<usize>, Vec<u8>), ValueId>,
-    /// What replaced each value, if that is being recorded.
+    /// The replacement of each value, if replacements are recorded.
     replacements: Option<FxHashMap<ValueId, ValueId>>,
+    /// What is known of its values. Whatever changes operands, attributes, types or names invalidates it.
+    pub(crate) facts: Memo,
 }
 
-/// Constants up to this many bytes are interned as they are made.
+/// The largest size, in bytes, of a constant that is interned when it is created.
 const SMALL: usize = 64;
 
 impl Graph {
@@ -250,21 +253,24 @@ impl Graph {
             blocks: vec![Block::default()],
             small_constants: FxHashMap::default(),
             replacements: None,
+            facts: Memo::default(),
         }
     }
 
-    /// Makes room for the nodes that a program of that many equations becomes, with what replaces them.
+    /// Reserves space for the nodes that a program of that many equations becomes, and their
+    /// replacements.
     pub fn reserve(&mut self, equations: usize) {
         self.nodes.reserve(3 * equations);
         self.values.reserve(4 * equations);
     }
 
-    /// Starts to record what replaces values.
+    /// Starts to record replacements of values.
     pub fn remember_replacements(&mut self) {
         self.replacements.get_or_insert_default();
     }
 
-    /// What replaced `value` since recording started; `value` itself if nothing did.
+    /// Returns the replacement of `value` since recording started, or `value` itself if it was not
+    /// replaced.
     pub fn replacement(&self, value: ValueId) -> ValueId {
         let known = self.replacements.as_ref();
         let mut value = value;
@@ -282,6 +288,7 @@ impl Graph {
 
     /// The value behind an id, to change its type or name.
     pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        self.facts.invalidate();
         &mut self.values[id.index()]
     }
 
@@ -323,11 +330,16 @@ impl Graph {
         }
     }
 
-    /// The node, to change its attributes, name or origin. Operands change by [`Graph::set_input`].
+    /// The node, to change its attributes, name or origin. [`Graph::set_input`] changes operands.
     ///
     /// # Panics
     /// Like [`Graph::node`].
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        self.facts.invalidate();
+        self.stored_node(id)
+    }
+
+    fn stored_node(&mut self, id: NodeId) -> &mut Node {
         match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
             Some(node) => node,
             #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
@@ -387,12 +399,12 @@ impl Graph {
         blocks
     }
 
-    /// How many values the arena holds, removed ones included.
+    /// Returns the number of values in the arena, including removed ones.
     pub fn value_count(&self) -> usize {
         self.values.len()
     }
 
-    /// How many nodes the arena holds, removed ones included.
+    /// Returns the number of nodes in the arena, including removed ones.
     pub(crate) fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -445,13 +457,6 @@ impl Graph {
         }
     }
 
-    /// The size that a value is as a float.
-    pub fn float_size(&self, id: ValueId) -> Option<Dim> {
-        let cast = self.node(self.producer(id)?);
-        let content = self.content(cast.input(0).filter(|_| cast.is("Cast"))?)?;
-        <[Dim; 1]>::try_from(content).ok().map(|[size]| size)
-    }
-
     /// A new block without inputs and nodes.
     pub fn add_block(&mut self) -> BlockId {
         self.blocks.push(Block::default());
@@ -465,8 +470,8 @@ impl Graph {
         value
     }
 
-    /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
-    /// others.
+    /// Sets the inputs of a block to some of its current inputs, in any order. The others must not
+    /// have uses.
     pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
         let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
         for value in old {
@@ -476,7 +481,7 @@ impl Graph {
         }
     }
 
-    /// Sets what a block returns.
+    /// Sets the outputs of a block.
     pub fn set_outputs(&mut self, block: BlockId, outputs: &[ValueId]) {
         for (i, value) in self.blocks[block.index()].outputs.clone().into_iter().enumerate() {
             self.drop_use(value, Use::Output(block, i));
@@ -517,8 +522,8 @@ impl Graph {
         id
     }
 
-    /// Moves a node to the place before `before`, in whatever block that is. It must be computed
-    /// there from what is in sight there.
+    /// Moves a node before `before`, which may be in another block. The operands of the node must
+    /// be in scope there.
     pub fn move_node(&mut self, id: NodeId, before: NodeId) {
         let (from, left, right) = {
             let node = self.node(id);
@@ -529,19 +534,19 @@ impl Graph {
             let next = self.node(before);
             (next.block, next.previous)
         };
-        self.node_mut(id).block = to;
+        self.stored_node(id).block = to;
         self.link(to, left, Some(id));
         self.link(to, Some(id), Some(before));
     }
 
-    /// Makes `left` and `right` neighbours; `None` stands for the block's ends.
+    /// Makes `left` and `right` neighbours. `None` is an end of the block.
     fn link(&mut self, block: BlockId, left: Option<NodeId>, right: Option<NodeId>) {
         match left {
-            Some(left) => self.node_mut(left).next = right,
+            Some(left) => self.stored_node(left).next = right,
             None => self.blocks[block.index()].first = right,
         }
         match right {
-            Some(right) => self.node_mut(right).previous = left,
+            Some(right) => self.stored_node(right).previous = left,
             None => self.blocks[block.index()].last = left,
         }
     }
@@ -561,7 +566,7 @@ impl Graph {
         }
     }
 
-    /// Makes all readers of `old` read `new`.
+    /// Replaces all uses of `old` with `new`.
     pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
@@ -580,7 +585,7 @@ impl Graph {
         }
     }
 
-    /// Removes a node and the blocks it holds. Its outputs must no longer be read.
+    /// Removes a node and its blocks. Its outputs must no longer have uses.
     pub fn remove_node(&mut self, id: NodeId) {
         let blocks: Vec<_> = self.node(id).blocks().collect();
         for block in blocks {

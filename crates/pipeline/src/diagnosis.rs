@@ -271,7 +271,7 @@ impl Places<'_> {
         let message = error.to_string();
         let (family, code, origin, help) = match error {
             onnx::Error::OpsetTooOld { origin, .. } => {
-                let help = "leave `opset` out to get the lowest one that the model needs";
+                let help = "leave `opset` out to get the lowest one that costs nothing";
                 (Family::InvalidInput, "opset-too-old", *origin, Some(help))
             }
             onnx::Error::OpsetUnsupported { .. } => {

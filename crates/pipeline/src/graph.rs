@@ -4,8 +4,8 @@ use jaxpr::Program;
 use lower::{Boundary, Lowered};
 use onnx::Assumption;
 use optimize::legalize::{
-    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, required_opset,
-    spell,
+    Fallback, avoid_bugs, fallbacks, has_present_forms, legalize, legalize_outputs, lowest_opset,
+    required_opset, spell,
 };
 use optimize::{Form, Forms, Missed, Verify};
 use provenance::{Detail, Origins, Stacks};
@@ -104,6 +104,7 @@ fn attempt(
     onnx::check_opset(graph, opset)?;
     onnx::seal_outputs(graph, origins, &boundary.output_names)?;
     legalize_outputs(graph, origins, opset, target)?;
+    let opset = options.opset.unwrap_or_else(|| lowest_opset(graph, opset, target));
     onnx_file::separate_constants(graph);
     onnx::assign_names(graph, origins);
     onnx::verify(graph, Some(opset))?;

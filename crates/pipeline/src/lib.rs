@@ -26,7 +26,7 @@ pub use recording::{Recording, RecordingError, record};
 /// Settings of a conversion.
 #[derive(Debug)]
 pub struct Options {
-    /// The opset; `None` for the lowest one from [`Target::opset`] on that the model needs.
+    /// The opset; `None` for the lowest that costs nothing.
     pub opset: Option<i64>,
     /// The runtime that the model is for.
     pub target: Target,

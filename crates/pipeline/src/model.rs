@@ -89,10 +89,18 @@ pub(crate) fn encode(
             (SOURCE_MAP_DIGEST.to_owned(), provenance::digest(map.as_bytes()))
         });
     }
+    let plain = EncodeOptions::new(opset);
+    // Who asks for an old opset has an old runtime, which skips the metadata of nodes.
+    let ir_version = if detail != Detail::Off && options.opset.is_none() {
+        plain.ir_version.max(EncodeOptions::IR_VERSION)
+    } else {
+        plain.ir_version
+    };
     let encoding = EncodeOptions {
+        ir_version,
         node_metadata: &|node| metadata.of(node.origin),
         model_metadata,
-        ..EncodeOptions::new(opset)
+        ..plain
     };
     Ok((onnx_file::encode(graph, &encoding)?, map))
 }

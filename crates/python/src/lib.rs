@@ -48,7 +48,7 @@ mod _core {
     #[pymodule_export]
     use super::graph::GraphListing;
     #[pymodule_export]
-    use super::model::{Model, Tensors, save_set};
+    use super::model::{Model, PendingFile, Tensors, save_set};
     #[pymodule_export]
     use super::primitive::{Primitive, beyond_models, controls, expansions, primitives};
     #[pymodule_export]

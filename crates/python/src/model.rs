@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onnx_file::{GoOn, Placement, Saving, Set};
+use onnx_file::{GoOn, Pending, Placement, Saving, Set};
 use pipeline::Family;
 use provenance::Diagnostic;
 use pyo3::prelude::*;
@@ -117,10 +117,11 @@ impl Model {
         PyBytes::new(py, &py.detach(|| self.model.skeleton()))
     }
 
-    /// Writes the source map to `path`, atomically.
-    fn save_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+    /// Writes the text of the source map. It is at `path` when the result is finished.
+    fn write_source_map(&self, py: Python<'_>, path: PathBuf) -> PyResult<PendingFile> {
         let text = self.map.as_deref().unwrap_or_default().as_bytes();
-        py.detach(|| onnx_file::replace_file(&path, |file| file.write_all(text)))
+        py.detach(|| Pending::write(&path, |file| file.write_all(text)))
+            .map(|pending| PendingFile(Some(pending)))
             .map_err(|error| writing(py, error))
     }
 
@@ -151,6 +152,24 @@ impl Model {
     /// Returns an iterator over the names and contents of the tensors that `skeleton` omits.
     fn tensors(&self) -> Tensors {
         Tensors { model: Arc::clone(&self.model), next: 0 }
+    }
+}
+
+/// A complete file that waits for its name.
+#[pyclass(module = "jax2onnx._core")]
+pub(crate) struct PendingFile(Option<Pending>);
+
+#[pymethods]
+impl PendingFile {
+    /// Gives the file its name.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        let finished = self.0.take().map_or(Ok(()), Pending::finish);
+        finished.map_err(|error| writing(py, error))
+    }
+
+    /// Removes the file.
+    fn discard(&mut self) {
+        drop(self.0.take());
     }
 }
 

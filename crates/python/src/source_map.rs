@@ -105,7 +105,7 @@ impl Source {
 }
 
 /// A node, as Python describes it.
-type Node = (String, usize, Vec<String>, Vec<String>);
+type Node = (String, String, usize, Vec<String>, Vec<String>);
 
 /// The source locations of a model's nodes.
 #[pyclass(frozen, module = "jax2onnx._core")]
@@ -153,11 +153,12 @@ impl SourceMap {
     }
 
     /// Returns the sources of the nodes of a model that a runtime may have optimised. Each node is
-    /// given by its name, the number of the graph or function that contains it, and the names that
+    /// given by its name, its operator, the number of the graph or function that contains it, and the names that
     /// it reads and writes.
     fn lookup_nodes(&self, nodes: Vec<Node>) -> Vec<Vec<Source>> {
-        let optimized = nodes.iter().map(|(name, body, inputs, outputs)| OptimizedNode {
+        let optimized = nodes.iter().map(|(name, op, body, inputs, outputs)| OptimizedNode {
             name,
+            op,
             body: *body,
             inputs,
             outputs,

@@ -25,6 +25,21 @@ pub fn at_least(dim: &Dim, least: i64) -> bool {
     lower_bound(dim).is_some_and(|bound| bound >= least)
 }
 
+/// Returns `true` if `dim` is provably not zero, even if models run with variables that are zero.
+/// Only variables with a constraint such as `T >= 2` are taken at their word.
+pub fn is_never_zero(dim: &Dim) -> bool {
+    let terms = dim.terms();
+    let is_term_of =
+        |atoms: &[(Atom, u32)], test: fn(&Atom) -> bool| atoms.iter().all(|(atom, _)| test(atom));
+    let is_bounded = |atom: &Atom| at_least(&Dim::atom(atom.clone()), 2);
+    let is_var = |atom: &Atom| matches!(atom, Atom::Var(_));
+    if terms.iter().all(|(_, atoms)| is_term_of(atoms, is_var) && is_term_of(atoms, is_bounded)) {
+        return at_least(dim, 1);
+    }
+    terms.iter().all(|(factor, atoms)| *factor > 0 && is_term_of(atoms, is_var))
+        && terms.iter().any(|(_, atoms)| is_term_of(atoms, is_bounded))
+}
+
 /// Returns `true` if two sizes are provably equal, even if their expressions differ.
 pub fn same(a: &Dim, b: &Dim) -> bool {
     if a == b {
@@ -299,6 +314,23 @@ mod tests {
             ("3 - mod(3, b)", Some(0)),
         ] {
             assert_eq!(lower_bound(&dim(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_may_be_zero_when_a_model_runs() {
+        for (text, expected) in [
+            ("3", true),
+            ("0", false),
+            ("b", false),
+            ("2*b", false),
+            ("b*t", false),
+            ("b + 1", true),
+            ("b*t + 2", true),
+            ("b - 1", false),
+            ("max(b, 3)", false),
+        ] {
+            assert_eq!(is_never_zero(&dim(text)), expected, "{text}");
         }
     }
 

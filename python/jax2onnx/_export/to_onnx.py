@@ -12,7 +12,14 @@ import jax
 from jax2onnx import _jax
 from jax2onnx._export import progress, result
 from jax2onnx._export.lowering_rules import registered
-from jax2onnx._export.options import Boundary, Layout, Options, check_options, flag, positions
+from jax2onnx._export.options import (
+    Boundary,
+    Layout,
+    Options,
+    check_options,
+    flag,
+    positions,
+)
 from jax2onnx._export.provenance_level import Level
 from jax2onnx._python.garbage import collected_rarely
 from jax2onnx._tracing import concretization_errors
@@ -173,8 +180,8 @@ def to_onnx(
             Python code may branch on it (`if deterministic:`): then the function is traced for both
             values, and the model chooses at run time.
         model_name: The name of the model's graph.
-        opset: The ONNX opset, from 13 to 28. None means 23, or 21 for the target "webgpu", or the
-            lowest newer one that the model needs.
+        opset: The ONNX opset, from 13 to 28. None means the lowest that costs nothing: from 18 on,
+            or from 21 on for the target "webgpu".
         enable_double_precision: Traces `fn` with 64-bit types enabled.
         record_primitive_calls_file: Writes every JAX primitive of the traced function to this file,
             one JSON object per line, with its parameters, shapes and source line.
@@ -213,14 +220,15 @@ def to_onnx(
             target lacks are replaced. A warning lists, by line, the nodes that WebGPU leaves to the
             CPU.
         normalization_mode: The form of normalisation layers: "auto" follows `operators`,
-            "prefer_native" uses ONNX's own operators, "force_decomposed" elementary ones.
+            "prefer_native" uses ONNX's own operators where they are as exact,
+            "force_decomposed" elementary ones.
         operators: The form of operators that ONNX has and JAX spells out, such as `Gelu` and
             `Softmax`. "auto" emits one node where onnxruntime is as exact and at least as fast with
-            it, "native" wherever the opset and onnxruntime have the operator, and "elementary"
-            emits the operators that it consists of. A mapping sets the form of single operators:
-            `{"Gelu": "elementary"}`; the key `*` covers all others. Results differ in rounding
-            only. At level INFO, the logger `jax2onnx` reports the operators that stay elementary,
-            and why.
+            it, "native" wherever the opset and onnxruntime have the operator and it is as exact on
+            large means, tiny spreads and long rows, and "elementary" emits the operators that it
+            consists of. A mapping sets the form of single operators: `{"Gelu": "elementary"}`; the
+            key `*` covers all others. Finite results differ in rounding only. At level INFO, the
+            logger `jax2onnx` reports the operators that stay elementary, and why.
         assume: Assumptions that make guards unnecessary: "indices_in_range" (every index is inside
             its array), "no_nan" (no NaN is compared, ordered or searched), "casts_in_range" (floats
             that are converted to integers fit), "finite" (no number is NaN or infinite). Results
@@ -306,10 +314,9 @@ def to_onnx(
             checkpoint=checkpoint,
         ).model
         progress.stage("writing", model)
-        if options.source_map is not None:
-            result.save_source_map(model, options.source_map)
-        if options.path is not None:
-            return result.save(model, options.path, self_contained=options.self_contained)
+        with result.source_map_at(model, options.source_map):
+            if options.path is not None:
+                return result.save(model, options.path, self_contained=options.self_contained)
         return result.to_ir(model) if options.return_mode == "ir" else result.to_proto(model)
 
 

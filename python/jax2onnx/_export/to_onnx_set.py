@@ -4,6 +4,7 @@ import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +71,10 @@ def to_onnx_set(
     """
     folder = _folder(output_dir)
     entries = _entries(functions, options)
-    models = [(f"{name}.onnx", model) for name, model in converted(entries)]
-    progress.stage("writing")
-    write(folder, models, [])
+    with ExitStack() as maps:
+        models = [(f"{name}.onnx", model) for name, model in converted(entries, maps)]
+        progress.stage("writing")
+        write(folder, models, [])
     return {name: os.path.join(folder, f"{name}.onnx") for name in entries}
 
 
@@ -88,8 +90,8 @@ class Entry:
     boundary: dict[str, Any]
 
 
-def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
-    """Yields the models of a set, by name."""
+def converted(entries: Mapping[str, Entry], maps: ExitStack) -> Iterable[tuple[str, Any]]:
+    """Yields the models of a set, by name. They have to be saved before `maps` is closed."""
     _check_files(entries)
     shared = SharedParameters()
     # The number of functions with a pattern, by option, and the number in which it matches nothing.
@@ -113,8 +115,7 @@ def converted(entries: Mapping[str, Entry]) -> Iterable[tuple[str, Any]]:
         asked.update(("weights", pattern) for pattern, _ in entry.options.weights)
         unmatched.update(made.model.unmatched)
         yield name, made.model
-        if entry.options.source_map is not None:
-            result.save_source_map(made.model, entry.options.source_map)
+        maps.enter_context(result.source_map_at(made.model, entry.options.source_map))
 
     for (option, pattern), count in unmatched.items():
         if count == asked[option, pattern]:

@@ -1,12 +1,12 @@
-//! Spellings that mean the same to runtimes, and that more tools can read.
+//! Equivalent spellings that more tools can read.
 
 mod attention;
 
 use onnx::{Attr, Graph, NodeId};
-use tensor::{DType, Tensor};
+use tensor::{DType, Dim, Tensor};
 
-/// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
-/// it, look for the type of the operand.
+/// Adds the largest possible limit to a `Loop` without one. onnxruntime's symbolic shape inference,
+/// and tools based on it, read the type of the operand.
 fn limit_of_loop(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     if node.is("Loop") && node.input(0).is_none() && !node.inputs.is_empty() {
@@ -16,7 +16,8 @@ fn limit_of_loop(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// `Scan` without results of each round has no directions for them: older checkers refuse empty lists.
+/// Drops empty lists of directions from a `Scan` without stacked results, because older checkers
+/// reject them.
 fn lists_of_scan(graph: &mut Graph, id: NodeId) {
     if graph.node(id).is("Scan") {
         let is_empty = |attr: &Attr| matches!(attr, Attr::Ints(list) if list.is_empty());
@@ -24,8 +25,8 @@ fn lists_of_scan(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// A reduction of all axes does not list them: onnxruntime's symbolic shape inference knows the axes of few
-/// operators.
+/// Drops the axes of a reduction over all axes, because onnxruntime's symbolic shape inference
+/// supports the axes of few operators.
 fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     let node = graph.node(id);
     let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else { return };
@@ -41,7 +42,33 @@ fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     }
 }
 
-/// Puts them in.
+/// Adds the kernel size to a convolution, because compilers for devices do not read it from the
+/// weights.
+fn kernel_of_convolution(graph: &mut Graph, id: NodeId) {
+    let node = graph.node(id);
+    if !(node.is("Conv") || node.is("ConvTranspose")) || node.attr("kernel_shape").is_some() {
+        return;
+    }
+    let shape = node.input(1).map_or(&[][..], |weights| &graph.ty(weights).shape);
+    let sizes = shape.get(2..).unwrap_or_default().iter().map(Dim::as_known);
+    let Some(sizes) = sizes.collect::<Option<Vec<i64>>>() else { return };
+    graph.node_mut(id).attrs.push(("kernel_shape", Attr::Ints(sizes)));
+}
+
+/// Drops `allowzero` from a `Reshape` to a constant shape without zeros, because some readers
+/// reject the attribute.
+fn zeros_of_reshape(graph: &mut Graph, id: NodeId) {
+    let node = graph.node(id);
+    if !node.is("Reshape") {
+        return;
+    }
+    let shape = node.input(1).and_then(|shape| graph.constant(shape)).and_then(Tensor::to_i64s);
+    if shape.is_some_and(|sizes| !sizes.contains(&0)) {
+        graph.node_mut(id).attrs.retain(|(key, _)| *key != "allowzero");
+    }
+}
+
+/// Applies all conversions.
 pub(super) fn spell(graph: &mut Graph) {
     for id in graph.all_nodes() {
         attention::spell(graph, id);
@@ -50,6 +77,8 @@ pub(super) fn spell(graph: &mut Graph) {
         axes_of_reduction(graph, id);
         limit_of_loop(graph, id);
         lists_of_scan(graph, id);
+        kernel_of_convolution(graph, id);
+        zeros_of_reshape(graph, id);
     }
 }
 
@@ -67,6 +96,36 @@ mod tests {
         spell(&mut found);
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
+    }
+
+    #[test]
+    fn a_convolution_says_the_size_of_its_kernel() {
+        for op in ["Conv", "ConvTranspose"] {
+            let body = |attrs| {
+                format!(
+                    "g (float[1, 2, 8, 8] x, float[2, 2, 1, 1] w) => (float[1, 2, 8, 8] y) {{
+                        y = {op} {attrs} (x, w) }}"
+                )
+            };
+            is_spelled(&body(""), &body("<kernel_shape = [1, 1]>"));
+        }
+    }
+
+    #[test]
+    fn only_shapes_with_zeros_say_what_they_mean() {
+        is_spelled(
+            "g (float[6] x) => (float[2, 3] y) <int64[2] s = {2, 3}> {
+                y = Reshape <allowzero = 1> (x, s) }",
+            "g (float[6] x) => (float[2, 3] y) <int64[2] s = {2, 3}> { y = Reshape (x, s) }",
+        );
+        for kept in [
+            "g (float[0, 2] x) => (float[2, 0] y) <int64[2] s = {2, 0}> {
+                y = Reshape <allowzero = 1> (x, s) }",
+            "g (float[N, 2] x, float[2, N] z) => (float[2, N] y) {
+                s = Shape (z) y = Reshape <allowzero = 1> (x, s) }",
+        ] {
+            is_spelled(kept, kept);
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ def _measured() -> list[str]:
     import jax2onnx
 
     files = [
-        *Path(jax2onnx.__file__).parent.glob("*.py"),
+        *Path(jax2onnx.__file__).parent.rglob("*.py"),
         *Path(jax2onnx.__file__).parent.glob("_core*"),
         *Path(__file__).parent.glob("**/*.py"),
     ]

@@ -40,7 +40,7 @@ import onnxruntime as ort
 import tables
 
 import jax2onnx
-from jax2onnx import _options
+from jax2onnx._export import options as checked_options
 
 TABLE = Path(__file__).parent.parent / "crates/optimize/src/recognize/measured.rs"
 # The largest acceptable ratio of errors.
@@ -614,7 +614,7 @@ def main() -> int:
     parser.add_argument("--errors", action="store_true", help="keep the known gains")
     options = parser.parse_args()
     # Also measures inexact forms.
-    _options.FORMS = (*_options.FORMS, "measured")
+    checked_options.FORMS = (*checked_options.FORMS, "measured")
     gains = known_gains() if options.errors else {}
     chosen = options.operators
     rows = []

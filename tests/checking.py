@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 
 from jax2onnx import to_onnx
-from jax2onnx._runtime import as_tensor
+from jax2onnx._checking.runtime import as_tensor
 
 # Relative and absolute tolerance by the type that JAX computes in.
 TOLERANCE = {

@@ -19,7 +19,7 @@ import onnx
 
 from checking import as_tensor, assert_close, quick
 from jax2onnx import to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx._checking.runtime import Runnable
 from jax2onnx.errors import InvalidInputError
 from models import catalogue
 from primitives import GROUPS, subject

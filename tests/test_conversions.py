@@ -12,7 +12,7 @@ import pytest
 
 from checking import as_tensor, assert_close
 from jax2onnx import to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx._checking.runtime import Runnable
 from primitives.conversions import ANY, PROGRAMS
 from primitives.operands import numbers, type_of
 

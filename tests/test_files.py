@@ -16,7 +16,8 @@ import onnx
 import pytest
 
 from checking import assert_close, run
-from jax2onnx import _result, to_onnx
+from jax2onnx import to_onnx
+from jax2onnx._export import result
 from models.nnx.cnn import cnn
 from models.nnx.gpt import gpt
 
@@ -32,7 +33,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def external(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores weights in a data file, regardless of their size."""
-    monkeypatch.setitem(_result.PLACEMENT, False, "external")
+    monkeypatch.setitem(result.PLACEMENT, False, "external")
 
 
 @pytest.mark.slow
@@ -114,8 +115,9 @@ EXPORTS_FOR_EVER = textwrap.dedent(
     """
     import sys
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
-    _result.PLACEMENT[False] = sys.argv[2]
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
+    result.PLACEMENT[False] = sys.argv[2]
     count = 0
     while True:
         count += 1
@@ -148,7 +150,8 @@ KILLED_BETWEEN = textwrap.dedent(
     """
     import os, signal, sys
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
 
     def export(fn):
         path = sys.argv[1]
@@ -160,7 +163,7 @@ KILLED_BETWEEN = textwrap.dedent(
         os.kill(os.getpid(), signal.SIGKILL)
 
     export(lambda x: jnp.sin(x))
-    whole, _result.save = _result.save, save
+    whole, result.save = result.save, save
     export(lambda x: jnp.exp(jnp.cos(x)))
     """
 )
@@ -242,7 +245,8 @@ INTERRUPTS_ITSELF = textwrap.dedent(
     """
     import os, signal, sys, threading
     import jax.numpy as jnp
-    from jax2onnx import _result, to_onnx
+    from jax2onnx import to_onnx
+    from jax2onnx._export import result
 
     def export(value, columns):
         w = jnp.full((64, columns), value)
@@ -258,7 +262,7 @@ INTERRUPTS_ITSELF = textwrap.dedent(
         with writing:
             os.kill(os.getpid(), signal.SIGINT)
 
-    _result.PLACEMENT[False] = sys.argv[2]
+    result.PLACEMENT[False] = sys.argv[2]
     export(1.0, 64)
     # A shell may have started the tests in the background, where it ignores the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -266,7 +270,7 @@ INTERRUPTS_ITSELF = textwrap.dedent(
     writing.acquire()
     threading.Thread(target=interrupt).start()
     sys.setswitchinterval(1000)
-    _result.PLACEMENT = Placement()
+    result.PLACEMENT = Placement()
     try:
         export(2.0, 1 << 20)
     except KeyboardInterrupt:

@@ -156,10 +156,8 @@ def test_recreated_modules_become_functions() -> None:
 def test_a_decorated_class_is_a_function(
     kind: Any, net: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jax2onnx import _functions
-
     before = dict(vars(kind))
-    monkeypatch.setattr(_functions, "_classes", {})
+    monkeypatch.setattr("jax2onnx._tracing.functions._classes", {})
     assert onnx_function(kind) is kind
     assert dict(vars(kind)) == before
     model = check_model(net(), [X])

@@ -26,7 +26,8 @@ from decoders import (
     greedy,
     parameters,
 )
-from jax2onnx import InvalidInputError, _genai, generation
+from jax2onnx import InvalidInputError, generation
+from jax2onnx._generation.genai import _SETTINGS, check_search
 from test_checkpoints import flat, write
 
 ABOUT = generation.Description(
@@ -176,10 +177,10 @@ def test_settings_of_the_search_are_those_of_the_runtime(tmp_path):
     save(tmp_path / "model", Style())
     path = tmp_path / "model" / "genai_config.json"
     config = json.loads(path.read_text())
-    names = [*_genai._SETTINGS, "min_p", "num_beam"]
+    names = [*_SETTINGS, "min_p", "num_beam"]
     for name, value in itertools.product(names, (1, 0.5, True, "a")):
         try:
-            _genai.check_search({name: value})
+            check_search({name: value})
             is_right = True
         except InvalidInputError:
             is_right = False

@@ -528,10 +528,12 @@ def narrow(x):
 
 ROUNDED = {
     "ReduceMean": lambda x: narrow(jnp.sum(x, -1)) / x.shape[-1],
-    "LayerNormalization": lambda x: narrow(x - mean_of(x))
-    / jnp.sqrt(mean_of(jnp.square(narrow(x - mean_of(x)))) + 1e-5),
-    "RMSNormalization": lambda x: narrow(x * jax.lax.rsqrt(mean_of(x * x) + 1e-6))
-    * jnp.linspace(0.5, 1.5, 64),
+    "LayerNormalization": lambda x: (
+        narrow(x - mean_of(x)) / jnp.sqrt(mean_of(jnp.square(narrow(x - mean_of(x)))) + 1e-5)
+    ),
+    "RMSNormalization": lambda x: (
+        narrow(x * jax.lax.rsqrt(mean_of(x * x) + 1e-6)) * jnp.linspace(0.5, 1.5, 64)
+    ),
     "Gelu": lambda x: 0.5 * x * (1 + narrow(jax.scipy.special.erf(x / np.sqrt(2)))),
 }
 

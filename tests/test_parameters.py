@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jax2onnx._parameters import function_of, tree_of
-from jax2onnx._trace import trace
+from jax2onnx._tracing.parameters import function_of, tree_of
+from jax2onnx._tracing.trace import trace
 from models.linen.cnn import cnn as linen_cnn
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import GPT, gpt

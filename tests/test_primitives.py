@@ -12,8 +12,10 @@ import pytest
 
 from checking import as_tensor, assert_close
 from conformance import report
-from jax2onnx import _core, _expand, _jax_bodies, to_onnx
-from jax2onnx._runtime import Runnable
+from jax2onnx import _core, to_onnx
+from jax2onnx._checking import jaxpr_bodies
+from jax2onnx._checking.runtime import Runnable
+from jax2onnx._expansion import expand
 from primitives import GROUPS, other_versions, subject
 from primitives.operands import numbers, primitives, type_of
 
@@ -35,8 +37,8 @@ def test_every_row_has_a_program() -> None:
 
 
 def test_python_knows_the_ways_that_the_table_names() -> None:
-    assert set(_expand.WAYS) == set(_core.expansions())
-    assert set(_jax_bodies.BODIES) == set(_core.controls())
+    assert set(expand.EXPANSIONS) == set(_core.expansions())
+    assert set(jaxpr_bodies.BODIES) == set(_core.controls())
 
 
 def test_the_page_has_the_table() -> None:

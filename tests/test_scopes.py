@@ -9,8 +9,9 @@ import pytest
 from flax import nnx
 
 from checking import scopes
-from jax2onnx import _calls, to_onnx
-from jax2onnx._trace import trace
+from jax2onnx import to_onnx
+from jax2onnx._tracing import call_observers
+from jax2onnx._tracing.trace import trace
 from models.linen.mlp import mlp as linen_mlp
 from models.nnx.gpt import Attention, Block, gpt
 
@@ -181,7 +182,7 @@ def test_classes_are_restored() -> None:
     with pytest.raises(RuntimeError, match="on purpose"):
         traced(Failing())
     assert Failing.__dict__["__call__"] is call
-    assert getattr(_calls._thread, "watch", None) is None
+    assert getattr(call_observers._thread, "watch", None) is None
 
 
 def test_other_threads_are_not_affected() -> None:

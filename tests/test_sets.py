@@ -141,7 +141,7 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
 
     with pytest.raises(jax2onnx.UnsupportedError) as error:
         to_onnx_set({"a": (jnp.tan, [(2,)]), "b": (fails, [(2,)])}, folder)
-    assert "This concerns `b`." in error.value.__notes__
+    assert "This error occurred in the function `b`." in error.value.__notes__
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
     assert os.listdir(tmp_path) == ["set"]
 
@@ -153,7 +153,11 @@ def test_the_old_set_stays_if_one_function_fails(tmp_path):
         ({"a/b": (jnp.sin, [(2,)])}, {}, "a function is named 'a/b'"),
         ({"a": jnp.sin}, {}, "`a` is <"),
         ({"a": (jnp.sin, [(2,)], 3)}, {}, "the options of `a` are 3"),
-        ({"a": (jnp.sin, [(2,)])}, {"output_path": "x"}, "the option `output_path` is about"),
+        (
+            {"a": (jnp.sin, [(2,)])},
+            {"output_path": "x"},
+            "the option `output_path` is for the file",
+        ),
         ({"a": (jnp.sin, [(2,)])}, {"opsett": 3}, "the option `opsett` is unknown"),
         ({"a": (jnp.sin, [(2,)])}, {"opset": "new"}, "`opset` is 'new'"),
         (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jax2onnx._trace import trace
+from jax2onnx._tracing.trace import trace
 from models.nnx.cnn import cnn
 
 X = jax.ShapeDtypeStruct((2, 3), jnp.float32)

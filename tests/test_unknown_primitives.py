@@ -16,7 +16,8 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from checking import check_model, check_sizes, run
-from jax2onnx import UnsupportedError, _core, _one_device, to_onnx
+from jax2onnx import UnsupportedError, _core, to_onnx
+from jax2onnx._expansion import one_device
 from models.random_values import normal
 from provenance_of import callsite, line_of
 
@@ -200,7 +201,7 @@ def test_collectives_in_a_call() -> None:
 
 def test_every_kind_of_collective_is_known() -> None:
     kinds = set(_core.beyond_models().values())
-    assert kinds == {"devices", "python", *_one_device._ALONE}
+    assert kinds == {"devices", "python", *one_device._ALONE}
 
 
 def test_equations_on_a_device_have_their_lines() -> None:

@@ -246,8 +246,8 @@ def test_a_changed_weight_is_named(model: Model, exported: onnx.ModelProto) -> N
 @pytest.mark.parametrize(
     ("change", "mark", "inside"),
     [
-        (_operator("Sin", "Cos"), "sine", "in round 0 of /Scan"),
-        (_operator("Sub", "Add"), "row", "in round 0 of /Scan"),
+        (_operator("Sin", "Cos"), "sine", "in iteration 0 of /Scan"),
+        (_operator("Sub", "Add"), "row", "in iteration 0 of /Scan"),
         (_operator("Cos", "Sin"), "cosine", "in the then_branch of /If"),
     ],
 )

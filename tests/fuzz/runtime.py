@@ -3,7 +3,8 @@
 import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import jax.numpy as jnp
@@ -19,7 +20,12 @@ from jax2onnx import _core, to_onnx
 @contextmanager
 def optimizer(*, fuel: int | None) -> Iterator[None]:
     """Limits the optimiser to `fuel` changes."""
-    with mock.patch.object(_core, "convert", partial(_core.convert, fuel=fuel)):
+    convert = _core.convert
+
+    def limited(jaxpr: Any, options: Any, *args: Any, **kwargs: Any) -> Any:
+        return convert(jaxpr, replace(options, fuel=fuel), *args, **kwargs)
+
+    with mock.patch.object(_core, "convert", limited):
         yield
 
 

@@ -29,6 +29,7 @@ use std::io::{self, Write};
 use clap::Parser;
 
 pub use commands::{Doctor, Export, PythonReport, Verify};
+pub use diff::common_subsequence;
 pub use explain_error::{explain_bytes, explain_file};
 pub use listing::{ListedNode, Listing, PathError};
 pub use model::{Fused, Lookup, OptimizedNode, before_inlining};

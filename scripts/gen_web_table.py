@@ -157,7 +157,8 @@ def main() -> None:
             tables["GPU"][key] = show(on_gpu)
     version = json.loads((package / "package.json").read_text())["version"]
     docs = {
-        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types there.",
+        "WASM": "The combinations that the WebAssembly build runs, for operators that lack types "
+        "there.",
         "WEBGPU": "The same for the WebGPU build, which runs operators on the CPU or the GPU.",
         "GPU": "The combinations that the WebGPU build runs on the GPU.",
     }

@@ -78,7 +78,10 @@ STEMS = {
 }
 SHORT = dict(
     zip(
-        "conv another depthwise bn relu gelu silu tanh scale bias skip gate z=y pool concat squeeze".split(),
+        (
+            "conv another depthwise bn relu gelu silu tanh scale bias skip gate z=y pool concat"
+            " squeeze"
+        ).split(),
         STEPS,
         strict=True,
     )
@@ -100,7 +103,8 @@ def load(folder: Path, steps: list[str]) -> Callable[..., Any]:
     path = folder / "stem.py"
     path.write_text(HEAD + "\n".join([*lines, "    return jnp.sum(y, (1, 2))", ""]))
     spec = importlib.util.spec_from_file_location("stem", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     fn: Callable[..., Any] = module.fn
@@ -190,7 +194,8 @@ def test_lines_of_fused_nodes_are_those_that_were_fused(
     actual = truths(exported, optimised, sources)
     for (node, own), (truth, certain) in zip(found, actual, strict=True):
         if truth:
-            assert lines(own) and set(lines(own)) <= truth, (node.name, lines(own), truth)
+            assert lines(own), node.name
+            assert set(lines(own)) <= truth, (node.name, lines(own), truth)
         assert not certain or set(lines(own)) == truth, (node.name, lines(own), truth)
 
 

@@ -78,10 +78,7 @@ STEMS = {
 }
 SHORT = dict(
     zip(
-        (
-            "conv another depthwise bn relu gelu silu tanh scale bias skip gate z=y pool concat"
-            " squeeze"
-        ).split(),
+        ["conv", "another", "depthwise", "bn", "relu", "gelu", "silu", "tanh", "scale", "bias", "skip", "gate", "z=y", "pool", "concat", "squeeze"],
         STEPS,
         strict=True,
     )

@@ -150,8 +150,10 @@ pub enum Producer {
     Node(NodeId, usize),
     /// An input of a block.
     Input(BlockId),
-    /// A constant.
+    /// A constant, whose elements may be relied on.
     Constant(Tensor),
+    /// A parameter. A person may replace its elements later, so nothing may be derived from them.
+    Parameter(Tensor),
     /// Nothing: it was removed.
     Removed,
 }
@@ -290,12 +292,25 @@ impl Graph {
         &self.value(id).ty
     }
 
-    /// The tensor of a value that is a constant.
+    /// Returns the tensor of a constant, whose elements may be relied on. A parameter is not one.
     pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
         match &self.value(id).producer {
             Producer::Constant(tensor) => Some(tensor),
             _ => None,
         }
+    }
+
+    /// Returns the tensor of a parameter, whose elements a person may replace later.
+    pub fn parameter(&self, id: ValueId) -> Option<&Tensor> {
+        match &self.value(id).producer {
+            Producer::Parameter(tensor) => Some(tensor),
+            _ => None,
+        }
+    }
+
+    /// Returns the tensor of a constant or of a parameter.
+    pub fn tensor(&self, id: ValueId) -> Option<&Tensor> {
+        self.constant(id).or_else(|| self.parameter(id))
     }
 
     /// The node that computes a value.
@@ -413,6 +428,39 @@ impl Graph {
         self.add_value(tensor.ty(), Producer::Constant(tensor))
     }
 
+    /// A new parameter. Without a name it is a constant.
+    pub fn add_parameter(&mut self, name: String, tensor: Tensor) -> ValueId {
+        let value = self.add_constant(tensor);
+        self.set_name(value, name);
+        value
+    }
+
+    /// Names a value. A constant with a name is a parameter.
+    pub fn set_name(&mut self, id: ValueId, name: String) {
+        let value = &mut self.values[id.index()];
+        if let (Producer::Constant(tensor), false) = (&value.producer, name.is_empty()) {
+            value.producer = Producer::Parameter(tensor.clone());
+        }
+        value.name = name;
+    }
+
+    /// Takes the name of a value for what replaces it. A parameter is a constant from then on.
+    pub fn take_name(&mut self, id: ValueId) -> String {
+        let value = &mut self.values[id.index()];
+        if let Producer::Parameter(tensor) = &value.producer {
+            value.producer = Producer::Constant(tensor.clone());
+        }
+        std::mem::take(&mut value.name)
+    }
+
+    /// Gives the name of `from`, if it has one, to `to`.
+    pub fn move_name(&mut self, from: ValueId, to: ValueId) {
+        let name = self.take_name(from);
+        if !name.is_empty() {
+            self.set_name(to, name);
+        }
+    }
+
     /// A constant, shared with equal ones if it is small.
     pub fn intern_constant(&mut self, tensor: Tensor) -> ValueId {
         if tensor.byte_len() > SMALL {
@@ -422,8 +470,10 @@ impl Graph {
             return self.add_constant(tensor);
         };
         let key = (tensor.dtype(), tensor.shape().to_vec(), bytes);
-        if let Some(known) = self.small_constants.get(&key) {
-            return *known;
+        // One that became a parameter is no longer shared.
+        let known = self.small_constants.get(&key).copied();
+        if let Some(known) = known.filter(|known| self.constant(*known).is_some()) {
+            return known;
         }
         let value = self.add_constant(tensor);
         self.small_constants.insert(key, value);
@@ -607,13 +657,14 @@ impl Graph {
         }
     }
 
-    /// The constants that are read anywhere, in the order of creation.
-    pub fn live_constants(&self) -> impl Iterator<Item = ValueId> + '_ {
-        let live = |v: &Value| matches!(v.producer, Producer::Constant(_)) && v.is_used();
-        self.values
-            .iter()
-            .enumerate()
-            .filter(move |(_, v)| live(v))
-            .map(|(i, _)| ValueId::from_index(i))
+    /// The constants and parameters that are read anywhere, in the order of creation.
+    pub fn live_tensors(&self) -> impl Iterator<Item = (ValueId, &Tensor)> + '_ {
+        let values = self.values.iter().zip(self.value_ids());
+        values.filter_map(|(value, id)| match &value.producer {
+            Producer::Constant(tensor) | Producer::Parameter(tensor) if value.is_used() => {
+                Some((id, tensor))
+            }
+            _ => None,
+        })
     }
 }

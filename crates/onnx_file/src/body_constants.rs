@@ -1,7 +1,7 @@
 //! The constants that the bodies of control flow declare themselves. Tools that rename or merge graphs lose
 //! sight of constants that a body reads from outside.
 
-use onnx::{BlockId, CONSTANT_PREFIX, Graph, NodeId, Use, ValueId};
+use onnx::{BlockId, Graph, NodeId, Use, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::LARGE;
@@ -53,9 +53,7 @@ pub(crate) fn is_declared_in(graph: &Graph, value: ValueId, block: BlockId) -> b
 }
 
 fn may_be_declared(graph: &Graph, value: ValueId) -> bool {
-    let name = &graph.value(value).name;
-    let is_parameter = !name.is_empty() && !name.starts_with(CONSTANT_PREFIX);
-    !is_parameter && graph.constant(value).is_some_and(|tensor| tensor.byte_len() < LARGE)
+    graph.constant(value).is_some_and(|tensor| tensor.byte_len() < LARGE)
 }
 
 fn is_only_read_in(graph: &Graph, value: ValueId, block: BlockId) -> bool {

@@ -6,7 +6,7 @@
 //! People may give parameters other elements later. Bounds say nothing but how large a number may get, and are
 //! only compared with what is larger by orders of magnitude.
 
-use onnx::{Attr, Graph, Node, Producer, ValueId, fold};
+use onnx::{Attr, Graph, Node, ValueId, fold};
 use tensor::{DType, Dim, Norms, division::product};
 
 /// How many nodes are looked at for one value. Rotary embeddings in elementary operators have some twenty.
@@ -291,7 +291,7 @@ impl<'g> Search<'g> {
     }
 
     fn norms(&mut self, value: ValueId) -> Option<Norms> {
-        if let Producer::Constant(tensor) = self.graph.value(value).producer() {
+        if let Some(tensor) = self.graph.tensor(value) {
             return tensor.norms().filter(|norms| norms.euclidean.is_finite());
         }
         let node = self.producer(value)?;

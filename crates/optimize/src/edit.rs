@@ -312,10 +312,7 @@ impl<'a> Editor<'a> {
             made = self.graph.producer(target);
         }
         if returned || (is_fresh && self.graph.value(new).name.is_empty()) {
-            let old_name = std::mem::take(&mut self.graph.value_mut(old).name);
-            if !old_name.is_empty() {
-                self.graph.value_mut(target).name = old_name;
-            }
+            self.graph.move_name(old, target);
         }
         self.graph.replace_uses(old, target);
         Ok(made)

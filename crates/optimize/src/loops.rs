@@ -91,7 +91,7 @@ impl Loop {
         match graph.value(value).producer() {
             Producer::Node(node, _) => graph.node(*node).block() == self.body,
             Producer::Input(block) => *block == self.body,
-            Producer::Constant(_) | Producer::Removed => false,
+            Producer::Constant(_) | Producer::Parameter(_) | Producer::Removed => false,
         }
     }
 

@@ -60,7 +60,7 @@ impl Chain {
     /// What the movements cost one reader of the end of the chain, or all of them if the end is
     /// `replaced`. What several read costs each its share.
     pub(crate) fn cost(&self, graph: &Graph, replaced: bool) -> usize {
-        let is_constant = graph.constant(self.source).is_some();
+        let is_constant = graph.tensor(self.source).is_some();
         let (mut cost, mut sharers) = (0, 1);
         for (i, id) in self.nodes.iter().rev().enumerate() {
             let node = graph.node(*id);

@@ -205,11 +205,9 @@ impl<'a> Match<'a> {
         self.graph().value(value).uses().len() == 1
     }
 
-    /// The tensor of `value`, if it is a constant. A parameter (a constant with a name) does not
-    /// count: somebody may change its elements later, so nothing may be derived from them.
+    /// The tensor of `value`, if it is a constant. A parameter is not one.
     pub fn constant(&self, value: ValueId) -> Option<&Tensor> {
-        let is_parameter = !self.graph().value(value).name.is_empty();
-        self.graph().constant(value).filter(|_| !is_parameter)
+        self.graph().constant(value)
     }
 
     /// The integers that the constant `value` holds.
@@ -289,7 +287,7 @@ impl<'a> Match<'a> {
     /// A constant that takes the place and the name of `parameter`, which must not be read but by
     /// what is being replaced.
     pub fn rename(&mut self, parameter: ValueId, tensor: Tensor) -> ValueId {
-        let name = std::mem::take(&mut self.builder.graph.value_mut(parameter).name);
+        let name = self.builder.graph.take_name(parameter);
         self.named(name, tensor)
     }
 
@@ -299,11 +297,9 @@ impl<'a> Match<'a> {
         self.named(name, tensor)
     }
 
-    /// A constant with a name.
+    /// A parameter.
     pub fn named(&mut self, name: String, tensor: Tensor) -> ValueId {
-        let value = self.builder.graph.add_constant(tensor);
-        self.builder.graph.value_mut(value).name = name;
-        value
+        self.builder.graph.add_parameter(name, tensor)
     }
 
     /// The sizes `dims` as a vector of 64-bit integers. Symbolic ones are read off an input of the

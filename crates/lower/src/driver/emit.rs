@@ -70,9 +70,9 @@ impl Context<'_> {
 
     /// Whether all elements of a value are known to be zero.
     pub(crate) fn is_zero(&self, value: ValueId) -> bool {
-        let (graph, narrow) = (&self.builder.graph, self.repeated(value));
+        let narrow = self.repeated(value);
         // A person may give a parameter other elements.
-        graph.value(narrow).name.is_empty()
+        self.builder.graph.parameter(narrow).is_none()
             && self.known(narrow).and_then(|known| known.splat()) == Some(0.0)
     }
 
@@ -82,7 +82,7 @@ impl Context<'_> {
         if self.shape(narrow).iter().all(|size| *size == Dim::Known(1)) {
             return Ok(Some(self.reshape(narrow, &[])?));
         }
-        let is_parameter = !self.builder.graph.value(narrow).name.is_empty();
+        let is_parameter = self.builder.graph.parameter(narrow).is_some();
         let number = self.known(narrow).filter(|_| !is_parameter).and_then(|known| {
             let (bytes, width) = (known.splat().and(known.bytes())?, known.dtype().bits() / 8);
             let first = bytes.get(..width as usize)?.to_vec();

@@ -142,9 +142,8 @@ impl Context<'_> {
         let outputs = self.driver().jaxpr(id, &formal, place)?;
         let frame = std::mem::replace(&mut self.state.frame, outer);
         for (i, value) in self.builder.graph.block(body).inputs.clone().into_iter().enumerate() {
-            let name = &mut self.builder.graph.value_mut(value).name;
-            if name.is_empty() {
-                *name = format!("{scope}_in_{i}");
+            if self.builder.graph.value(value).name.is_empty() {
+                self.builder.graph.set_name(value, format!("{scope}_in_{i}"));
             }
         }
         self.builder.graph.set_outputs(body, &outputs);
@@ -157,7 +156,7 @@ impl Context<'_> {
     fn name_after(&mut self, formal: ValueId, actual: ValueId, function: &str) {
         let value = self.builder.graph.value(actual);
         let parameter = match value.producer() {
-            Producer::Constant(_) => true,
+            Producer::Parameter(_) => true,
             Producer::Input(block) => *block != Graph::MAIN,
             _ => false,
         };
@@ -169,7 +168,7 @@ impl Context<'_> {
         let shared = path.iter().zip(scope).take_while(|(a, b)| **a == *b).count();
         // The last level is the parameter's own.
         let inner = path[shared.min(path.len() - 1)..].join(".");
-        self.builder.graph.value_mut(formal).name = format!("{function}.{inner}");
+        self.builder.graph.set_name(formal, format!("{function}.{inner}"));
     }
 }
 

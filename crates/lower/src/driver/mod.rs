@@ -232,7 +232,7 @@ impl Driver<'_> {
             let dtype = boundary.input_types.get(&i).copied().unwrap_or(inner);
             let value = self.graph.add_input(Graph::MAIN, Type { dtype, ..outer });
             if let Some(name) = boundary.input_names.get(i) {
-                self.graph.value_mut(value).name.clone_from(name);
+                self.graph.set_name(value, name.clone());
             }
             if let Some(&default) = boundary.defaults.get(&i) {
                 let tensor = Tensor::scalar(dtype, f64::from(default));
@@ -476,9 +476,8 @@ impl Driver<'_> {
 
     /// Names a constant after the path of its parameter, unless it already has a name.
     fn name(&mut self, name: Option<&Arc<str>>, part: &str, value: ValueId) {
-        let known = &mut self.graph.value_mut(value).name;
-        if let (Some(name), true) = (name, known.is_empty()) {
-            *known = format!("{name}{part}");
+        if let Some(name) = name.filter(|_| self.graph.constant(value).is_some()) {
+            self.graph.set_name(value, format!("{name}{part}"));
         }
     }
 

@@ -73,7 +73,7 @@ impl Context<'_> {
                 self.state.frame.sizes.push(dim.clone());
                 let size = Type::new(DType::I64, [Dim::Known(1)]);
                 let value = self.builder.graph.add_input(root, size);
-                self.builder.graph.value_mut(value).name = format!("size_of_{name}");
+                self.builder.graph.set_name(value, format!("size_of_{name}"));
                 value
             }
         } else {

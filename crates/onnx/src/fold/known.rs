@@ -24,7 +24,7 @@ pub fn elements(graph: &Graph, mut value: ValueId) -> Option<Tensor> {
         }
         value = node.input(0)?;
     }
-    graph.constant(value).cloned()
+    graph.tensor(value).cloned()
 }
 
 fn find(graph: &Graph, value: ValueId, steps: &mut u32) -> Option<Tensor> {
@@ -35,7 +35,7 @@ fn find(graph: &Graph, value: ValueId, steps: &mut u32) -> Option<Tensor> {
         return None;
     }
     let node = match graph.value(value).producer() {
-        Producer::Constant(tensor) => return Some(tensor.clone()),
+        Producer::Constant(tensor) | Producer::Parameter(tensor) => return Some(tensor.clone()),
         Producer::Node(node, 0) => graph.node(*node),
         _ => return None,
     };

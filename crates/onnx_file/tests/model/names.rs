@@ -58,9 +58,9 @@ fn given_names_stay_and_the_later_of_two_equal_ones_changes() {
     let y = s.op(Graph::MAIN, "Add", &[x, kernel], &ty);
     let z = s.op(Graph::MAIN, "Add", &[y, kernel], &ty);
     s.graph.set_outputs(Graph::MAIN, &[z]);
-    s.graph.value_mut(kernel).name = "x".to_owned();
-    s.graph.value_mut(x).name = "x".to_owned();
-    s.graph.value_mut(z).name = "/Add_output_0".to_owned();
+    s.graph.set_name(kernel, "x".to_owned());
+    s.graph.set_name(x, "x".to_owned());
+    s.graph.set_name(z, "/Add_output_0".to_owned());
     let last = s.graph.producer(z).unwrap();
     s.graph.node_mut(last).name = "/Add".to_owned();
     assign_names(&mut s.graph, &s.origins);

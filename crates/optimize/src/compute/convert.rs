@@ -109,7 +109,7 @@ impl<'a> Work<'a> {
             return Ok(*known);
         }
         let origin = self.graph.node(reader).origin;
-        let small = match self.graph.constant(value).cloned() {
+        let small = match self.graph.tensor(value).cloned() {
             Some(tensor) => self.constant(value, &tensor, dtype, block, origin)?,
             None => {
                 let before = match self.graph.producer(value) {
@@ -146,15 +146,13 @@ impl<'a> Work<'a> {
             let called = if name.is_empty() { "a constant" } else { &name };
             let rounded = tensor.rounded(dtype, called);
             let rounded = rounded.map_err(|error| onnx::Error::Graph(error.to_string()))?;
-            let small = self.graph.add_constant(rounded);
-            self.graph.value_mut(value).name.clear();
-            self.graph.value_mut(small).name = name;
-            return Ok(small);
+            let name = self.graph.take_name(value);
+            return Ok(self.graph.add_parameter(name, rounded));
         }
         let before = self.graph.nodes_of(block).next();
         let small = self.builder(block, before, origin).cast(value, dtype)?;
         if !name.is_empty() {
-            self.graph.value_mut(small).name = format!("{name}/{}", dtype.numpy_name());
+            self.graph.set_name(small, format!("{name}/{}", dtype.numpy_name()));
         }
         Ok(small)
     }
@@ -189,10 +187,7 @@ impl<'a> Work<'a> {
             match place {
                 Use::Operand(reader, index) => self.graph.set_input(reader, index, Some(result)),
                 Use::Output(block, index) => {
-                    let name = std::mem::take(&mut self.graph.value_mut(value).name);
-                    if !name.is_empty() {
-                        self.graph.value_mut(result).name = name;
-                    }
+                    self.graph.move_name(value, result);
                     let mut outputs = self.graph.block(block).outputs().to_vec();
                     outputs[index] = result;
                     self.graph.set_outputs(block, &outputs);

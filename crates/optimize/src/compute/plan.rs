@@ -148,7 +148,7 @@ impl Planner<'_> {
     }
 
     fn operand(&self, value: ValueId, dtype: DType) -> Operand {
-        if self.graph.constant(value).is_some() {
+        if self.graph.tensor(value).is_some() {
             return if self.operand_fits(value, dtype) { Operand::Fits } else { Operand::Wide };
         }
         let Some(id) = self.graph.producer(value) else { return Operand::Wide };
@@ -159,13 +159,13 @@ impl Planner<'_> {
 
     /// Whether an operand is no constant that the small type cannot hold.
     fn operand_fits(&self, value: ValueId, dtype: DType) -> bool {
-        self.graph.constant(value).is_none_or(|tensor| fits(tensor, dtype))
+        self.graph.tensor(value).is_none_or(|tensor| fits(tensor, dtype))
     }
 
     /// The same for an operand of a product. Parameters are not looked at here: reading them all would
     /// take long, and the numbers are checked when they are written.
     fn fits(&self, value: ValueId, dtype: DType) -> bool {
-        !self.graph.value(value).name.is_empty() || self.operand_fits(value, dtype)
+        self.graph.parameter(value).is_some() || self.operand_fits(value, dtype)
     }
 
     /// Whether the target runs a node in the small type.

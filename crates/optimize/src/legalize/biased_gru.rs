@@ -90,8 +90,9 @@ impl Layer {
     /// How large numbers may be so that no sum of products is infinite; `None` if no number of ordinary
     /// size is that small.
     fn limit(&self, graph: &Graph) -> Option<f64> {
+        // Weights that a person puts in their place are of the same size.
         let [w, r, biases] =
-            self.weights.map(|value| graph.constant(value).and_then(Tensor::to_f64s));
+            self.weights.map(|value| graph.tensor(value).and_then(Tensor::to_f64s));
         let total = |numbers: Vec<f64>| numbers.into_iter().map(f64::abs).sum::<f64>();
         // The state is no larger than one or what it was at first, which is far below any limit.
         let factors = total(w?) + total(r?) + total(biases?) + 1.0;

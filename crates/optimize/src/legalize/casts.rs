@@ -121,7 +121,7 @@ pub(super) fn apply(
         let name = std::mem::take(&mut value.name);
         let mut after = work.builder(id, next);
         let result = convert(&mut after, output, from)?;
-        after.graph.value_mut(result).name = name;
+        after.graph.set_name(result, name);
         after.graph.replace_uses(output, result);
         // The cast itself keeps reading the node.
         if let Some(cast) = after.graph.producer(result) {

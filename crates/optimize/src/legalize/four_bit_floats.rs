@@ -33,11 +33,10 @@ pub(super) fn widen(work: &mut Work<'_>) -> Result<(), Error> {
         work.graph.value_ids().filter(|v| work.graph.ty(*v).dtype == FOUR).collect();
     for id in values {
         match work.graph.value(id).producer() {
-            Producer::Constant(tensor) => {
+            Producer::Constant(tensor) | Producer::Parameter(tensor) => {
                 let wide = wide(tensor)?;
-                let new = work.graph.add_constant(wide);
-                let name = std::mem::take(&mut work.graph.value_mut(id).name);
-                work.graph.value_mut(new).name = name;
+                let name = work.graph.take_name(id);
+                let new = work.graph.add_parameter(name, wide);
                 work.graph.replace_uses(id, new);
             }
             Producer::Node(node, _) => {

@@ -246,7 +246,7 @@ impl Work<'_> {
     fn substitute(&mut self, id: NodeId, results: &[ValueId]) {
         let outputs = self.graph.node(id).outputs.clone();
         for (old, new) in outputs.iter().zip(results) {
-            self.graph.value_mut(*new).name = std::mem::take(&mut self.graph.value_mut(*old).name);
+            self.graph.move_name(*old, *new);
             self.graph.replace_uses(*old, *new);
         }
         self.graph.remove_node(id);

@@ -209,7 +209,7 @@ fn names_stay_with_the_results_and_casts_have_an_origin() {
     let ty: (DType, &[i64]) = (BF16, &[2]);
     let mut graph = single(&mut origins, "Exp", &[ty], Attrs::new(), &[ty]);
     let output = graph.block(Graph::MAIN).outputs()[0];
-    graph.value_mut(output).name = "y".to_owned();
+    graph.set_name(output, "y".to_owned());
     legalize(&mut graph, &mut origins, 21, Target::OnnxRuntime).unwrap();
     let output = graph.block(Graph::MAIN).outputs()[0];
     assert_eq!((graph.value(output).name.as_str(), graph.ty(output).dtype), ("y", BF16));

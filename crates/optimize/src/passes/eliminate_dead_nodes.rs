@@ -69,7 +69,7 @@ fn prune(edit: &mut Editor<'_>, id: NodeId, (first, offset): (usize, usize)) -> 
     let new = graph.add_node(block, Some(id), (op, inputs, attrs), types, origin);
     graph.node_mut(new).name = name;
     for (old, new) in old.into_iter().zip(graph.node(new).outputs.clone()) {
-        graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(old).name);
+        graph.move_name(old, new);
         graph.value_mut(new).content = graph.value_mut(old).content.take();
         graph.replace_uses(old, new);
     }

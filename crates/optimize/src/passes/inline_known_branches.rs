@@ -28,8 +28,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
 /// The branch that the node takes whenever it runs. A parameter decides nothing: somebody may change it.
 fn taken(graph: &Graph, id: NodeId) -> Option<BlockId> {
     let node = graph.get(id).filter(|node| node.is("If"))?;
-    let condition = node.input(0).filter(|value| graph.value(*value).name.is_empty())?;
-    let branch = match graph.constant(condition)?.splat()? == 0.0 {
+    let branch = match graph.constant(node.input(0)?)?.splat()? == 0.0 {
         true => "else_branch",
         false => "then_branch",
     };

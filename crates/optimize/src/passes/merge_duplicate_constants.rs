@@ -33,8 +33,7 @@ type Place = (DType, Vec<usize>, usize);
 
 /// Pairs of constants where the second can be replaced by the first.
 fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
-    let constants: Vec<_> =
-        graph.live_constants().filter_map(|id| Some((id, graph.constant(id)?))).collect();
+    let constants: Vec<_> = graph.live_tensors().collect();
     let mut pairs = Vec::new();
     let mut merge = |first: ValueId, other: ValueId| {
         // A block's results are distinct, so a constant that is returned stays.
@@ -59,7 +58,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
     for &(id, tensor) in &constants {
         let place = (tensor.dtype(), tensor.shape().to_vec(), tensor.address());
         let Some(same) = by_place.remove(&place) else { continue };
-        let named = |id: &&ValueId| !graph.value(**id).name.is_empty();
+        let named = |id: &&ValueId| graph.parameter(**id).is_some();
         let survivor = same.iter().find(named).or(same.first()).copied().unwrap_or(id);
         rest.push((survivor, tensor));
         for other in same.into_iter().filter(|other| *other != survivor) {
@@ -71,7 +70,7 @@ fn duplicates(graph: &Graph) -> Vec<(ValueId, ValueId)> {
 
     // Equal elements.
     // Constants in another order are not reordered just to be compared.
-    rest.retain(|(id, t)| graph.value(*id).name.is_empty() && t.stored_bytes().is_some());
+    rest.retain(|(id, t)| graph.constant(*id).is_some() && t.stored_bytes().is_some());
     for alike in groups(rest, sample) {
         for equal in groups(alike, content) {
             let mut equal = equal.into_iter();

@@ -157,8 +157,11 @@ mod tests {
         passes_to(
             &PASS,
             &format!(
-                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y)
-                    <int64[1] one = {{-1}}, int64[1] end = {{-9}}, int64[1] first = {{0}}, int64[1] second = {{1}}> {{
+                "g (float[2] s, float[4,2] x) => (float[2] t, float[2,4] y) {{
+                    one = Constant <value_ints = [-1]> ()
+                    end = Constant <value_ints = [-9]> ()
+                    first = Constant <value_ints = [0]> ()
+                    second = Constant <value_ints = [1]> ()
                     r = Slice (x, one, end, first, one)
                     t, u = Scan <num_scan_inputs = 1, scan_input_directions = [0], scan_output_directions = [0], {body}> (s, r)
                     v = Transpose <perm = [1, 0]> (u)
@@ -176,8 +179,10 @@ mod tests {
 
     #[test]
     fn what_is_partly_reversed_is_not() {
-        let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u)
-            <int64[1] one = {-1}, int64[1] end = {0}, int64[1] first = {0}> {
+        let text = "g (float[2] s, float[4,2] x) => (float[2] t, float[3,2] u) {
+            one = Constant <value_ints = [-1]> ()
+            end = Constant <value_ints = [0]> ()
+            first = Constant <value_ints = [0]> ()
             r = Slice (x, one, end, first, one)
             t, u = Scan <num_scan_inputs = 1, body = body (float[2] a, float[2] b)
                 => (float[2] c, float[2] d) { c = Add (a, b) d = Exp (c) }> (s, r)

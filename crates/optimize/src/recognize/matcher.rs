@@ -252,9 +252,6 @@ impl<'p, 'g> Search<'p, 'g> {
     /// The number in the constant `value`, if it holds only one. Parameters may change, so they do
     /// not count.
     fn number(&self, value: ValueId, written: Written) -> Option<(f64, DType)> {
-        if !self.graph.value(value).name.is_empty() {
-            return None;
-        }
         let tensor = self.graph.constant(value)?;
         let number = tensor.splat()?;
         if tensor.dtype().is_integer() && number.abs() >= MOST_INTEGER {

@@ -227,9 +227,8 @@ fn repeating(graph: &Graph, value: ValueId) -> Option<&Node> {
 
 /// The tensor of a constant without a name.
 fn stored<'m>(m: &'m Match<'_>, value: ValueId) -> Result<&'m Tensor, Skip> {
-    let value = m.graph().value(value);
-    match value.producer() {
-        Producer::Constant(_) if !value.name.is_empty() => Err("a parameter keeps its name".into()),
+    match m.graph().value(value).producer() {
+        Producer::Parameter(_) => Err("a parameter keeps its name".into()),
         Producer::Constant(tensor) => Ok(tensor),
         _ => Err("an operand is not a constant".into()),
     }

@@ -169,9 +169,9 @@ pub fn shrink(
     if weights.formats.is_empty() {
         return Ok(Vec::new());
     }
-    let named = |id: &ValueId| !graph.value(*id).name.is_empty();
-    let mut parameters: Vec<ValueId> = graph.live_constants().filter(named).collect();
-    parameters.sort_unstable();
+    let is_parameter = |id: &ValueId| graph.parameter(*id).is_some();
+    let tensors = graph.live_tensors().map(|(id, _)| id);
+    let parameters: Vec<ValueId> = tensors.filter(is_parameter).collect();
     let mut matched = vec![Matched::default(); weights.formats.len()];
     for value in parameters {
         let name = graph.value(value).name.clone();
@@ -229,9 +229,9 @@ const LISTED: usize = 5;
 
 fn largest(graph: &Graph) -> Vec<String> {
     let mut named: Vec<(usize, String)> = graph
-        .live_constants()
-        .filter_map(|id| Some((graph.constant(id)?.byte_len(), graph.value(id).name.clone())))
-        .filter(|(_, name)| !name.is_empty())
+        .live_tensors()
+        .filter(|(id, _)| graph.parameter(*id).is_some())
+        .map(|(id, tensor)| (tensor.byte_len(), graph.value(id).name.clone()))
         .collect();
     named.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     named.into_iter().take(LISTED).map(|(_, name)| name).collect()
@@ -239,7 +239,7 @@ fn largest(graph: &Graph) -> Vec<String> {
 
 /// Why a weight cannot be stored like that, if it cannot. `by_itself` asks whether it is worth it.
 fn suitable(graph: &Graph, value: ValueId, format: Format, by_itself: bool) -> Result<(), String> {
-    let Some(tensor) = graph.constant(value) else { return Err("it is computed".to_owned()) };
+    let Some(tensor) = graph.tensor(value) else { return Err("it is computed".to_owned()) };
     let (dtype, rank) = (tensor.dtype(), tensor.shape().len());
     let Format::Float(to) = format else {
         let Format::Blocks { size, .. } = format else { return Ok(()) };
@@ -306,7 +306,7 @@ fn store(
     format: Format,
 ) -> Result<(), Error> {
     let name = graph.value(value).name.clone();
-    let Some(tensor) = graph.constant(value).cloned() else { return Ok(()) };
+    let Some(tensor) = graph.tensor(value).cloned() else { return Ok(()) };
     let unsuitable = |error: ReduceError| Error::Unsuitable {
         name: name.clone(),
         format,
@@ -325,9 +325,9 @@ fn store(
                 let mut builder = beside(graph, origins, value)?;
                 let cast = builder.cast(stored, wide)?;
                 graph.replace_uses(value, cast);
-                graph.value_mut(cast).name = format!("{name}/{}", wide.numpy_name());
+                graph.set_name(cast, format!("{name}/{}", wide.numpy_name()));
             }
-            rename(graph, value, stored, name);
+            graph.move_name(value, stored);
             Ok(())
         }
         Format::Blocks { .. } if quantized::is_integer(tensor.dtype()) => {
@@ -360,16 +360,16 @@ fn store(
                     graph.remove_node(cast);
                 }
             }
-            graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
+            graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
             for (value, part) in [(Some(scales), "scale"), (zeros, "zero_point")] {
                 if let Some(value) = value {
-                    graph.value_mut(value).name = format!("{name}/{part}");
+                    graph.set_name(value, format!("{name}/{part}"));
                 }
             }
             if wide_scales != scales {
-                graph.value_mut(wide_scales).name = format!("{name}/scale/{}", wide.numpy_name());
+                graph.set_name(wide_scales, format!("{name}/scale/{}", wide.numpy_name()));
             }
-            rename(graph, value, values, name);
+            graph.move_name(value, values);
             Ok(())
         }
     }
@@ -388,12 +388,6 @@ fn quantized_stack(tensor: &Tensor, blocks: Blocks, name: &str) -> Result<Quanti
     })
 }
 
-/// Gives the name of a weight to what is stored in place of it.
-fn rename(graph: &mut Graph, old: ValueId, new: ValueId, name: String) {
-    graph.value_mut(old).name.clear();
-    graph.value_mut(new).name = name;
-}
-
 /// Looks up rows of the smaller table, and widens only those.
 fn look_up(
     graph: &mut Graph,
@@ -410,7 +404,7 @@ fn look_up(
     let rows = builder.op("Gather", &operands, node.attrs.clone())?;
     let widened = builder.cast(rows, wide)?;
     let old = node.outputs[0];
-    graph.value_mut(widened).name = std::mem::take(&mut graph.value_mut(old).name);
+    graph.move_name(old, widened);
     graph.replace_uses(old, widened);
     graph.remove_node(id);
     Ok(())

@@ -9,7 +9,7 @@ use provenance::Origins;
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::readers::{Reader, readers};
-use super::{Error, beside, rename};
+use super::{Error, beside};
 
 /// How many elements share a scale where all of a column do: operators take no larger blocks
 /// everywhere, and smaller ones repeat the scale more often.
@@ -38,7 +38,7 @@ pub(super) fn is_integer(dtype: DType) -> bool {
 /// How the integers of `value` are widened for products, or why they are not.
 pub(super) fn found(graph: &Graph, value: ValueId) -> Result<Widened, String> {
     let no_scale = || "it holds integers, and products do not read them times a scale".to_owned();
-    let tensor = graph.constant(value).ok_or_else(no_scale)?;
+    let tensor = graph.tensor(value).ok_or_else(no_scale)?;
     let (mut result, mut zero) = (value, None);
     // Casts, and a zero point that is subtracted before or after them.
     let scale = loop {
@@ -131,7 +131,7 @@ impl Spread {
     fn of(graph: &Graph, value: ValueId) -> Option<Self> {
         let (mut value, mut repeats) = (value, None);
         loop {
-            if graph.constant(value).is_some() {
+            if graph.tensor(value).is_some() {
                 return Some(Self { constant: value, repeats });
             }
             let node = graph.node(graph.producer(value)?);
@@ -208,7 +208,7 @@ impl Blocks {
 
     fn scales(&self, graph: &Graph, spread: &Spread) -> Result<Tensor, String> {
         let places = self.places(graph, spread, "scales")?;
-        let scale = graph.constant(spread.constant).ok_or("its scales are computed")?;
+        let scale = graph.tensor(spread.constant).ok_or("its scales are computed")?;
         let bytes = scale.bytes().ok_or("its scales are elsewhere")?;
         let width = scale.dtype().bits() as usize / 8;
         let one = |place: usize| bytes[place * width..(place + 1) * width].iter().copied();
@@ -220,7 +220,7 @@ impl Blocks {
     /// Zero points in the type of the integers that they are subtracted from.
     fn zero_points(&self, graph: &Graph, spread: &Spread, dtype: DType) -> Result<Tensor, String> {
         let places = self.places(graph, spread, "zero points")?;
-        let zeros = graph.constant(spread.constant).and_then(integers);
+        let zeros = graph.tensor(spread.constant).and_then(integers);
         let zeros = zeros.ok_or("its zero points are elsewhere, or no integers")?;
         let range = dtype.int_range().ok_or("it holds no integers")?;
         if !zeros.iter().all(|zero| (range.0..=range.1).contains(&i128::from(*zero))) {
@@ -278,11 +278,8 @@ pub(super) fn store(
     let wide = graph.ty(result).dtype;
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
     let mut operands = vec![values, scales];
-    operands.extend(zero_points.map(|zeros| {
-        let zeros = graph.add_constant(zeros);
-        graph.value_mut(zeros).name = format!("{name}/zero_point");
-        zeros
-    }));
+    operands
+        .extend(zero_points.map(|zeros| graph.add_parameter(format!("{name}/zero_point"), zeros)));
     // Before the product, not before the cast, which may be far from it.
     let mut builder = beside(graph, origins, result)?;
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
@@ -290,15 +287,12 @@ pub(super) fn store(
     let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
     graph.replace_uses(result, dequantized);
     remove_unused(graph, result);
-    graph.value_mut(dequantized).name = format!("{name}/{}", wide.numpy_name());
+    graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
     // Other weights may have the same scales.
-    let scale_name = if graph.value(from).is_used() {
-        format!("{name}/scale")
-    } else {
-        std::mem::take(&mut graph.value_mut(from).name)
-    };
-    graph.value_mut(scales).name = scale_name;
-    rename(graph, value, values, name);
+    let scale_name =
+        if graph.value(from).is_used() { format!("{name}/scale") } else { graph.take_name(from) };
+    graph.set_name(scales, scale_name);
+    graph.move_name(value, values);
     Ok(())
 }
 

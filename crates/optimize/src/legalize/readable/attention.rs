@@ -89,7 +89,7 @@ fn chosen_mask(graph: &mut Graph, id: NodeId) {
     let all = graph.intern_constant(all);
     let hidden = add(graph, id, "Sub", &[all, shown], Attrs::new(), number.clone());
     let added = add(graph, id, "Mul", &[hidden, lowest], Attrs::new(), number);
-    graph.value_mut(added).name = std::mem::take(&mut graph.value_mut(result).name);
+    graph.move_name(result, added);
     graph.replace_uses(result, added);
     let mut unread = Some(id);
     while let Some(id) = unread.filter(|id| !is_read(graph, *id)) {

@@ -19,7 +19,7 @@ pub(super) static BUG: Bug = Bug {
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let node = work.graph.node(id);
     let is_zero = |value: &ValueId, negative: bool| {
-        let number = work.graph.constant(*value).filter(|tensor| tensor.len() == 1);
+        let number = work.graph.tensor(*value).filter(|tensor| tensor.len() == 1);
         let number = number.and_then(Tensor::splat);
         number.is_some_and(|x| x == 0.0 && x.is_sign_negative() == negative)
     };

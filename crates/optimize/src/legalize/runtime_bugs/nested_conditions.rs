@@ -53,7 +53,7 @@ fn computed_by_a_loop(b: &mut Builder<'_>, value: ValueId) -> onnx::Result<Value
 fn is_folded(graph: &Graph, value: ValueId) -> bool {
     let (mut open, mut seen) = (vec![value], FxHashSet::default());
     while let Some(value) = open.pop() {
-        if graph.constant(value).is_some() || !seen.insert(value) {
+        if graph.tensor(value).is_some() || !seen.insert(value) {
             continue;
         }
         let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return false };

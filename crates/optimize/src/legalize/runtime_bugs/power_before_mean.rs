@@ -35,6 +35,6 @@ fn is_mean_of_power(graph: &Graph, value: onnx::ValueId) -> bool {
     let past_cast = |value| from(value, "Cast").and_then(|cast| cast.input(0)).unwrap_or(value);
     let mean = from(past_cast(value), "ReduceMean").and_then(|mean| mean.input(0));
     let Some(power) = mean.and_then(|x| from(past_cast(x), "Pow")) else { return false };
-    let square = power.input(1).and_then(|p| graph.constant(p)).and_then(Tensor::splat);
+    let square = power.input(1).and_then(|p| graph.tensor(p)).and_then(Tensor::splat);
     square != Some(2.0) || graph.ty(value).dtype == DType::F64
 }

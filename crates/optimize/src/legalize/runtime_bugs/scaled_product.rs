@@ -23,7 +23,7 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     let result = node.outputs[0];
     let number = |value| {
-        let tensor: Option<&Tensor> = graph.constant(value).filter(|tensor| tensor.len() == 1);
+        let tensor: Option<&Tensor> = graph.tensor(value).filter(|tensor| tensor.len() == 1);
         tensor.and_then(Tensor::splat)
     };
     let (x, constant) = match (number(a), number(b)) {

@@ -185,7 +185,7 @@ fn is_own_parameter(graph: &Graph, value: ValueId) -> bool {
         };
         value = source;
     }
-    graph.constant(value).is_some()
+    graph.tensor(value).is_some()
 }
 
 /// What depends on constants only. It is computed before the model runs, in any order of axes.
@@ -207,7 +207,7 @@ impl Settled {
     }
 
     fn contains(&self, graph: &Graph, value: ValueId) -> bool {
-        graph.constant(value).is_some() || self.0.contains(&value)
+        graph.tensor(value).is_some() || self.0.contains(&value)
     }
 }
 

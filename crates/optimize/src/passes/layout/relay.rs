@@ -168,8 +168,7 @@ impl Relay<'_, '_> {
         moving: &FxHashSet<NodeId>,
     ) -> Result<(), Error> {
         if !transposed {
-            let name = std::mem::take(&mut self.edit.graph_mut().value_mut(old).name);
-            self.edit.graph_mut().value_mut(new).name = name;
+            self.edit.graph_mut().move_name(old, new);
             self.edit.graph_mut().replace_uses(old, new);
             return Ok(());
         }
@@ -191,13 +190,13 @@ impl Relay<'_, '_> {
             let back = self.emit(id, "Transpose", &[new], perm)?;
             let graph = self.edit.graph_mut();
             graph.value_mut(back).ty = graph.ty(old).clone();
-            graph.value_mut(back).name = std::mem::take(&mut graph.value_mut(old).name);
+            graph.move_name(old, back);
             graph.replace_uses(old, back);
             self.known.insert(back, new);
         }
         let graph = self.edit.graph_mut();
         if graph.value(new).name.is_empty() {
-            graph.value_mut(new).name = std::mem::take(&mut graph.value_mut(old).name);
+            graph.move_name(old, new);
         }
         Ok(())
     }
@@ -224,10 +223,7 @@ impl Relay<'_, '_> {
         // It belongs to whoever wanted the transposed value.
         self.edit.inherit(&readers, &[origin]);
         let graph = self.edit.graph_mut();
-        let name = std::mem::take(&mut graph.value_mut(result).name);
-        if !name.is_empty() {
-            graph.value_mut(new).name = name;
-        }
+        graph.move_name(result, new);
         graph.replace_uses(result, new);
         graph.remove_node(id);
         true

@@ -211,7 +211,7 @@ impl Pair {
             return Err("its weights are read elsewhere as well");
         }
         let computed = "its weights are computed in the model";
-        let (one, other) = (graph.constant(a).ok_or(computed)?, graph.constant(b).ok_or(computed)?);
+        let (one, other) = (graph.tensor(a).ok_or(computed)?, graph.tensor(b).ok_or(computed)?);
         let tensor =
             stacked(one, other).ok_or("its directions have weights of different shapes")?;
         let names = [a, b].map(|value| graph.value(value).name.as_str());
@@ -290,9 +290,7 @@ fn emit(builder: &mut Builder<'_>, forth: &Node, plan: &Plan) -> onnx::Result<Ve
     let mut shared = Vec::new();
     for weights in &plan.weights {
         inputs.push(weights.as_ref().map(|(name, tensor)| {
-            let value = builder.constant(tensor.clone());
-            builder.graph.value_mut(value).name = name.clone().unwrap_or_default();
-            value
+            builder.graph.add_parameter(name.clone().unwrap_or_default(), tensor.clone())
         }));
     }
     inputs.push(None);

@@ -193,9 +193,6 @@ impl Evaluation {
     }
 
     fn evaluate(&mut self, graph: &Graph, value: ValueId, depth: usize) -> Option<Numbers> {
-        if !graph.value(value).name.is_empty() && graph.constant(value).is_some() {
-            return None;
-        }
         if let Some(tensor) = graph.constant(value) {
             #[expect(clippy::cast_precision_loss, reason = "positions are small")]
             let ints = || Some(tensor.to_ints()?.into_iter().map(|v| v as f64).collect());

@@ -17,13 +17,8 @@ pub enum Source {
         /// The module it belongs to.
         scope: ScopeId,
     },
-    /// Nodes of the graph that are being replaced.
-    Replacing {
-        /// The origin of the node whose result is computed.
-        primary: OriginId,
-        /// The origins of all others.
-        others: Vec<OriginId>,
-    },
+    /// What a node of this origin computes. The editor adds the origins of other nodes that are replaced.
+    Replacing(OriginId),
 }
 
 /// Emits nodes into one block. It infers types and stamps origins, so callers deal with neither.
@@ -143,6 +138,19 @@ impl Builder<'_> {
         Ok(block)
     }
 
+    /// Lets `emit` emit nodes that compute what a node of this origin does.
+    pub fn like<T>(&mut self, origin: OriginId, emit: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.source, Source::Replacing(origin));
+        let made = emit(self);
+        self.source = outer;
+        made
+    }
+
+    /// Removes nodes that were emitted, each before what it reads, and that nothing else reads.
+    pub fn discard(&mut self, nodes: impl DoubleEndedIterator<Item = NodeId>) {
+        nodes.rev().for_each(|node| self.graph.remove_node(node));
+    }
+
     /// The emitter for the statement at `at`.
     pub fn emitter(&self, at: impl Into<Site>) -> Emitter {
         let at = self.site.unwrap_or_else(|| at.into());
@@ -153,7 +161,7 @@ impl Builder<'_> {
         let emitter = self.emitter(at);
         match &self.source {
             Source::Equation { call, scope } => self.origins.origin(*call, *scope, emitter),
-            Source::Replacing { primary, others } => self.origins.merge(*primary, others, emitter),
+            Source::Replacing(origin) => self.origins.renew(*origin, emitter),
         }
     }
 

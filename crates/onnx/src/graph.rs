@@ -182,6 +182,14 @@ impl Value {
         self.uses.as_slice().iter().copied()
     }
 
+    /// The nodes that read it, as often as they do.
+    pub fn readers(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.uses().filter_map(|place| match place {
+            Use::Operand(node, _) => Some(node),
+            Use::Output(..) => None,
+        })
+    }
+
     /// Whether it is read anywhere.
     pub fn is_used(&self) -> bool {
         !self.uses.as_slice().is_empty()
@@ -283,8 +291,31 @@ impl Graph {
     }
 
     /// The value behind an id, to change its type or name.
-    pub fn value_mut(&mut self, id: ValueId) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
         &mut self.values[id.index()]
+    }
+
+    /// Changes the type of a value.
+    pub fn set_type(&mut self, id: ValueId, ty: Type) {
+        self.value_mut(id).ty = ty;
+    }
+
+    /// Names a node.
+    pub fn set_node_name(&mut self, id: NodeId, name: String) {
+        self.node_mut(id).name = name;
+    }
+
+    /// Changes what is known of the elements of a value.
+    pub fn set_content(&mut self, id: ValueId, content: Option<Box<[Dim]>>) {
+        self.value_mut(id).content = content;
+    }
+
+    /// Makes a node read another constant in the place of one.
+    pub fn set_constant(&mut self, node: NodeId, index: usize, constant: ValueId) {
+        let is_constant = |id: ValueId| self.tensor(id).is_some();
+        if self.node(node).input(index).is_some_and(is_constant) && is_constant(constant) {
+            self.set_input(node, index, Some(constant));
+        }
     }
 
     /// The type of a value.
@@ -342,7 +373,7 @@ impl Graph {
     ///
     /// # Panics
     /// Like [`Graph::node`].
-    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
         match self.nodes.get_mut(id.index()).and_then(Option::as_mut) {
             Some(node) => node,
             #[expect(clippy::panic, reason = "a bug in the caller, not a property of any input")]
@@ -517,7 +548,7 @@ impl Graph {
 
     /// Sets the inputs of a block: some of those that it has, in any order. Nothing may read the
     /// others.
-    pub fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
+    pub(crate) fn set_inputs(&mut self, block: BlockId, inputs: Vec<ValueId>) {
         let old = std::mem::replace(&mut self.blocks[block.index()].inputs, inputs);
         for value in old {
             if !self.blocks[block.index()].inputs.contains(&value) {
@@ -569,7 +600,7 @@ impl Graph {
 
     /// Moves a node to the place before `before`, in whatever block that is. It must be computed
     /// there from what is in sight there.
-    pub fn move_node(&mut self, id: NodeId, before: NodeId) {
+    pub(crate) fn move_node(&mut self, id: NodeId, before: NodeId) {
         let (from, left, right) = {
             let node = self.node(id);
             (node.block, node.previous, node.next)
@@ -601,7 +632,7 @@ impl Graph {
     }
 
     /// Changes one operand of a node.
-    pub fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
+    pub(crate) fn set_input(&mut self, node: NodeId, index: usize, value: Option<ValueId>) {
         let old = std::mem::replace(&mut self.node_mut(node).inputs[index], value);
         if let Some(old) = old {
             self.drop_use(old, Use::Operand(node, index));
@@ -612,7 +643,7 @@ impl Graph {
     }
 
     /// Makes all readers of `old` read `new`.
-    pub fn replace_uses(&mut self, old: ValueId, new: ValueId) {
+    pub(crate) fn replace_uses(&mut self, old: ValueId, new: ValueId) {
         if old == new {
             return;
         }
@@ -631,7 +662,7 @@ impl Graph {
     }
 
     /// Removes a node and the blocks it holds. Its outputs must no longer be read.
-    pub fn remove_node(&mut self, id: NodeId) {
+    pub(crate) fn remove_node(&mut self, id: NodeId) {
         let blocks: Vec<_> = self.node(id).blocks().collect();
         for block in blocks {
             self.set_outputs(block, &[]);

@@ -17,7 +17,7 @@ pub fn separate_constants(graph: &mut Graph) {
                 let Some(value) = graph.node(node).input(index) else { continue };
                 let own = *own.entry(value).or_insert_with(|| own_constant(graph, value, block));
                 if own != value {
-                    graph.set_input(node, index, Some(own));
+                    graph.set_constant(node, index, own);
                 }
             }
         }

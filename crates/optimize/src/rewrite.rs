@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use onnx::operators::{self, Operator};
-use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId};
+use onnx::{Attrs, Builder, Graph, Node, NodeId, Op, Source, Use, ValueId, can_be_output};
 use tensor::{DType, Dim, Tensor, Type};
 
 use crate::Forms;
@@ -138,9 +138,7 @@ impl<'a> Match<'a> {
         self.builder.name = name;
         let outcome = work(self);
         if outcome.is_err() {
-            for node in self.fresh.drain(..).rev() {
-                self.builder.graph.remove_node(node);
-            }
+            self.builder.discard(self.fresh.drain(..));
         }
         outcome
     }
@@ -253,7 +251,7 @@ impl<'a> Match<'a> {
     /// computes what `node` does, so it has its origin, followed by the root's sources.
     #[track_caller]
     pub fn like(&mut self, node: &Node, inputs: Vec<Option<ValueId>>) -> Result<ValueId, Skip> {
-        let source = Source::Replacing { primary: node.origin, others: Vec::new() };
+        let source = Source::Replacing(node.origin);
         let of_root = std::mem::replace(&mut self.builder.source, source);
         let made = self.emit(node.op, inputs, node.attrs.clone(), Location::caller());
         self.builder.source = of_root;
@@ -343,12 +341,4 @@ impl<'a> Match<'a> {
     pub fn i64s(&mut self, values: &[i64]) -> ValueId {
         self.builder.i64s(values)
     }
-}
-
-/// Whether `block` can return `value` as it is. A block's results are distinct values that its own
-/// nodes compute: runtimes want neither inputs nor constants nor outer values there.
-pub(crate) fn can_be_output(graph: &Graph, value: ValueId, block: onnx::BlockId) -> bool {
-    let here = graph.producer(value).is_some_and(|node| graph.node(node).block() == block);
-    let is_output = |place| matches!(place, Use::Output(b, _) if b == block);
-    here && !graph.value(value).uses().any(is_output)
 }

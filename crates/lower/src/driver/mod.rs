@@ -445,7 +445,7 @@ impl Driver<'_> {
             return Err(RuleError::Internal(reason));
         }
         // The same sizes, written differently. From here on, use JAX's form.
-        self.graph.value_mut(value).ty = want;
+        self.graph.set_type(value, want);
         Ok(())
     }
 

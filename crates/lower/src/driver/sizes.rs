@@ -79,7 +79,7 @@ impl Context<'_> {
         } else {
             self.polynomial(dim, at)?
         };
-        self.builder.graph.value_mut(value).content = Some([dim.clone()].into());
+        self.builder.graph.set_content(value, Some([dim.clone()].into()));
         self.state.frame.dims.insert(dim.clone(), value);
         Ok(value)
     }

@@ -22,12 +22,12 @@ pub(super) fn guard(work: &mut Work<'_>, forms: &Forms) -> std::result::Result<(
     if forms.of("GRU") == Form::Native {
         return Ok(());
     }
-    for id in work.graph.all_nodes() {
-        let layer = Layer::at(work.graph, id);
+    for id in work.graph().all_nodes() {
+        let layer = Layer::at(work.graph(), id);
         // A finite state may still be a large one.
         if let Some(layer) = layer.filter(|layer| !forms.finite || layer.initial.is_some()) {
             let results = layer.guarded(&mut work.builder(id, Some(id)))?;
-            work.substitute(id, &results);
+            work.substitute(id, &results)?;
         }
     }
     Ok(())

@@ -54,29 +54,28 @@ const DOUBLE_END: f64 = 27.0;
 
 /// Replaces all of them.
 pub(super) fn expand(work: &mut Work<'_>) -> Result<(), Error> {
-    for block in work.graph.live_blocks() {
-        let nodes: Vec<_> = work.graph.nodes_of(block).collect();
+    for block in work.graph().live_blocks() {
+        let nodes: Vec<_> = work.graph().nodes_of(block).collect();
         for id in nodes {
-            let Some((erf, x)) = find(work.graph, id) else { continue };
+            let Some(x) = work.graph().get(id).and_then(|_| find(work.graph(), id)) else {
+                continue;
+            };
             let result = erfc(&mut work.builder(id, Some(id)), x)?;
-            work.substitute(id, &[result]);
-            if !work.graph.value(work.graph.node(erf).outputs[0]).is_used() {
-                work.graph.remove_node(erf);
-            }
+            work.substitute(id, &[result])?;
         }
     }
     Ok(())
 }
 
-/// The node of the error function and its argument, if `id` is one minus it.
-fn find(graph: &Graph, id: NodeId) -> Option<(NodeId, ValueId)> {
+/// The argument of the error function, if `id` is one minus it.
+fn find(graph: &Graph, id: NodeId) -> Option<ValueId> {
     let node = graph.node(id);
     if !node.is("Sub") || graph.constant(node.input(0)?).and_then(Tensor::splat) != Some(1.0) {
         return None;
     }
     let erf = graph.producer(node.input(1)?)?;
     let x = graph.node(erf).input(0).filter(|_| graph.node(erf).is("Erf"))?;
-    (!only_scales(graph, node, x)).then_some((erf, x))
+    (!only_scales(graph, node, x)).then_some(x)
 }
 
 /// Whether a result is only used to multiply what it is computed from.

@@ -16,7 +16,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
         }
         let nodes: Vec<_> = edit.graph().nodes_of(branch).collect();
         for node in nodes {
-            edit.graph_mut().move_node(node, id);
+            edit.move_node(node, id);
         }
         let results = edit.graph().block(branch).outputs().to_vec();
         edit.choose(PASS.name, id, &results)?;

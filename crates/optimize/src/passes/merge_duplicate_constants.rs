@@ -23,7 +23,7 @@ fn run(edit: &mut Editor<'_>) -> Result<Changed, Error> {
         if !edit.spend(PASS.name) {
             break;
         }
-        edit.graph_mut().replace_uses(duplicate, survivor);
+        edit.replace_uses(duplicate, survivor);
         changed = Changed::Yes;
     }
     Ok(changed)

@@ -68,10 +68,8 @@ impl Way {
             Some(transpose) => (transpose, 0),
             None => (scan, index),
         };
-        edit.graph_mut().set_input(reader, at, Some(self.source));
-        let mut gone = Vec::new();
-        edit.remove_unused(self.slice, Some(&mut gone));
-        edit.inherit(&[scan], &gone);
+        edit.set_input(reader, at, Some(self.source));
+        edit.remove_unread(self.slice, &[scan]);
     }
 }
 
@@ -130,11 +128,11 @@ pub(crate) fn reversal(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<usize
 
 /// Reverses one of the directions that an attribute holds.
 fn turn(edit: &mut Editor<'_>, scan: NodeId, name: &'static str, index: usize) {
-    let node = edit.graph_mut().node_mut(scan);
-    if !node.attrs.iter().any(|(key, _)| *key == name) {
-        node.attrs.push((name, Attr::Ints(Vec::new())));
+    let attrs = edit.attrs_mut(scan);
+    if !attrs.iter().any(|(key, _)| *key == name) {
+        attrs.push((name, Attr::Ints(Vec::new())));
     }
-    for (key, attr) in &mut node.attrs {
+    for (key, attr) in attrs {
         if let (true, Attr::Ints(directions)) = (*key == name, attr) {
             if directions.len() <= index {
                 directions.resize(index + 1, 0);

@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Graph, Node, Use, ValueId, attrs};
-use provenance::Origins;
+use onnx::{Editor, Graph, Node, Use, ValueId, attrs};
 use tensor::{DType, Dim, Kind, Tensor};
 
 use super::readers::{Reader, readers};
@@ -267,13 +266,9 @@ fn only_reader(graph: &Graph, value: ValueId) -> Option<&Node> {
 }
 
 /// Widens the integers by one node.
-pub(super) fn store(
-    graph: &mut Graph,
-    origins: &mut Origins,
-    value: ValueId,
-    widened: Widened,
-) -> Result<(), Error> {
+pub(super) fn store(edit: &mut Editor<'_>, value: ValueId, widened: Widened) -> Result<(), Error> {
     let Widened { values, scales, zero_points, block, from, result } = widened;
+    let graph = edit.graph_mut();
     let name = graph.value(value).name.clone();
     let wide = graph.ty(result).dtype;
     let (values, scales) = (graph.add_constant(values), graph.add_constant(scales));
@@ -281,12 +276,16 @@ pub(super) fn store(
     operands
         .extend(zero_points.map(|zeros| graph.add_parameter(format!("{name}/zero_point"), zeros)));
     // Before the product, not before the cast, which may be far from it.
-    let mut builder = beside(graph, origins, result)?;
+    let mut builder = beside(edit, result)?;
     #[expect(clippy::cast_possible_wrap, reason = "a size that fits the memory")]
     let attrs = attrs! { axis: 0, block_size: block as i64 };
     let dequantized = builder.op("DequantizeLinear", &operands, attrs)?;
-    graph.replace_uses(result, dequantized);
-    remove_unused(graph, result);
+    let (old, new) = (edit.graph().producer(result), edit.graph().producer(dequantized));
+    edit.replace_uses(result, dequantized);
+    if let Some(old) = old {
+        edit.remove_unread(old, new.as_slice());
+    }
+    let graph = edit.graph_mut();
     graph.set_name(dequantized, format!("{name}/{}", wide.numpy_name()));
     // Other weights may have the same scales.
     let scale_name =
@@ -294,14 +293,4 @@ pub(super) fn store(
     graph.set_name(scales, scale_name);
     graph.move_name(value, values);
     Ok(())
-}
-
-/// Removes what computed a value that nothing reads any more, such as repeated scales.
-fn remove_unused(graph: &mut Graph, value: ValueId) {
-    let Some(id) = graph.producer(value).filter(|_| !graph.value(value).is_used()) else { return };
-    let operands = graph.node(id).inputs.clone();
-    graph.remove_node(id);
-    for operand in operands.into_iter().flatten() {
-        remove_unused(graph, operand);
-    }
 }

@@ -2,31 +2,36 @@
 
 mod attention;
 
-use onnx::{Attr, Graph, NodeId};
+use onnx::{Attr, Editor, NodeId, Result};
 use tensor::{DType, Tensor};
+
+use super::Work;
 
 /// `Loop` without a limit gets the largest one: onnxruntime's symbolic shape inference, and what is built on
 /// it, look for the type of the operand.
-fn limit_of_loop(graph: &mut Graph, id: NodeId) {
+fn limit_of_loop(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     if node.is("Loop") && node.input(0).is_none() && !node.inputs.is_empty() {
         let limit = Tensor::int_scalar(DType::I64, i64::MAX.into());
-        let limit = limit.map(|limit| graph.intern_constant(limit));
-        graph.set_input(id, 0, limit);
+        let limit = limit.map(|limit| edit.graph_mut().intern_constant(limit));
+        edit.set_input(id, 0, limit);
     }
 }
 
 /// `Scan` without results of each round has no directions for them: older checkers refuse empty lists.
-fn lists_of_scan(graph: &mut Graph, id: NodeId) {
+fn lists_of_scan(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     if graph.node(id).is("Scan") {
         let is_empty = |attr: &Attr| matches!(attr, Attr::Ints(list) if list.is_empty());
-        graph.node_mut(id).attrs.retain(|(_, attr)| !is_empty(attr));
+        edit.attrs_mut(id).retain(|(_, attr)| !is_empty(attr));
     }
 }
 
 /// A reduction of all axes does not list them: onnxruntime's symbolic shape inference knows the axes of few
 /// operators.
-fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
+fn axes_of_reduction(edit: &mut Editor<'_>, id: NodeId) {
+    let graph = edit.graph();
     let node = graph.node(id);
     let (Some(x), Some(axes)) = (node.input(0), node.input(1)) else { return };
     if !node.op.domain.is_empty() || !node.op.name.starts_with("Reduce") {
@@ -36,21 +41,21 @@ fn axes_of_reduction(graph: &mut Graph, id: NodeId) {
     let axes = graph.constant(axes).and_then(Tensor::to_i64s);
     let is_all = axes.is_some_and(|axes| rank > 0 && axes.len() == rank);
     if is_all && node.int("noop_with_empty_axes", 0) == 0 {
-        graph.set_input(id, 1, None);
-        graph.node_mut(id).inputs.pop();
+        edit.drop_inputs(id, 1);
     }
 }
 
 /// Puts them in.
-pub(super) fn spell(graph: &mut Graph) {
-    for id in graph.all_nodes() {
-        attention::spell(graph, id);
+pub(super) fn spell(work: &mut Work<'_>) -> Result<()> {
+    for id in work.graph().all_nodes() {
+        attention::spell(&mut work.edit, id)?;
     }
-    for id in graph.all_nodes() {
-        axes_of_reduction(graph, id);
-        limit_of_loop(graph, id);
-        lists_of_scan(graph, id);
+    for id in work.graph().all_nodes() {
+        axes_of_reduction(&mut work.edit, id);
+        limit_of_loop(&mut work.edit, id);
+        lists_of_scan(&mut work.edit, id);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -59,12 +64,14 @@ mod tests {
     use provenance::Origins;
 
     use super::spell;
+    use crate::legalize::{Target, Work};
     use crate::testing::graph;
 
     #[track_caller]
     pub(super) fn is_spelled(text: &str, expected: &str) {
-        let mut found = graph(text, &mut Origins::default());
-        spell(&mut found);
+        let mut origins = Origins::default();
+        let mut found = graph(text, &mut origins);
+        spell(&mut Work::new(&mut found, &mut origins, 23, Target::Spec)).unwrap();
         onnx::verify(&found, None).unwrap();
         assert_eq!(print(&found), print(&graph(expected, &mut Origins::default())));
     }

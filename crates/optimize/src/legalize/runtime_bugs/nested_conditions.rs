@@ -19,21 +19,21 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let outer = work.graph.node(id);
-    if !outer.input(0).is_some_and(|condition| is_folded(work.graph, condition)) {
+    let outer = work.graph().node(id);
+    if !outer.input(0).is_some_and(|condition| is_folded(work.graph(), condition)) {
         return Ok(());
     }
     let branches: Vec<_> = outer.blocks().collect();
     let inner: Vec<NodeId> =
-        branches.iter().flat_map(|block| work.graph.nodes_of(*block)).collect();
+        branches.iter().flat_map(|block| work.graph().nodes_of(*block)).collect();
     for inner in inner {
-        let node = work.graph.node(inner);
+        let node = work.graph().node(inner);
         let condition = node.input(0).filter(|_| node.is("If"));
-        let Some(condition) = condition.filter(|value| is_folded(work.graph, *value)) else {
+        let Some(condition) = condition.filter(|value| is_folded(work.graph(), *value)) else {
             continue;
         };
         let hidden = computed_by_a_loop(&mut work.builder(inner, Some(inner)), condition)?;
-        work.graph.set_input(inner, 0, Some(hidden));
+        work.set_input(inner, 0, hidden);
     }
     Ok(())
 }

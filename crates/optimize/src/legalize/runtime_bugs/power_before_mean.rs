@@ -19,8 +19,8 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let node = work.graph.node(id);
-    if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph, *x)) {
+    let node = work.graph().node(id);
+    if node.inputs.iter().flatten().any(|x| is_mean_of_power(work.graph(), *x)) {
         add_by_sum(work, id)?;
     }
     Ok(())

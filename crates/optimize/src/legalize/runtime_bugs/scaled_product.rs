@@ -18,7 +18,7 @@ pub(super) static BUG: Bug = Bug {
 };
 
 fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
-    let graph = &work.graph;
+    let graph = &work.graph();
     let node = graph.node(id).clone();
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return Ok(()) };
     let result = node.outputs[0];
@@ -55,6 +55,6 @@ fn avoid(work: &mut Work<'_>, id: NodeId) -> Result<(), Error> {
     if read {
         scaled = negated(work, scaled)?;
     }
-    work.substitute(id, &[scaled]);
+    work.substitute(id, &[scaled])?;
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! Lets nodes work on transposed operands, with transposes between them and all others.
 
-use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs};
+use onnx::{Attr, Attrs, Graph, Node, NodeId, Op, Use, ValueId, attrs, can_be_output};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tensor::{Dim, Type};
 
 use super::movable::{Change, Move};
 use super::permutation::Permutation;
 use super::{CONVOLUTION, PASS};
-use crate::rewrite::can_be_output;
 use crate::{Changed, Editor, Error, Problem};
 
 /// `ty` with axes of size one in front, so that there are `rank`.
@@ -31,12 +30,11 @@ pub(super) fn relay(
         if !relay.edit.spend(PASS.name) {
             break;
         }
-        relay.node(id, &movement, &moving)?;
-        old.push(id);
+        old.push((id, relay.node(id, &movement, &moving)?));
     }
     // Nobody reads them but those that were moved after them.
-    for id in old.iter().rev() {
-        relay.edit.graph_mut().remove_node(*id);
+    for (id, new) in old.iter().rev() {
+        relay.edit.remove(*id, new.as_slice());
     }
     relay.drop_transposes();
     Ok(Changed::from(!old.is_empty()))
@@ -57,12 +55,13 @@ impl Relay<'_, '_> {
         self.edit.graph()
     }
 
+    /// Makes the node again, and returns what it is then.
     fn node(
         &mut self,
         id: NodeId,
         movement: &Move,
         moving: &FxHashSet<NodeId>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<NodeId>, Error> {
         let node = self.graph().node(id).clone();
         let mut inputs = node.inputs.clone();
         for &index in &movement.operands {
@@ -101,10 +100,10 @@ impl Relay<'_, '_> {
             Some(sizes) => vec![self.sizes(id, inputs, &sizes)?],
             None => self.made_like(&node, (op, inputs, attrs), movement.results, id),
         };
-        for (old, new) in node.outputs.iter().copied().zip(made) {
-            self.hand_on(id, old, new, movement.results, moving)?;
+        for (old, new) in node.outputs.iter().zip(&made) {
+            self.hand_on(id, *old, *new, movement.results, moving)?;
         }
-        Ok(())
+        Ok(made.first().and_then(|value| self.graph().producer(*value)))
     }
 
     /// The node with other operands and attributes, or another operator; its results.
@@ -121,15 +120,15 @@ impl Relay<'_, '_> {
             Type::new(ty.dtype, shape)
         };
         let types: Vec<Type> = node.outputs.iter().map(of).collect();
-        let graph = self.edit.graph_mut();
-        let new = graph.add_node(node.block(), Some(id), parts, types, node.origin);
+        let new = self.edit.remake(id, parts, types);
+        let results = self.graph().node(new).outputs.clone();
         if !transposed {
-            for (old, new) in node.outputs.iter().zip(graph.node(new).outputs.clone()) {
-                graph.value_mut(new).content = graph.value(*old).content.clone();
+            for (old, new) in node.outputs.iter().zip(&results) {
+                let content = self.graph().value(*old).content.clone();
+                self.edit.graph_mut().set_content(*new, content);
             }
         }
-        self.edit.hand_over(id, new);
-        self.graph().node(new).outputs.clone()
+        results
     }
 
     /// The weight of a product as the one of a convolution of single pixels, for the node `at`.
@@ -169,7 +168,7 @@ impl Relay<'_, '_> {
     ) -> Result<(), Error> {
         if !transposed {
             self.edit.graph_mut().move_name(old, new);
-            self.edit.graph_mut().replace_uses(old, new);
+            self.edit.replace_uses(old, new);
             return Ok(());
         }
         self.known.insert(old, new);
@@ -188,10 +187,10 @@ impl Relay<'_, '_> {
         if others {
             let perm = attrs! { perm: self.back.attr() };
             let back = self.emit(id, "Transpose", &[new], perm)?;
-            let graph = self.edit.graph_mut();
-            graph.value_mut(back).ty = graph.ty(old).clone();
-            graph.move_name(old, back);
-            graph.replace_uses(old, back);
+            let ty = self.graph().ty(old).clone();
+            self.edit.graph_mut().set_type(back, ty);
+            self.edit.graph_mut().move_name(old, back);
+            self.edit.replace_uses(old, back);
             self.known.insert(back, new);
         }
         let graph = self.edit.graph_mut();
@@ -211,7 +210,7 @@ impl Relay<'_, '_> {
     /// somebody cannot.
     fn replaces_transpose(&mut self, id: NodeId, new: ValueId) -> bool {
         let node = self.graph().node(id);
-        let (origin, result, block) = (node.origin, node.outputs[0], node.block());
+        let (result, block) = (node.outputs[0], node.block());
         let mut readers = Vec::new();
         for place in self.graph().value(result).uses() {
             match place {
@@ -220,12 +219,10 @@ impl Relay<'_, '_> {
                 Use::Output(..) => return false,
             }
         }
+        self.edit.graph_mut().move_name(result, new);
+        self.edit.replace_uses(result, new);
         // It belongs to whoever wanted the transposed value.
-        self.edit.inherit(&readers, &[origin]);
-        let graph = self.edit.graph_mut();
-        graph.move_name(result, new);
-        graph.replace_uses(result, new);
-        graph.remove_node(id);
+        self.edit.remove(id, &readers);
         true
     }
 
@@ -274,7 +271,7 @@ impl Relay<'_, '_> {
         let target = self.edit.graph_mut().intern_constant(tensor::Tensor::i64s(&target));
         let new = self.emit(at, "Reshape", &[value, target], Attrs::new())?;
         let dtype = wide.dtype;
-        self.edit.graph_mut().value_mut(new).ty = Type::new(dtype, shape);
+        self.edit.graph_mut().set_type(new, Type::new(dtype, shape));
         Ok(new)
     }
 
@@ -306,10 +303,12 @@ impl Relay<'_, '_> {
             if !moves || self.graph().value(node.outputs[0]).is_used() {
                 continue;
             }
-            let heir = node.input(0).and_then(|value| self.graph().producer(value));
-            let origin = node.origin;
-            self.edit.inherit(heir.as_slice(), &[origin]);
-            self.edit.graph_mut().remove_node(id);
+            let Some(source) = node.input(0) else { continue };
+            let heirs = match self.graph().producer(source) {
+                Some(producer) => vec![producer],
+                None => self.graph().value(source).readers().filter(|by| *by != id).collect(),
+            };
+            self.edit.remove(id, &heirs);
         }
     }
 }

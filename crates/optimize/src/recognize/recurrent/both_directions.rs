@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Source, Use, ValueId, attrs};
+use onnx::{Attr, Attrs, Builder, Graph, Node, NodeId, Use, ValueId, attrs};
 use rustc_hash::FxHashMap;
 use tensor::Tensor;
 
@@ -247,8 +247,8 @@ impl Pair {
     /// Puts one layer in place of both. Returns what was emitted for it.
     fn join(&self, edit: &mut Editor<'_>, plan: &Plan) -> Result<Vec<NodeId>, Error> {
         let forth = edit.graph().node(self.forth).clone();
-        let mut builder = edit.builder(PASS.name, plan.first);
-        builder.source = Source::Replacing { primary: forth.origin, others: Vec::new() };
+        let block = edit.graph().node(plan.first).block();
+        let mut builder = edit.builder_at(PASS.name, forth.origin, block, Some(plan.first));
         let failed = |error| Error {
             rewrite: PASS.name,
             origin: Some(forth.origin),
